@@ -1,0 +1,3 @@
+from unspot.cli import main
+
+main()

@@ -1,0 +1,332 @@
+"""The frozen result of a fit: an eraser that needs numpy alone.
+
+An eraser is a short chain of maps (most often one orthogonal projection) and metadata. It is
+called on arrays, saved as one safetensors file, and loaded without torch and without unpickling.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot._version import __version__
+from unspot.maps import MAPS, Compress, Expand, Map, Projection
+
+__all__ = ["Eraser", "load"]
+
+FORMAT = "unspot/1"
+
+
+@dataclass(frozen=True, eq=False)
+class Eraser:
+    """A fitted erasure function: frozen, numpy-only, callable.
+
+    Parameters
+    ----------
+    maps : tuple of Map
+        Applied from left to right.
+    metadata : mapping
+        JSON-able facts about the fit: method, parameters, classes, versions, data fingerprint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> eraser = Eraser.projection(np.eye(3)[:, :2])
+    >>> eraser(np.array([[1.0, 2.0, 3.0]]))
+    array([[1., 2., 0.]])
+    >>> eraser.reduce(np.array([[1.0, 2.0, 3.0]]))
+    array([[1., 2.]])
+    >>> eraser.rank
+    2
+    """
+
+    maps: tuple[Map, ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise ValueError("Got no maps, but an eraser is made of at least one.")
+        for left, right in zip(self.maps, self.maps[1:], strict=False):
+            if left.n_out != right.n_in:
+                raise ValueError(
+                    f"Got a map of {left.n_out} outputs followed by one of {right.n_in} inputs."
+                )
+        for m in self.maps:
+            for array in m.arrays().values():
+                array.setflags(write=False)
+
+    @classmethod
+    def projection(
+        cls, U: NDArray[Any], mean: NDArray[Any] | None = None, **metadata: Any
+    ) -> Eraser:
+        """The orthogonal projector UUᵀ, around ``mean`` if there is one."""
+        U = np.array(U, dtype=np.float64, order="C")
+        return cls((Projection(U, None if mean is None else np.array(mean, float)),), metadata)
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """The width d of the embeddings it erases."""
+        return self.maps[0].n_in
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is an affine map, so that ``P`` exists."""
+        return all(m.linear for m in self.maps)
+
+    @property
+    def is_projection(self) -> bool:
+        """Whether it is one orthogonal projector, so that ``U`` exists and distances stay."""
+        return len(self.maps) == 1 and isinstance(self.maps[0], Projection)
+
+    @property
+    def U(self) -> NDArray[Any]:
+        """Orthonormal basis (d, r) of the kept subspace."""
+        return self._projection().U
+
+    @property
+    def mean(self) -> NDArray[Any] | None:
+        """The point the projection turns around, or None for the origin."""
+        return self._projection().mean
+
+    @cached_property
+    def P(self) -> NDArray[Any]:
+        """The matrix of the linear part, (d, d), acting as x ↦ Px on column vectors."""
+        if not self.is_linear:
+            raise ValueError(
+                f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
+                "not linear and has no matrix P. Call it on rows instead."
+            )
+        origin = np.zeros((1, self.n_features))
+        return np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
+
+    @cached_property
+    def rank(self) -> int:
+        """Dimension of the space that the erased embeddings live in."""
+        if self.is_projection:
+            return int(self.U.shape[1])
+        if self.is_linear:
+            return int(np.linalg.matrix_rank(self.P, tol=1e-8))
+        return min(min(m.n_in, m.n_out) for m in self.maps)
+
+    # -- what it does --------------------------------------------------------------------------
+
+    def __call__(self, X: Any) -> Any:
+        """Erase. Any leading dimensions, numpy or torch; the dtype is kept.
+
+        Integers become float64; half precision is computed in single precision.
+        """
+        return self._apply(self.maps, X)
+
+    def reduce(self, X: Any) -> Any:
+        """Erase, in coordinates of the kept subspace: (…, r), with the same distances."""
+        if self.is_projection:
+            m = self._projection()
+            shifted = _Shift(-m.mean) if m.mean is not None else None
+            maps: tuple[Any, ...] = (shifted, Compress(m.U)) if shifted else (Compress(m.U),)
+            return self._apply(maps, X)
+        if isinstance(self.maps[-1], Expand):
+            return self._apply(self.maps[:-1], X)
+        if self.is_linear and self.rank < self.n_features:
+            # An oblique map: an orthonormal basis of its range keeps the distances.
+            return self._apply((*self.maps, Compress(self._range)), X)
+        return self(X)
+
+    def compose(self, first: Eraser) -> Eraser:
+        """The eraser that applies ``first`` and then this one.
+
+        Two nested projections (this one's subspace inside the other's) collapse into one.
+        """
+        if first.maps[-1].n_out != self.n_features:
+            raise ValueError(
+                f"Got an eraser of {first.maps[-1].n_out} outputs to apply before one of "
+                f"{self.n_features} features."
+            )
+        metadata = {
+            "method": f"{first.metadata.get('method')} → {self.metadata.get('method')}",
+            "first": dict(first.metadata),
+            "then": dict(self.metadata),
+            "versions": versions(),
+        }
+        if self._is_inside(first):
+            return Eraser(self.maps, metadata)
+        return Eraser(first.maps + self.maps, metadata)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one safetensors file: arrays and JSON metadata, no pickle.
+
+        The file appears under its name only when it is complete.
+        """
+        from safetensors.numpy import save
+
+        arrays = {
+            f"{i}.{name}": np.ascontiguousarray(array)
+            for i, m in enumerate(self.maps)
+            for name, array in m.arrays().items()
+        }
+        header = {
+            "format": FORMAT,
+            "maps": json.dumps([{"kind": m.kind, **m.config()} for m in self.maps]),
+            "metadata": json.dumps(dict(self.metadata), default=_plain),
+        }
+        write_atomically(Path(path), save(arrays, header))
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _projection(self) -> Projection:
+        if not self.is_projection:
+            raise ValueError(
+                f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
+                "not one orthogonal projection and has no basis U."
+            )
+        return self.maps[0]  # type: ignore[return-value]
+
+    def _is_inside(self, first: Eraser) -> bool:
+        if not (self.is_projection and first.is_projection):
+            return False
+        if self.mean is not None or first.mean is not None:
+            return False
+        return bool(np.allclose(first.P @ self.U, self.U, atol=1e-8))
+
+    @cached_property
+    def _range(self) -> NDArray[Any]:
+        left, _, _ = np.linalg.svd(self.P)
+        return np.ascontiguousarray(left[:, : self.rank])
+
+    def _apply(self, maps: tuple[Any, ...], X: Any) -> Any:
+        x, dtype = _computable(X)
+        if x.ndim == 0 or x.shape[-1] != self.n_features:
+            raise ValueError(
+                f"Got embeddings of shape {tuple(x.shape)}, but expected (…, {self.n_features}): "
+                f"this eraser was fitted on {self.n_features} features."
+            )
+        for m in maps:
+            x = m(x)
+        return _restored(x, dtype)
+
+
+@dataclass(frozen=True)
+class _Shift:
+    by: NDArray[Any]
+
+    def __call__(self, x: Any) -> Any:
+        from unspot.maps import like
+
+        return x + like(self.by, x)
+
+
+def load(path: str | os.PathLike[str]) -> Eraser:
+    """Load an eraser. Needs numpy and safetensors; never torch, never pickle."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(
+            f"Got {str(path)!r}, which is not a readable safetensors file ({error}). Expected a "
+            "file written by Eraser.save or `unspot fit`."
+        ) from None
+    if header.get("format") != FORMAT:
+        found = header.get("format", "no format entry")
+        raise ValueError(
+            f"Got {str(path)!r}, a safetensors file that unspot did not write ({found}), but "
+            f"expected format {FORMAT!r}. Was it made by another program or a newer version?"
+        )
+    return Eraser(
+        tuple(_load_map(i, c, arrays, path) for i, c in enumerate(json.loads(header["maps"]))),
+        json.loads(header["metadata"]),
+    )
+
+
+def _load_map(i: int, config: dict[str, Any], arrays: dict[str, Any], path: Path) -> Map:
+    kind = config.pop("kind")
+    if kind not in MAPS:
+        raise ValueError(
+            f"Got {str(path)!r} with a map of kind {kind!r}, but this version knows "
+            f"{', '.join(sorted(MAPS))}. Update unspot (this is {__version__})."
+        )
+    prefix = f"{i}."
+    own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    return MAPS[kind](**own, **config)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides the numbers, for the metadata."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"unspot": __version__}
+    for name in ("numpy", "scipy", "scikit-learn", "torch"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write through a temporary file in the same folder, renamed at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _computable(X: Any) -> tuple[Any, Any]:
+    """X in a dtype to compute in, and the dtype to give back."""
+    if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
+        if not X.is_floating_point():
+            return X.double(), None
+        return (X.float(), X.dtype) if X.element_size() < 4 else (X, None)
+    x = np.asarray(X)
+    if x.dtype.kind not in "fiub":
+        raise ValueError(
+            f"Got embeddings of dtype {x.dtype}, but expected numbers: dtype='numeric' is not "
+            "compatible with arrays of bytes/strings."
+        )
+    if x.dtype == np.float16:
+        return x.astype(np.float32), np.float16
+    return (x, None) if x.dtype.kind == "f" else (x.astype(np.float64), None)
+
+
+def _restored(x: Any, dtype: Any) -> Any:
+    if dtype is None:
+        return x
+    return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars and arrays as JSON values."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)

@@ -1,0 +1,146 @@
+"""The contract that every eraser obeys: fit, transform, reduce, ``eraser_``.
+
+To add a method: subclass ``BaseEraser``, write ``__init__`` that stores its parameters and
+``_fit_eraser`` that returns a frozen ``Eraser``. Validation, labels, transform, reduce, saving,
+feature names, metadata and error messages come from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unspot.eraser import Eraser, versions
+from unspot.labels import Labels, encode
+
+__all__ = ["BaseEraser", "check_rank"]
+
+
+class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``."""
+
+    #: The fewest rows of every class that the method can work with.
+    min_rows_per_class: ClassVar[int] = 1
+
+    def fit(self, X: Any, y: Any = None, *, z: Any = None) -> BaseEraser:
+        """Learn the eraser.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Embeddings.
+        y : array-like of shape (n,), optional
+            The concept's labels if it comes alone; the downstream task's if ``z`` is given too
+            (no method here uses the task, so that pipelines can pass it).
+        z : array-like of shape (n,), optional
+            The concept's labels.
+        """
+        concept = y if z is None else z
+        X = self._validated(X, reset=True)
+        labels = self._labels(concept, len(X))
+        self.classes_ = labels.classes
+        eraser = self._fit_eraser(X, labels)
+        self.eraser_ = Eraser(eraser.maps, {**self._metadata(X, labels), **eraser.metadata})
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Erase the concept: (n, d) → (n, d), in the same space."""
+        check_is_fitted(self)
+        result: NDArray[Any] = self.eraser_(self._validated(X, reset=False))
+        return result
+
+    def reduce(self, X: Any) -> NDArray[Any]:
+        """Erase the concept: (n, d) → (n, r), in coordinates with the same distances."""
+        check_is_fitted(self)
+        result: NDArray[Any] = self.eraser_.reduce(self._validated(X, reset=False))
+        return result
+
+    def _fit_eraser(self, X: NDArray[Any], labels: Labels) -> Eraser:
+        raise NotImplementedError
+
+    def _labels(self, concept: Any, n_rows: int) -> Labels:
+        return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+
+    def _validated(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        refuse_nonfinite(X)
+        result: NDArray[Any] = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32, np.float16],
+            ensure_min_samples=2 if reset else 1,
+        )
+        return result
+
+    def _metadata(self, X: NDArray[Any], labels: Labels) -> dict[str, Any]:
+        return {
+            "method": type(self).__name__,
+            "parameters": {k: _jsonable(v) for k, v in self.get_params(deep=False).items()},
+            "classes": [v.item() if isinstance(v, np.generic) else v for v in labels.classes],
+            "class_counts": labels.counts.tolist(),
+            "n_features": int(X.shape[1]),
+            "n_rows": int(X.shape[0]),
+            "fingerprint": fingerprint(X, labels.codes),
+            "versions": versions(),
+        }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.one_d_labels = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32", "float16"]
+        return tags
+
+
+def check_rank(rank: Any, n_features: int, what: str = "the number of features") -> int:
+    """A rank as an integer from 1 to ``n_features``; a fraction in (0, 1) is of the features."""
+    is_integer = isinstance(rank, (int, np.integer)) and not isinstance(rank, (bool, np.bool_))
+    if isinstance(rank, (float, np.floating)) and 0 < rank < 1:
+        return max(1, round(float(rank) * n_features))
+    if is_integer and 1 <= rank <= n_features:
+        return int(rank)
+    raise ValueError(
+        f"Got rank={rank!r}, but expected an integer from 1 to {n_features}, {what}, or a "
+        "fraction of it between 0 and 1."
+    )
+
+
+def refuse_nonfinite(X: Any) -> None:
+    """NaN or infinity in a numeric array, with the count and the first row."""
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
+        return  # scikit-learn's own validation names the rest
+    # One pass over sums finds the common, clean case; only then look for the rows.
+    if np.isfinite(X.sum(dtype=np.float64)):
+        return
+    bad = ~np.isfinite(X)
+    if bad.any():
+        first = int(np.argmax(bad.any(axis=1)))
+        raise ValueError(
+            f"Got {int(bad.sum())} values of NaN or infinity in X (the first in row {first}), but "
+            "expected finite numbers. Drop or impute those rows."
+        )
+
+
+def fingerprint(X: NDArray[Any], codes: NDArray[np.int64]) -> str:
+    """A short hash of shape, labels and a fixed sample of rows: enough to tell files apart."""
+    rows = np.unique(np.linspace(0, len(X) - 1, num=min(len(X), 1000)).astype(int))
+    digest = hashlib.sha256(repr(X.shape).encode())
+    digest.update(np.ascontiguousarray(X[rows], dtype=np.float64).tobytes())
+    digest.update(np.ascontiguousarray(codes, dtype=np.int64).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _jsonable(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    return repr(value)

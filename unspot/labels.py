@@ -1,0 +1,209 @@
+"""Concept labels of any type, as codes and classes.
+
+Labels are categories, always: strings, integers, booleans, pandas or polars categoricals. An
+integer label 7 is a name, never seven times something. Every message about labels is written here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Labels", "encode", "encode_as", "is_continuous"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Codes 0…K−1 of n rows, and the K classes they stand for, sorted."""
+
+    codes: NDArray[np.int64]  # (n,)
+    classes: NDArray[Any]  # (K,)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return np.bincount(self.codes, minlength=len(self.classes))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def encode(z: Any, *, n_rows: int | None = None, name: str = "z", min_rows: int = 1) -> Labels:
+    """Encode labels of any type as categories.
+
+    Parameters
+    ----------
+    z : array-like of shape (n,)
+        Strings, integers, booleans, a pandas or polars series (categorical or not), a list.
+    n_rows : int, optional
+        The number of rows that the labels must have, one for each row of ``X``.
+    name : str
+        What the labels are called in messages.
+    min_rows : int
+        The fewest rows that a class may have. Density matching needs pairs, so 2.
+
+    Examples
+    --------
+    >>> labels = encode(["f", "m", "f"])
+    >>> labels.codes, labels.classes
+    (array([0, 1, 0]), array(['f', 'm'], dtype='<U1'))
+    """
+    values = _as_vector(z, name)
+    if n_rows is not None and len(values) != n_rows:
+        raise ValueError(
+            f"Got {len(values)} labels in {name} for {n_rows} rows of X, "
+            "but expected one label for each row."
+        )
+    _refuse_missing(values, name)
+    _refuse_measurements(values, name)
+    classes, codes = np.unique(values, return_inverse=True)
+    labels = Labels(codes.reshape(-1).astype(np.int64), classes)
+    _refuse_too_few(labels, name, min_rows)
+    return labels
+
+
+def encode_as(z: Any, classes: NDArray[Any], *, name: str = "z") -> NDArray[np.int64]:
+    """Codes of labels among classes that are already known; unknown labels are an error."""
+    values = _as_vector(z, name)
+    _refuse_missing(values, name)
+    if values.dtype.kind != np.asarray(classes).dtype.kind and "O" in (
+        values.dtype.kind,
+        np.asarray(classes).dtype.kind,
+    ):
+        values, classes = values.astype(object), np.asarray(classes, dtype=object)
+    unseen = values[~np.isin(values, classes)]
+    if len(unseen):
+        shown = ", ".join(repr(v) for v in np.unique(unseen)[:5].tolist())
+        known = ", ".join(repr(v) for v in classes[:10].tolist())
+        raise ValueError(
+            f"Got {len(unseen)} labels in {name} that were not seen in training ({shown}), "
+            f"but expected one of: {known}."
+        )
+    return np.searchsorted(classes, values).astype(np.int64)
+
+
+def is_continuous(z: Any) -> bool:
+    """Whether z holds fractional numbers, which only a continuous concept may."""
+    values = np.asarray(z)
+    if values.dtype.kind != "f":
+        return False
+    finite = values[np.isfinite(values)]
+    return bool(np.any(finite != np.round(finite)))
+
+
+def _as_vector(z: Any, name: str) -> NDArray[Any]:
+    if z is None:
+        raise ValueError(
+            f"Got no labels: this estimator requires y to be passed, but the target y is None. "
+            f"Pass the concept's labels as the second argument, or as {name}=…"
+        )
+    values = _to_numpy(z)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(
+            f"Got {name} of shape {values.shape}, but expected one label for each row: y should "
+            "be a 1d array."
+        )
+    if len(values) == 0:
+        raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")
+    if values.dtype.kind == "O":
+        values = _plain_objects(values, name)
+    return values
+
+
+def _to_numpy(z: Any) -> NDArray[Any]:
+    # pandas and polars series and categoricals, torch tensors: without importing any of them.
+    if hasattr(z, "to_numpy"):
+        return np.asarray(z.to_numpy())
+    if hasattr(z, "detach"):
+        z = z.detach().cpu()
+    return np.asarray(z)
+
+
+def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Objects that are all strings, all integers or all booleans, as such an array."""
+    missing = _missing(values)
+    kept = values[~missing]
+    kinds = {
+        "a string"
+        if isinstance(v, (str, bytes))
+        else "a boolean"
+        if isinstance(v, (bool, np.bool_))
+        else "a number"
+        if isinstance(v, (int, float, np.integer, np.floating))
+        else type(v).__name__
+        for v in kept
+    }
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Got {name} that mixes {' and '.join(sorted(kinds))}, but expected labels of one "
+            "type. Convert them first, for example to strings."
+        )
+    if missing.any() or not len(kept):
+        return values
+    plain = np.asarray(kept.tolist())
+    return plain if plain.ndim == 1 else values
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind == "O":
+        # None, nan, pandas.NA and NaT are the values that do not equal themselves, or are NA.
+        return np.array([_is_missing_value(v) for v in values], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def _is_missing_value(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def _refuse_missing(values: NDArray[Any], name: str) -> None:
+    missing = _missing(values)
+    if missing.any():
+        raise ValueError(
+            f"Got {int(missing.sum())} missing labels in {name} (the first in row "
+            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows, "
+            "or give them a class of their own."
+        )
+
+
+def _refuse_measurements(values: NDArray[Any], name: str) -> None:
+    if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
+        raise ValueError(f"Got infinity in {name}, but expected labels.")
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: got complex numbers in {name}.")
+    if is_continuous(values):
+        raise ValueError(
+            f"Unknown label type: {name} holds fractional numbers, but this method erases "
+            "categories. Bin the values, or use a method for continuous concepts: "
+            "LEACE(concept='continuous') or KRaM(concept='continuous')."
+        )
+
+
+def _refuse_too_few(labels: Labels, name: str, min_rows: int) -> None:
+    if len(labels.classes) < 2:
+        only = labels.classes[0]
+        raise ValueError(
+            f"Got one class in {name} ({only!s}), but expected at least two: with one class "
+            "there is nothing to erase."
+        )
+    counts = labels.counts
+    if counts.min() < min_rows:
+        k = int(np.argmin(counts))
+        raise ValueError(
+            f"Got {counts[k]} row of class {labels.classes[k]!s} in {name}, but expected at "
+            f"least {min_rows} rows of every class. Add rows, or merge it with another class."
+        )
+
+
+def as_classes(values: ArrayLike) -> NDArray[Any]:
+    """Classes as they are stored in an eraser's metadata, back as a sorted array."""
+    return np.asarray(values)

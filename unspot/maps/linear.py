@@ -1,0 +1,116 @@
+"""Linear and affine maps: projections, oblique updates, coordinates of a subspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from unspot.maps.base import Array, Map, like, register_map
+
+__all__ = ["Compress", "Expand", "Oblique", "Projection"]
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Projection(Map):
+    """x ↦ UUᵀx, or m + UUᵀ(x − m) with a mean: the orthogonal projector of Eqs. 1–2."""
+
+    kind: ClassVar[str] = "projection"
+    linear: ClassVar[bool] = True
+
+    U: Array  # (d, r), orthonormal columns
+    mean: Array | None = None  # (d,)
+
+    @property
+    def n_in(self) -> int:
+        return int(self.U.shape[0])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.U.shape[0])
+
+    @cached_property
+    def _P(self) -> Array:
+        return self.U @ self.U.T
+
+    def __call__(self, x: Any) -> Any:
+        if self.mean is not None:
+            m = like(self.mean, x)
+            return self._project(x - m) + m
+        return self._project(x)
+
+    def _project(self, x: Any) -> Any:
+        d, r = self.U.shape
+        if 2 * r < d:  # two thin products are cheaper than one square one
+            U = like(self.U, x)
+            return (x @ U) @ U.T
+        return x @ like(self._P, x)
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Oblique(Map):
+    """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as LEACE's."""
+
+    kind: ClassVar[str] = "oblique"
+    linear: ClassVar[bool] = True
+
+    left: Array  # (d, q)
+    right: Array  # (d, q)
+    mean: Array  # (d,)
+
+    @property
+    def n_in(self) -> int:
+        return int(self.left.shape[0])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.left.shape[0])
+
+    def __call__(self, x: Any) -> Any:
+        return x - ((x - like(self.mean, x)) @ like(self.right, x)) @ like(self.left, x).T
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Compress(Map):
+    """x ↦ Uᵀx: coordinates in a subspace."""
+
+    kind: ClassVar[str] = "compress"
+    linear: ClassVar[bool] = True
+
+    U: Array  # (d, r)
+
+    @property
+    def n_in(self) -> int:
+        return int(self.U.shape[0])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.U.shape[1])
+
+    def __call__(self, x: Any) -> Any:
+        return x @ like(self.U, x)
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Expand(Map):
+    """y ↦ Uy: back from coordinates in a subspace to the whole space."""
+
+    kind: ClassVar[str] = "expand"
+    linear: ClassVar[bool] = True
+
+    U: Array  # (d, r)
+
+    @property
+    def n_in(self) -> int:
+        return int(self.U.shape[1])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.U.shape[0])
+
+    def __call__(self, x: Any) -> Any:
+        return x @ like(self.U, x).T
