@@ -1,0 +1,8 @@
+"""``unspot fit``."""
+
+from __future__ import annotations
+
+
+def fit() -> None:
+    """To come."""
+    raise NotImplementedError

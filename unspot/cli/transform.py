@@ -1,0 +1,8 @@
+"""``unspot transform``."""
+
+from __future__ import annotations
+
+
+def transform() -> None:
+    """To come."""
+    raise NotImplementedError

@@ -1,0 +1,78 @@
+"""``.npy`` and ``.npz`` files: numpy alone, memory-mapped where possible, never unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.io.columns import missing
+
+__all__ = ["check_matrix", "read_npy", "read_npz"]
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """An array of a ``.npy`` file, as a read-only memory map. Cost: reads the header alone."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
+    """Some arrays of a ``.npz`` file, by name."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array and no names")
+            for name in names:
+                if name not in file.files:
+                    raise missing(name, file.files, str(path), "array")
+            return {name: _unpickled(file, name, path) for name in names}
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def npz_names(path: Path) -> list[str]:
+    """The names of the arrays in a ``.npz`` file."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return list(file.files)
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, AttributeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unpickled(file: Any, name: str, path: Path) -> NDArray[Any]:
+    try:
+        return file[name]
+    except ValueError as error:
+        raise _unreadable(path, error, f"array {name!r} of ") from None
+
+
+def _unreadable(path: Path, error: Exception, part: str = "") -> Exception:
+    if not path.exists():
+        return FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
+    if "pickle" in str(error) or "Object arrays" in str(error):
+        return ValueError(
+            f"Got {part}{str(path)!r}, which holds Python objects or is no numpy file; reading it "
+            "would mean unpickling, which can run any code. Expected numbers or strings: save "
+            "labels with numpy.array(labels, dtype=str)."
+        )
+    return ValueError(f"Got {part}{str(path)!r}, which cannot be read as a numpy file ({error}).")
+
+
+def check_matrix(X: NDArray[Any], where: str) -> NDArray[Any]:
+    """X if it is a table of numbers with rows; else an error."""
+    if X.ndim != 2:
+        raise ValueError(f"Got X of shape {X.shape} in {where}, but expected (rows, features).")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(
+            f"Got an empty table: X of shape {X.shape} in {where}, but expected at least one row "
+            "and one feature."
+        )
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"Got X of dtype {X.dtype} in {where}, but expected numbers.")
+    return X

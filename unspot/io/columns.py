@@ -1,0 +1,120 @@
+"""Which columns hold the vectors: names, patterns, and what to say when they are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+__all__ = ["choose_features", "missing"]
+
+#: What a column can be: one vector a row, one number a row, a whole number a row, anything else.
+VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
+
+
+def missing(name: str, known: Iterable[str], where: str, what: str = "column") -> ValueError:
+    """The error for a name that is not there, with the near matches.
+
+    Examples
+    --------
+    >>> print(missing("gendre", ["gender", "emb"], "a.csv"))
+    Got column 'gendre', but a.csv has no such column. Did you mean 'gender'? It has: emb, gender.
+    """
+    names = sorted(known)
+    folded = {n.casefold(): n for n in names}
+    near = [folded[n] for n in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
+    guess = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return ValueError(
+        f"Got {what} {name!r}, but {where} has no such {what}.{guess} It has: {_listed(names)}."
+    )
+
+
+def choose_features(
+    features: str | Sequence[str] | None,
+    kinds: Mapping[str, str],
+    *,
+    taken: Iterable[str | None] = (),
+    where: str = "the table",
+) -> list[str]:
+    """The columns that hold the vectors.
+
+    Parameters
+    ----------
+    features : str, list of str or None
+        A name, a pattern (``"e_*"``), a comma list of both, or None: then the only vector column,
+        or else all columns of fractional numbers.
+    kinds : mapping
+        Every column's name and kind: "vector", "float", "integer" or "other".
+    taken : iterable of str or None
+        Columns that are the concept, the task or names, never features by themselves.
+    where : str
+        What the table is called in messages.
+
+    Examples
+    --------
+    >>> kinds = {"id": "integer", "e_0": "float", "e_1": "float", "gender": "other"}
+    >>> choose_features("e_*", kinds)
+    ['e_0', 'e_1']
+    """
+    if features is None:
+        free = {name: kind for name, kind in kinds.items() if name not in set(taken)}
+        chosen = _by_kind(free, where)
+    else:
+        chosen = _by_name(_parts(features), kinds, where)
+    vectors = [name for name in chosen if kinds[name] == VECTOR]
+    if vectors and len(chosen) > 1:
+        raise ValueError(
+            f"Got {len(chosen)} feature columns of {where}, of which {_listed(vectors)} hold whole "
+            "vectors, but expected one vector column or many columns of numbers. Name one with "
+            f"--features, for example --features {vectors[0]}."
+        )
+    return chosen
+
+
+def _parts(features: str | Sequence[str]) -> list[str]:
+    names = features.split(",") if isinstance(features, str) else list(features)
+    return [name.strip() for name in names if name.strip()]
+
+
+def _by_name(wanted: Sequence[str], kinds: Mapping[str, str], where: str) -> list[str]:
+    if not wanted:
+        raise ValueError("Got an empty --features, but expected a column's name or a pattern.")
+    chosen: dict[str, None] = {}  # a dict keeps the order and drops what is named twice
+    for name in wanted:
+        found = [name] if name in kinds else [n for n in kinds if fnmatchcase(n, name)]
+        if not found:
+            raise missing(name, kinds, where)
+        chosen.update(dict.fromkeys(found))
+    bad = [name for name in chosen if kinds[name] == OTHER]
+    if bad:
+        raise ValueError(
+            f"Got feature column {_listed(bad)} of {where}, which holds no numbers, but expected "
+            "numbers or vectors of numbers."
+        )
+    return list(chosen)
+
+
+def _by_kind(kinds: Mapping[str, str], where: str) -> list[str]:
+    vectors = [name for name, kind in kinds.items() if kind == VECTOR]
+    if vectors:
+        return vectors
+    floats = [name for name, kind in kinds.items() if kind == FLOAT]
+    integers = [name for name, kind in kinds.items() if kind == INTEGER]
+    if floats and integers:
+        # A row number among the features would be a silent mistake: let the user say.
+        raise ValueError(
+            f"Got {where} with {len(floats)} columns of fractional numbers and also whole numbers "
+            f"in {_listed(integers)}, which may be features or not. Say which columns hold the "
+            "vectors, for example --features 'e_*'."
+        )
+    if not floats:
+        raise ValueError(
+            f"Got {where} with no column of vectors or fractional numbers. It has: "
+            f"{_listed(list(kinds))}. Say which columns hold the vectors with --features."
+        )
+    return floats
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "nothing"
