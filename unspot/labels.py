@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-__all__ = ["Labels", "encode", "encode_as", "is_continuous"]
+__all__ = ["Labels", "Measurements", "encode", "encode_as", "is_continuous", "measure"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,53 @@ class Labels:
         return len(self.codes)
 
 
-def encode(z: Any, *, n_rows: int | None = None, name: str = "z", min_rows: int = 1) -> Labels:
+@dataclass(frozen=True)
+class Measurements:
+    """A continuous concept: m numbers for each of n rows."""
+
+    values: NDArray[np.float64]  # (n, m)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def measure(z: Any, *, n_rows: int, name: str = "z") -> Measurements:
+    """A continuous concept, one number or one vector for each row, checked."""
+    if z is None:
+        _as_vector(z, name)
+    values = _to_numpy(z)
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"Got {name} of shape {values.shape} and dtype {values.dtype}, but a continuous concept "
+            "is a number or a vector of numbers for each row. For categories, use "
+            "concept='categories'."
+        )
+    if len(values) != n_rows:
+        raise ValueError(
+            f"Got {len(values)} values in {name} for {n_rows} rows of X, but expected one for "
+            "each row."
+        )
+    values = values.astype(np.float64)
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"Got {int(bad.sum())} missing or infinite values in {name} (the first in row "
+            f"{int(np.argmax(bad))}), but expected a number for every row."
+        )
+    if np.all(values == values[0]):
+        raise ValueError(f"Got the same value in every row of {name}: there is nothing to erase.")
+    return Measurements(values)
+
+
+def encode(
+    z: Any,
+    *,
+    n_rows: int | None = None,
+    name: str = "z",
+    min_rows: int = 1,
+    min_classes: int = 2,
+) -> Labels:
     """Encode labels of any type as categories.
 
     Parameters
@@ -43,6 +89,8 @@ def encode(z: Any, *, n_rows: int | None = None, name: str = "z", min_rows: int 
         What the labels are called in messages.
     min_rows : int
         The fewest rows that a class may have. Density matching needs pairs, so 2.
+    min_classes : int
+        The fewest classes; a batch of a stream may well hold one.
 
     Examples
     --------
@@ -60,7 +108,7 @@ def encode(z: Any, *, n_rows: int | None = None, name: str = "z", min_rows: int 
     _refuse_measurements(values, name)
     classes, codes = np.unique(values, return_inverse=True)
     labels = Labels(codes.reshape(-1).astype(np.int64), classes)
-    _refuse_too_few(labels, name, min_rows)
+    _refuse_too_few(labels, name, min_rows, min_classes)
     return labels
 
 
@@ -188,8 +236,8 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         )
 
 
-def _refuse_too_few(labels: Labels, name: str, min_rows: int) -> None:
-    if len(labels.classes) < 2:
+def _refuse_too_few(labels: Labels, name: str, min_rows: int, min_classes: int) -> None:
+    if len(labels.classes) < min_classes:
         only = labels.classes[0]
         raise ValueError(
             f"Got one class in {name} ({only!s}), but expected at least two: with one class "
@@ -203,7 +251,3 @@ def _refuse_too_few(labels: Labels, name: str, min_rows: int) -> None:
             f"least {min_rows} rows of every class. Add rows, or merge it with another class."
         )
 
-
-def as_classes(values: ArrayLike) -> NDArray[Any]:
-    """Classes as they are stored in an eraser's metadata, back as a sorted array."""
-    return np.asarray(values)

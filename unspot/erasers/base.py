@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.eraser import Eraser, versions
-from unspot.labels import Labels, encode
+from unspot.labels import Labels, Measurements, encode, measure
 
 __all__ = ["BaseEraser", "check_rank"]
 
@@ -43,10 +43,11 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         concept = y if z is None else z
         X = self._validated(X, reset=True)
-        labels = self._labels(concept, len(X))
-        self.classes_ = labels.classes
-        eraser = self._fit_eraser(X, labels)
-        self.eraser_ = Eraser(eraser.maps, {**self._metadata(X, labels), **eraser.metadata})
+        target = self._target(concept, len(X))
+        if isinstance(target, Labels):
+            self.classes_ = target.classes
+        eraser = self._fit_eraser(X, target)
+        self.eraser_ = Eraser(eraser.maps, {**self._metadata(X, target), **eraser.metadata})
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -61,32 +62,43 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         result: NDArray[Any] = self.eraser_.reduce(self._validated(X, reset=False))
         return result
 
-    def _fit_eraser(self, X: NDArray[Any], labels: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
+        """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
         raise NotImplementedError
 
-    def _labels(self, concept: Any, n_rows: int) -> Labels:
+    def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
+        # Methods that erase continuous concepts too have a parameter ``concept``.
+        kind = getattr(self, "concept", "categories")
+        if kind == "continuous":
+            return measure(concept, n_rows=n_rows)
+        if kind != "categories":
+            raise ValueError(
+                f"Got concept={kind!r}, but expected 'categories' or 'continuous'."
+            )
         return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
 
-    def _validated(self, X: Any, *, reset: bool) -> NDArray[Any]:
+    def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
         refuse_nonfinite(X)
         result: NDArray[Any] = validate_data(
             self,
             X,
             reset=reset,
             dtype=[np.float64, np.float32, np.float16],
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=min_rows or (2 if reset else 1),
         )
         return result
 
-    def _metadata(self, X: NDArray[Any], labels: Labels) -> dict[str, Any]:
+    def _metadata(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+        discrete = isinstance(target, Labels)
         return {
             "method": type(self).__name__,
             "parameters": {k: _jsonable(v) for k, v in self.get_params(deep=False).items()},
-            "classes": [v.item() if isinstance(v, np.generic) else v for v in labels.classes],
-            "class_counts": labels.counts.tolist(),
+            "concept": "categories" if discrete else "continuous",
+            "classes": target.classes.tolist() if discrete else None,
+            "class_counts": target.counts.tolist() if discrete else None,
             "n_features": int(X.shape[1]),
             "n_rows": int(X.shape[0]),
-            "fingerprint": fingerprint(X, labels.codes),
+            "fingerprint": fingerprint(X, target.codes if discrete else target.values),
             "versions": versions(),
         }
 
@@ -127,12 +139,12 @@ def refuse_nonfinite(X: Any) -> None:
         )
 
 
-def fingerprint(X: NDArray[Any], codes: NDArray[np.int64]) -> str:
+def fingerprint(X: NDArray[Any], target: NDArray[Any]) -> str:
     """A short hash of shape, labels and a fixed sample of rows: enough to tell files apart."""
     rows = np.unique(np.linspace(0, len(X) - 1, num=min(len(X), 1000)).astype(int))
     digest = hashlib.sha256(repr(X.shape).encode())
     digest.update(np.ascontiguousarray(X[rows], dtype=np.float64).tobytes())
-    digest.update(np.ascontiguousarray(codes, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(target, dtype=np.float64).tobytes())
     return digest.hexdigest()[:16]
 
 

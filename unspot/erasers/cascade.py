@@ -1,0 +1,95 @@
+"""Cascade: remove the linear signal in closed form, then erase the rest (Algorithm 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from unspot.eraser import Eraser
+from unspot.erasers.base import BaseEraser, check_rank
+from unspot.erasers.leace import LEACE
+from unspot.labels import Labels, Measurements
+from unspot.maps import Compress, Expand
+
+__all__ = ["Cascade"]
+
+
+class Cascade(BaseEraser):
+    """An eraser inside the subspace that linear erasure leaves (Algorithm 2).
+
+    First the orthogonalised LEACE projection P_L = U_L U_Lᵀ makes the class means equal; then
+    the inner eraser is fitted on the d − q coordinates U_Lᵀx. Around L̄EOPARD the result is one
+    orthogonal projector P = U_L P′ U_Lᵀ of the inner rank.
+
+    Parameters
+    ----------
+    eraser : estimator, optional
+        Any eraser of unspot; by default ``LEOPARD()``.
+
+    Attributes
+    ----------
+    eraser_ : Eraser
+    estimator_ : estimator
+        The fitted inner eraser, in coordinates of the linearly erased subspace.
+    linear_ : Eraser
+        The first stage.
+    classes_ : ndarray
+
+    Examples
+    --------
+    >>> from unspot import LEOPARD
+    >>> rng = np.random.default_rng(0)
+    >>> z = np.repeat(["a", "b"], 100)
+    >>> X = rng.normal(size=(200, 6)) + 2.0 * (z == "b")[:, None]
+    >>> erased = Cascade(LEOPARD(rank=4, random_state=0)).fit(X, z).transform(X)
+    >>> gap = erased[z == "a"].mean(axis=0) - erased[z == "b"].mean(axis=0)
+    >>> bool(abs(gap).max() < 1e-9)
+    True
+    """
+
+    def __init__(self, eraser: Any = None) -> None:
+        self.eraser = eraser
+
+    def _inner(self) -> Any:
+        if self.eraser is None:
+            from unspot.erasers.leopard import LEOPARD
+
+            return LEOPARD()
+        if not isinstance(self.eraser, BaseEraser):
+            raise ValueError(
+                f"Got eraser={self.eraser!r}, but expected an eraser such as LEOPARD(rank=50)."
+            )
+        return clone(self.eraser)
+
+    def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
+        return self._inner()._target(concept, n_rows)
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
+        inner = self._inner()
+        discrete = isinstance(target, Labels)
+        concept = target.classes[target.codes] if discrete else target.values
+        linear = LEACE(method="orthogonal", concept="categories" if discrete else "continuous")
+        self.linear_ = linear.fit(X, concept).eraser_
+        U = self.linear_.U
+        if U.shape[1] == 0:
+            raise ValueError(
+                f"Got X of {X.shape[1]} feature(s), but linear erasure alone removes "
+                f"{X.shape[1]}: n_features = {X.shape[1]} is too few for a cascade."
+            )
+        if hasattr(inner, "rank") and not isinstance(inner.rank, str):
+            what = f"the dimensions that linear erasure leaves of {X.shape[1]}"
+            check_rank(inner.rank, U.shape[1], what)
+        reduced = np.ascontiguousarray(X @ U.astype(X.dtype))
+        self.estimator_ = inner.fit(reduced, concept)
+        if hasattr(self.estimator_, "history_"):
+            self.history_ = self.estimator_.history_
+        return self._compose(U, self.estimator_.eraser_)
+
+    def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
+        metadata = {"inner": dict(inner.metadata), "linear_rank": int(U.shape[1])}
+        if inner.is_projection and inner.mean is None:
+            return Eraser.projection(U @ inner.U, **metadata)
+        return Eraser((Compress(U), *inner.maps, Expand(U)), metadata)

@@ -1,0 +1,166 @@
+"""LEACE: least-squares linear concept erasure in closed form (Belrose et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from unspot.eraser import Eraser
+from unspot.erasers.base import BaseEraser
+from unspot.labels import Labels
+from unspot.maps import Oblique
+from unspot.projections.projector import complement
+from unspot.statistics import ClassStatistics, CrossStatistics, mean_difference_basis, whitening
+
+__all__ = ["LEACE"]
+
+
+class LEACE(BaseEraser):
+    """Remove all that a linear classifier could find, and change the embeddings least.
+
+    Closed form, one pass, O(nd² + d³) time. A nonlinear classifier may still find the concept:
+    that is what L̄EOPARD is for.
+
+    Parameters
+    ----------
+    method : {"oblique", "orthogonal"}
+        ``"oblique"``: P = I − W⁺(WΣxz)(WΣxz)⁺W around the mean, the smallest change in mean
+        square. ``"orthogonal"``: the orthogonal projector with the same kernel as the paper's
+        cascade uses, I − QQᵀ with Q a basis of the span of μₖ − μ.
+    concept : {"categories", "continuous"}
+        Whether z is a label, or a number (or a vector of numbers) for each row.
+
+    Attributes
+    ----------
+    eraser_ : Eraser
+    classes_ : ndarray
+    statistics_ : ClassStatistics or CrossStatistics
+        What has been seen so far; ``partial_fit`` adds to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [0.0, 2.0], [4.0, 1.0], [4.0, 2.0]])
+    >>> LEACE().fit_transform(X, ["a", "a", "b", "b"])
+    array([[2., 1.],
+           [2., 2.],
+           [2., 1.],
+           [2., 2.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        method: Literal["oblique", "orthogonal"] = "oblique",
+        concept: Literal["categories", "continuous"] = "categories",
+    ) -> None:
+        self.method = method
+        self.concept = concept
+
+    def partial_fit(self, X: Any, y: Any = None, *, z: Any = None) -> LEACE:
+        """Add the rows of one batch of a stream. New classes may appear at any time."""
+        first = not hasattr(self, "statistics_")
+        X = self._validated(X, reset=first, min_rows=1)
+        concept = y if z is None else z
+        if self.concept == "continuous":
+            self._add(_cross(X, self._target(concept, len(X)).values))  # type: ignore[union-attr]
+        else:
+            self._add_classes(X, concept)
+        self._eraser = None  # solved on the next use, since a stream has many batches
+        return self
+
+    @property
+    def eraser_(self) -> Eraser:
+        if getattr(self, "_eraser", None) is None:
+            check_is_fitted(self, "statistics_")
+            eraser = self._solve(self.statistics_)
+            self._eraser = Eraser(eraser.maps, {**self._stream_metadata(), **eraser.metadata})
+        result: Eraser = self._eraser
+        return result
+
+    @eraser_.setter
+    def eraser_(self, eraser: Eraser) -> None:
+        self._eraser = eraser
+
+    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
+        self.statistics_ = (
+            ClassStatistics.from_rows(X, target.codes, len(target.classes), per_class=False)
+            if isinstance(target, Labels)
+            else _cross(X, target.values)
+        )
+        return self._solve(self.statistics_)
+
+    def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
+        if self.method == "orthogonal":
+            return Eraser.projection(complement(_kernel_basis(statistics)))
+        if self.method != "oblique":
+            raise ValueError(
+                f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'."
+            )
+        W, W_inverse = whitening(statistics.covariance)
+        Q = _range(W @ statistics.cross_covariance)
+        return Eraser((Oblique(W_inverse @ Q, W @ Q, np.array(statistics.mean)),))
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def _add(self, part: Any) -> None:
+        seen = getattr(self, "statistics_", None)
+        self.statistics_ = part if seen is None else seen.merge(part)
+
+    def _add_classes(self, X: NDArray[Any], concept: Any) -> None:
+        from unspot.labels import encode
+
+        old = getattr(self, "classes_", None)
+        labels = encode(concept, n_rows=len(X), min_classes=1)
+        classes = labels.classes if old is None else np.union1d(old, labels.classes)
+        if old is not None and len(classes) > len(old):
+            self.statistics_ = _spread(self.statistics_, np.searchsorted(classes, old), classes)
+        codes = np.searchsorted(classes, labels.classes)[labels.codes]
+        self.classes_ = classes
+        self._add(ClassStatistics.from_rows(X, codes, len(classes), per_class=False))
+
+    def _stream_metadata(self) -> dict[str, Any]:
+        from unspot.eraser import versions
+
+        discrete = isinstance(self.statistics_, ClassStatistics)
+        return {
+            "method": "LEACE",
+            "parameters": {"method": self.method, "concept": self.concept},
+            "concept": self.concept,
+            "classes": self.classes_.tolist() if discrete else None,
+            "class_counts": self.statistics_.counts.tolist() if discrete else None,
+            "n_features": int(self.n_features_in_),
+            "n_rows": int(self.statistics_.n_rows),
+            "versions": versions(),
+        }
+
+
+def _cross(X: NDArray[Any], Z: NDArray[Any]) -> CrossStatistics:
+    return CrossStatistics.from_rows(X, Z)
+
+
+def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.float64]:
+    """What an orthogonal projector must remove for linear guardedness: the range of Σxz."""
+    if isinstance(statistics, ClassStatistics):
+        return mean_difference_basis(statistics)
+    return _range(statistics.cross_covariance)
+
+
+def _range(A: NDArray[np.float64], *, rtol: float = 1e-6) -> NDArray[np.float64]:
+    """Orthonormal basis of the column space, with its numerical rank."""
+    left, values, _ = np.linalg.svd(A, full_matrices=False)
+    kept = values > rtol * max(values[0], np.finfo(float).tiny)
+    return np.ascontiguousarray(left[:, kept])
+
+
+def _spread(
+    statistics: ClassStatistics, places: NDArray[Any], classes: NDArray[Any]
+) -> ClassStatistics:
+    """The same statistics among more classes."""
+    wider = ClassStatistics.empty(len(classes), statistics.means.shape[1], per_class=False)
+    counts, means = wider.counts.copy(), wider.means.copy()
+    counts[places], means[places] = statistics.counts, statistics.means
+    return ClassStatistics(counts, means, statistics.within)

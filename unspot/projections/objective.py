@@ -1,0 +1,79 @@
+"""The function that is minimised over subspaces: densities matched, variance kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
+
+__all__ = ["Objective", "Preservation"]
+
+
+@dataclass(frozen=True)
+class Preservation:
+    """The share of variance kept by a subspace, tr(UᵀΣU)/tr Σ, as a function of V.
+
+    V is in working coordinates, U = orth(BV) in those of the embeddings, with B the identity or
+    a whitening. Then UUᵀ = BV(VᵀB²V)⁻¹VᵀB, so the share is tr(M⁻¹N)/tr Σ with M = VᵀB²V and
+    N = VᵀBΣBV: smooth, and the same for every basis of a subspace.
+    """
+
+    back_squared: Tensor | None  # B², (d, d); None for the identity
+    covariance: Tensor  # BΣB, (d, d)
+    variance: float  # tr Σ
+
+    def __call__(self, V: Tensor) -> tuple[float, Tensor]:
+        """The share and its gradient in V, (d, r). O(d²r)."""
+        AV = V if self.back_squared is None else self.back_squared @ V
+        BV = self.covariance @ V
+        M, N = V.T @ AV, V.T @ BV
+        inverse = torch.linalg.inv(M)
+        share = float((inverse * N.T).sum()) / self.variance
+        grad = (BV @ inverse - AV @ (inverse @ N @ inverse)) * (2.0 / self.variance)
+        return share, grad
+
+
+@dataclass(frozen=True)
+class Objective:
+    """MMD²(XV) − λ·(share of variance kept), and its gradient in V.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, d)
+        Rows in working coordinates.
+    z : Tensor of shape (n,)
+        Class codes.
+    kernel : GaussianMixture
+    preservation : Preservation, optional
+    weight : float
+        λ, already in units of MMD².
+    """
+
+    X: Tensor
+    z: Tensor
+    kernel: GaussianMixture
+    preservation: Preservation | None = None
+    weight: float = 0.0
+
+    def value(self, V: Tensor) -> float:
+        """The objective alone: a third of the cost of value and gradient."""
+        loss = float(mmd2(self.X @ V, self.z, self.kernel))
+        return loss - self._kept(V)[0]
+
+    def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
+        """Value and gradient. O(n²r + ndr)."""
+        loss, grad_Y = mmd2_and_grad(
+            self.X @ V, self.z, self.kernel, detach_bandwidth=detach_bandwidth
+        )
+        kept, grad_kept = self._kept(V)
+        grad = self.X.T @ grad_Y
+        return float(loss) - kept, grad if grad_kept is None else grad - grad_kept
+
+    def _kept(self, V: Tensor) -> tuple[float, Tensor | None]:
+        if self.preservation is None or self.weight == 0.0:
+            return 0.0, None
+        share, grad = self.preservation(V)
+        return self.weight * share, self.weight * grad

@@ -1,0 +1,73 @@
+"""Where the search for a subspace begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.projections.projector import nearest_projector
+from unspot.statistics import ClassStatistics, whitening
+
+__all__ = ["STARTS", "start"]
+
+Array = NDArray[np.float64]
+STARTS = ("identity", "moments", "pca")
+
+
+def start(init: Any, statistics: ClassStatistics, rank: int) -> Array:
+    """Orthonormal start (d, r).
+
+    Parameters
+    ----------
+    init : {"identity", "moments", "pca"} or array of shape (d, r)
+        ``"identity"``: the first r columns of I, the paper's. ``"moments"``: the closed form
+        below. ``"pca"``: the r directions of most variance. An array: its column space.
+    statistics : ClassStatistics
+        With class scatter, for ``"moments"``.
+    rank : int
+    """
+    d = statistics.means.shape[1]
+    if not isinstance(init, str):
+        U = np.asarray(init, dtype=np.float64)
+        if U.shape != (d, rank) or np.linalg.matrix_rank(U) < rank:
+            raise ValueError(
+                f"Got init of shape {U.shape}, but expected {(d, rank)}, (features, rank), with "
+                "independent columns."
+            )
+        return nearest_projector(U)
+    if init == "identity":
+        return np.eye(d, rank)
+    if init == "pca":
+        return _smallest(-statistics.covariance, rank)
+    if init == "moments":
+        return moments_start(statistics, rank)
+    raise ValueError(
+        f"Got init={init!r}, but expected one of {', '.join(map(repr, STARTS))}, or an array."
+    )
+
+
+def moments_start(statistics: ClassStatistics, rank: int) -> Array:
+    """The subspace where class means and covariances differ least, in closed form.
+
+    Whitened class means mₖ and covariances Cₖ all equal 0 and I where nothing differs, so
+    A = Σₖ mₖmₖᵀ + (Cₖ − I)² measures the difference by direction; the r eigenvectors of its
+    smallest eigenvalues are mapped back and orthonormalised. O(Kd³).
+    """
+    W, _ = whitening(statistics.covariance)
+    observed = statistics.counts > 0
+    m = (statistics.means - statistics.mean)[observed] @ W
+    C = W @ statistics.class_covariances[observed] @ W
+    # In directions without variance W is zero: there nothing can differ.
+    alive = W @ np.linalg.pinv(W, hermitian=True)
+    deviation = C - alive
+    A = m.T @ m + np.einsum("kij,kjl->il", deviation, deviation)
+    V = _smallest(A, rank)
+    back = W @ V + (np.eye(len(W)) - alive) @ V
+    return nearest_projector(back)
+
+
+def _smallest(A: Array, rank: int) -> Array:
+    _, vectors = np.linalg.eigh((A + A.T) / 2)
+    return np.ascontiguousarray(vectors[:, :rank])
