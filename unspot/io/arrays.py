@@ -24,38 +24,40 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
     """Some arrays of a ``.npz`` file, by name."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("it holds one array and no names")
-            for name in names:
-                if name not in file.files:
-                    raise missing(name, file.files, str(path), "array")
-            return {name: _unpickled(file, name, path) for name in names}
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise _unreadable(path, error) from None
+    with _open_npz(path) as file:
+        for name in names:
+            if name not in file.files:
+                raise missing(name, file.files, str(path), "array")
+        return {name: _unpickled(file, name, path) for name in names}
 
 
 def npz_names(path: Path) -> list[str]:
     """The names of the arrays in a ``.npz`` file."""
+    with _open_npz(path) as file:
+        return list(file.files)
+
+
+def _open_npz(path: Path) -> Any:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return list(file.files)
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, AttributeError) as error:
+        file = np.load(path, allow_pickle=False)
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
         raise _unreadable(path, error) from None
+    if not hasattr(file, "files"):
+        raise _unreadable(path, ValueError("it holds one array, as a .npy file does"))
+    return file
 
 
 def _unpickled(file: Any, name: str, path: Path) -> NDArray[Any]:
     try:
         return file[name]
-    except ValueError as error:
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
         raise _unreadable(path, error, f"array {name!r} of ") from None
 
 
 def _unreadable(path: Path, error: Exception, part: str = "") -> Exception:
     if not path.exists():
         return FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
-    if "pickle" in str(error) or "Object arrays" in str(error):
+    if any(word in str(error) for word in ("pickle", "Object arrays", "Python objects")):
         return ValueError(
             f"Got {part}{str(path)!r}, which holds Python objects or is no numpy file; reading it "
             "would mean unpickling, which can run any code. Expected numbers or strings: save "

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.io.arrays import check_matrix, npz_names, read_npy, read_npz
-from unspot.io.arrow import column_kinds, matrix, require_pyarrow, values
+from unspot.io.arrow import column_kinds, matrix, values
+from unspot.io.arrow_files import open_arrow
 from unspot.io.columns import choose_features, missing
 
 __all__ = ["FORMATS", "Table", "file_format", "read_table"]
@@ -125,15 +126,16 @@ def _read_npz(path: Path, features: Any, wanted: dict[str, str | None]) -> Read:
 
 
 def _read_arrow(path: Path, features: Any, wanted: dict[str, str | None]) -> Read:
-    table = arrow_table(path)
+    file = open_arrow(path)
     roles = {role: name for role, name in wanted.items() if name is not None}
     for name in roles.values():
-        if name not in table.column_names:
-            raise missing(name, table.column_names, str(path))
-    kinds = column_kinds(table.schema)
-    used = choose_features(features, kinds, taken=roles.values(), where=str(path))
-    if len(table) == 0:
+        if name not in file.schema.names:
+            raise missing(name, file.schema.names, str(path))
+    if file.n_rows == 0:
         raise ValueError(f"Got an empty table: {str(path)!r} has no rows.")
+    kinds = column_kinds(file.schema)
+    used = choose_features(features, kinds, taken=roles.values(), where=str(path))
+    table = file.read([*used, *roles.values()])
     X = matrix(table, used, where=str(path))
     return X, used, {role: _column(table, name, path) for role, name in roles.items()}
 
@@ -144,23 +146,6 @@ _READERS = {
     ".csv": _read_arrow,
     ".parquet": _read_arrow,
 }
-
-
-def arrow_table(path: Path, columns: list[str] | None = None) -> Any:
-    """A CSV file, Parquet file or folder of Parquet files as one Arrow table."""
-    pa = require_pyarrow()
-    try:
-        if path.suffix.lower() == ".csv":
-            from pyarrow import csv
-
-            return csv.read_csv(path)
-        from pyarrow import parquet
-
-        return parquet.read_table(path, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({first}).") from None
 
 
 # -- a second file with labels -------------------------------------------------------------------
@@ -174,10 +159,12 @@ def _labels(path: Path, wanted: dict[str, str | None]) -> dict[str, NDArray[Any]
     if suffix == ".npy":
         return {"z": np.asarray(read_npy(path))}
     if suffix == ".npz":
-        names, take = npz_names(path), lambda name: read_npz(path, [name])[name]
+        names = npz_names(path)
+        take = lambda name: read_npz(path, [name])[name]  # noqa: E731
     else:
-        table = arrow_table(path)
-        names, take = table.column_names, lambda name: _column(table, name, path)
+        file = open_arrow(path)
+        names = file.schema.names
+        take = lambda name: _column(file.read([name]), name, path)  # noqa: E731
     concept = wanted["z"] or _only(names, path)
     if concept not in names:
         raise missing(concept, names, str(path))

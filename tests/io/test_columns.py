@@ -1,0 +1,52 @@
+"""Choosing feature columns: by name, pattern and kind; errors that show the way."""
+
+import pytest
+
+from unspot.io.columns import choose_features, missing
+
+KINDS = {"id": "integer", "e_0": "float", "e_1": "float", "e_10": "float", "gender": "other"}
+
+
+def test_names_patterns_and_comma_lists_keep_their_order():
+    assert choose_features("e_1", KINDS) == ["e_1"]
+    assert choose_features("e_*", KINDS) == ["e_0", "e_1", "e_10"]
+    assert choose_features("e_10, e_*", KINDS) == ["e_10", "e_0", "e_1"]
+    assert choose_features(["id", "e_0"], KINDS) == ["id", "e_0"]
+
+
+def test_a_name_with_a_star_in_it_is_a_name_first():
+    assert choose_features("e*", {"e*": "float", "e1": "float"}) == ["e*"]
+
+
+def test_by_default_the_only_vector_column():
+    kinds = {"id": "integer", "emb": "vector", "age": "float"}
+    assert choose_features(None, kinds) == ["emb"]
+
+
+def test_by_default_all_fractional_columns_but_the_labels():
+    kinds = {"a": "float", "b": "float", "score": "float", "name": "other"}
+    assert choose_features(None, kinds, taken=["score", None]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("features", "kinds", "message"),
+    [
+        ("e_2", KINDS, r"Got column 'e_2', but t\.csv has no such column\. Did you mean 'e_"),
+        ("zz*", KINDS, r"Got column 'zz\*', but t\.csv has no such column\. It has: e_0, e_1"),
+        ("gender", KINDS, "Got feature column gender of t.csv, which holds no numbers"),
+        (" , ", KINDS, "Got an empty --features"),
+        (None, KINDS, "3 columns of fractional numbers and also whole numbers in id, which may be"),
+        (None, {"a": "other"}, "Got t.csv with no column of vectors or fractional numbers"),
+        (None, {"a": "vector", "b": "vector"}, "a, b hold whole vectors, but expected one vector"),
+        ("*", {"a": "vector", "b": "float"}, "of which a hold whole vectors"),
+    ],
+)
+def test_errors_say_what_came_and_the_way_out(features, kinds, message):
+    with pytest.raises(ValueError, match=message):
+        choose_features(features, kinds, where="t.csv")
+
+
+def test_near_matches_ignore_case_and_long_lists_are_cut():
+    error = missing("Gendre", ["GENDER", *(f"e_{i}" for i in range(300))], "t.csv")
+    assert "Did you mean 'GENDER'?" in str(error)
+    assert "and 289 more" in str(error)

@@ -1,0 +1,234 @@
+"""Sources of rows: whatever holds them, reading, taking and chunks agree with the array."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unspot.io import RowSource, as_source
+
+N, D = 53, 4
+X = np.random.default_rng(1).normal(size=(N, D)).astype(np.float32)
+
+
+class Store:
+    """A foreign store: shape, dtype and row slices, nothing else."""
+
+    shape, dtype = X.shape, X.dtype
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, slice)
+        return X[rows]
+
+
+def _parquet(path, kind, rows=slice(None), row_group_size=10):
+    part = X[rows]
+    if kind == "wide":
+        columns = {f"e_{i}": part[:, i] for i in range(D)}
+    elif kind == "fixed":
+        columns = {"emb": pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), D)}
+    else:
+        type_ = {"list": pa.list_(pa.float32()), "large": pa.large_list(pa.float32())}[kind]
+        columns = {"emb": pa.array(list(part), type=type_)}
+    columns["gender"] = [f"g{i % 2}" for i in range(N)[rows]]
+    pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+    return path
+
+
+def _make(kind, folder):
+    match kind:
+        case "array":
+            return X
+        case "fortran":
+            return np.asfortranarray(X)
+        case "strided":
+            return np.repeat(X, 2, axis=1)[:, ::2]
+        case "npy":
+            np.save(folder / "x.npy", X)
+            return str(folder / "x.npy")
+        case "fortran npy":
+            np.save(folder / "f.npy", np.asfortranarray(X))
+            return folder / "f.npy"
+        case "big-endian npy":
+            np.save(folder / "b.npy", X.astype(">f4"))
+            return folder / "b.npy"
+        case "memmap":
+            np.save(folder / "m.npy", X)
+            return np.load(folder / "m.npy", mmap_mode="r")
+        case "slice of a memmap":
+            np.save(folder / "m.npy", np.vstack([X, X]))
+            return np.load(folder / "m.npy", mmap_mode="r+")[N:]
+        case "npz":
+            np.savez(folder / "x.npz", X=X)
+            return folder / "x.npz"
+        case "store":
+            return Store()
+        case "hdf5":
+            h5py = pytest.importorskip("h5py")
+            return h5py.File(folder / "x.h5", "w").create_dataset("X", data=X, chunks=(7, D))
+        case "zarr":
+            zarr = pytest.importorskip("zarr")
+            store = zarr.create_array(
+                str(folder / "x.zarr"), shape=(N, D), chunks=(8, D), dtype="f4"
+            )
+            store[:] = X
+            return store
+        case "frame":
+            return pd.DataFrame(X)
+        case "tensor":
+            return torch.tensor(X)
+        case "parquet folder":
+            (folder / "p").mkdir()
+            _parquet(folder / "p" / "part-1.parquet", "list", slice(20, None))
+            _parquet(folder / "p" / "part-0.parquet", "list", slice(0, 20))
+            return folder / "p"
+        case "parquet list":
+            first = _parquet(folder / "z.parquet", "fixed", slice(0, 20))
+            return [first, _parquet(folder / "a.parquet", "fixed", slice(20, None))]
+        case _:
+            return _parquet(folder / "x.parquet", kind.split()[1])
+
+
+KINDS = [
+    "array", "fortran", "strided", "npy", "fortran npy", "big-endian npy", "memmap",
+    "slice of a memmap", "npz", "store", "hdf5", "zarr", "frame", "tensor", "parquet list",
+    "parquet folder", "one list", "one large", "one fixed", "one wide",
+]  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def source(request, tmp_path):
+    made = _make(request.param, tmp_path)
+    yield as_source(made)
+    if request.param == "hdf5":
+        made.file.close()
+
+
+def test_every_source_agrees_with_the_array(source):
+    assert isinstance(source, RowSource)
+    assert source.shape == (N, D)
+    assert source.dtype == np.float32
+    rng = np.random.default_rng(0)
+    for rows in ([], [0], [N - 1, 0, 5, 5], rng.permutation(N), np.sort(rng.permutation(N)[:20])):
+        taken = source.take(rows)
+        assert taken.dtype == np.float32
+        np.testing.assert_array_equal(taken, X[np.asarray(rows, dtype=int)])
+    np.testing.assert_array_equal(source.read(5, 31), X[5:31])
+    for size in (1, 8, N, 1000):
+        chunks = list(source.chunks(size))
+        assert max(map(len, chunks)) <= size
+        np.testing.assert_array_equal(np.vstack(chunks), X)
+    np.testing.assert_array_equal(np.vstack(list(source.chunks(9))), X)  # and once more
+
+
+def test_a_source_is_its_own_source(source):
+    assert as_source(source) is source
+
+
+@pytest.mark.parametrize("rows", [[N], [-1], [[0, 1]], [0.5]])
+def test_rows_out_of_range_are_refused(source, rows):
+    with pytest.raises(ValueError, match=r"but expected (0 to 52|a list of row numbers)"):
+        source.take(rows)
+
+
+def test_a_chunk_has_rows(source):
+    with pytest.raises(ValueError, match="Got rows_per_chunk=0, but expected 1 or more"):
+        next(iter(source.chunks(0)))
+
+
+@given(st.lists(st.integers(0, N - 1), max_size=80), st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_any_rows_of_any_blocks(rows, block):
+    source = as_source(Store())
+    source._block = block
+    np.testing.assert_array_equal(source.take(rows), X[np.asarray(rows, dtype=int)])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "read_as"),
+    [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("i1", "f8"), ("u8", "f8"), ("?", "f8")],
+)
+def test_numbers_are_read_as_floats(dtype, read_as):
+    source = as_source(np.ones((3, 2), dtype=dtype))
+    assert source.dtype == source.take([0]).dtype == source.read(0, 1).dtype == read_as
+
+
+def test_what_is_read_is_a_copy():
+    mine = X.copy()
+    as_source(mine).read(0, 5)[:] = 0
+    np.testing.assert_array_equal(mine, X)
+
+
+def test_a_private_map_keeps_what_was_written_to_it(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    private = np.load(tmp_path / "x.npy", mmap_mode="c")
+    private[3] = 7
+    source = as_source(private)
+    source.read(0, N)
+    np.testing.assert_array_equal(source.take([3]), np.full((1, D), 7, dtype=np.float32))
+
+
+def test_columns_of_parquet_come_with_the_rows(tmp_path):
+    source = as_source(_make("parquet folder", tmp_path))
+    assert source.column("gender").tolist() == [f"g{i % 2}" for i in range(N)]
+    with pytest.raises(ValueError, match="Did you mean 'gender'"):
+        source.column("gendr")
+
+
+def test_parts_of_another_width_are_named(tmp_path):
+    pq.write_table(pa.table({"emb": [[1.0, 2.0]]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"emb": [[1.0, 2.0, 3.0]]}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"length 3 in '.*b\.parquet', but the first part has"):
+        list(as_source(tmp_path).chunks(10))
+
+
+def test_a_corrupt_part_is_named(tmp_path):
+    folder = _make("parquet folder", tmp_path)
+    (folder / "part-1.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(ValueError, match=r"Got '.*part-1\.parquet', which cannot be read as Par"):
+        as_source(folder)
+
+
+def test_an_empty_source(tmp_path):
+    pq.write_table(pa.table({"emb": pa.array([], pa.list_(pa.float32()))}), tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match="Got an empty table"):
+        as_source(tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match="Got an empty table"):
+        as_source(np.zeros((0, 3)))
+
+
+def test_what_is_not_a_table_of_numbers():
+    with pytest.raises(ValueError, match="Got X of dtype <U1"):
+        as_source(np.array([["a"]]))
+    with pytest.raises(ValueError, match=r"Got X of shape \(3,\)"):
+        as_source(np.zeros(3))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts resident pages as Linux does")
+def test_a_big_map_does_not_become_resident(tmp_path):
+    """A quarter of a gigabyte is read in chunks and by random rows, and little stays resident."""
+    path = tmp_path / "big.npy"
+    np.lib.format.open_memmap(path, mode="w+", dtype="f4", shape=(250_000, 256)).flush()
+    program = f"""
+import resource, numpy as np
+from unspot.io import as_source
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+source = as_source({str(path)!r})
+source.take([0])
+before = peak()
+for _ in source.chunks(8192): pass
+source.take(np.random.default_rng(0).permutation(250_000)[:20_000])
+print(peak() - before)
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    kilobytes = int(out.stdout)
+    assert kilobytes < 100_000

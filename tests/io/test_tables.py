@@ -1,0 +1,278 @@
+"""Reading tables: every format gives the same table, and bad files get a sentence."""
+
+import builtins
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspot.io import read_table
+
+N, D = 7, 3
+X = np.random.default_rng(0).normal(size=(N, D))
+Z = np.array(["f", "m", "f", "m", "f", "m", "f"])
+Y = np.arange(N) % 3
+
+
+def _list_column(kind, X=X):
+    if kind == "fixed":
+        return pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+    type_ = pa.list_(pa.float64()) if kind == "list" else pa.large_list(pa.float64())
+    return pa.array(list(X), type=type_)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(kind):
+        path = tmp_path / f"data.{kind}"
+        wide = pd.DataFrame(X, columns=[f"e_{i}" for i in range(D)]).assign(gender=Z, job=Y)
+        if kind == "npz":
+            np.savez(path, X=X, gender=Z, job=Y)
+        elif kind == "csv":
+            wide.to_csv(path, index=False)
+        elif kind == "wide.parquet":
+            wide.to_parquet(path)
+        elif kind == "folder":
+            path.mkdir()
+            for part, rows in (("b", slice(4, None)), ("a", slice(0, 4))):
+                columns = {"emb": _list_column("list", X[rows]), "gender": Z[rows], "job": Y[rows]}
+                pq.write_table(pa.table(columns), path / f"{part}.parquet")
+        else:
+            columns = {"emb": _list_column(kind.split(".")[0]), "gender": Z, "job": Y}
+            pq.write_table(pa.table(columns), path)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("kind", "features"),
+    [
+        ("npz", None),
+        ("npz", "X"),
+        ("csv", "e_*"),
+        ("csv", "e_0,e_1,e_2"),
+        ("wide.parquet", "e_*"),
+        ("list.parquet", None),
+        ("large.parquet", "emb"),
+        ("fixed.parquet", "emb"),
+        ("folder", "emb"),
+    ],
+)
+def test_every_format_gives_the_same_table(write, kind, features):
+    table = read_table(write(kind), features=features, concept="gender", task="job")
+    np.testing.assert_allclose(table.X, X, rtol=1e-15)
+    assert table.z.tolist() == Z.tolist()
+    assert table.y.tolist() == Y.tolist()
+    assert table.names is None
+    assert len(table) == N
+
+
+def test_a_csv_without_features_takes_the_fractional_columns(write):
+    table = read_table(write("csv"), concept="gender", task="job")
+    assert table.features == ("e_0", "e_1", "e_2")
+
+
+def test_npy_stays_on_disk(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    assert isinstance(read_table(tmp_path / "x.npy").X, np.memmap)
+
+
+@pytest.mark.parametrize("ending", ["npy", "txt", "csv", "npz", "parquet"])
+def test_the_concept_may_be_in_a_second_file(tmp_path, ending):
+    np.save(tmp_path / "x.npy", X)
+    labels = tmp_path / f"z.{ending}"
+    if ending == "npy":
+        np.save(labels, Z)
+    elif ending == "txt":
+        labels.write_text("\n".join(Z) + "\n")
+    elif ending == "csv":
+        pd.DataFrame({"gender": Z}).to_csv(labels, index=False)
+    elif ending == "npz":
+        np.savez(labels, gender=Z)
+    else:
+        pd.DataFrame({"gender": Z}).to_parquet(labels)
+    assert read_table(tmp_path / "x.npy", labels_file=labels).z.tolist() == Z.tolist()
+
+
+def test_concept_and_task_may_both_be_in_the_second_file(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    pd.DataFrame({"id": range(N), "gender": Z, "job": Y}).to_csv(tmp_path / "z.csv", index=False)
+    files = {"path": tmp_path / "x.npy", "labels_file": tmp_path / "z.csv"}
+    table = read_table(**files, concept="gender", task="job")
+    assert table.z.tolist() == Z.tolist()
+    assert table.y.tolist() == Y.tolist()
+    with pytest.raises(ValueError, match=r"3 columns \(id, gender, job\), but no concept"):
+        read_table(**files)
+    with pytest.raises(ValueError, match=r"Got column 'gendre', .* Did you mean 'gender'"):
+        read_table(**files, concept="gendre")
+
+
+def test_categories_come_back_as_what_they_stand_for(tmp_path):
+    frame = pd.DataFrame({"e": X[:, 0], "gender": pd.Categorical(Z)})
+    frame.to_parquet(tmp_path / "c.parquet")
+    assert read_table(tmp_path / "c.parquet", concept="gender").z.tolist() == Z.tolist()
+
+
+def test_an_empty_cell_is_a_missing_label(tmp_path):
+    (tmp_path / "t.csv").write_text("e,gender\n0.5,f\n0.25,\n")
+    assert read_table(tmp_path / "t.csv", concept="gender").z.tolist() == ["f", None]
+
+
+def test_half_precision_and_integers_keep_their_dtype(tmp_path):
+    for dtype in (np.float16, np.float32, np.int8):
+        values = pa.array(X.astype(dtype).ravel())
+        column = pa.FixedSizeListArray.from_arrays(values, D)
+        pq.write_table(pa.table({"emb": column}), tmp_path / "h.parquet")
+        table = read_table(tmp_path / "h.parquet")
+        assert table.X.dtype == dtype
+        np.testing.assert_array_equal(table.X, X.astype(dtype))
+
+
+def test_a_column_in_many_chunks_is_read_whole(tmp_path):
+    many = pa.table({"emb": pa.chunked_array([_list_column("list"), _list_column("list")])})
+    pq.write_table(many, tmp_path / "m.parquet", row_group_size=2)
+    np.testing.assert_array_equal(read_table(tmp_path / "m.parquet").X, np.vstack([X, X]))
+
+
+# -- bad input ----------------------------------------------------------------------------------
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="but there is no such file or folder"):
+        read_table(tmp_path / "none.npy")
+
+
+def test_an_unknown_format(tmp_path):
+    (tmp_path / "x.pkl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"expected a file of format \.npy, \.npz, \.csv"):
+        read_table(tmp_path / "x.pkl")
+
+
+def test_a_folder_without_parts(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no .parquet file in it"):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "csv", "parquet"])
+def test_an_unreadable_file(tmp_path, ending):
+    path = tmp_path / f"broken.{ending}"
+    path.write_bytes(b"\x00\x01 no such thing \xff\xfe\n1,2,3\n" * 3)
+    with pytest.raises(ValueError, match=rf"Got '.*broken\.{ending}', which"):
+        read_table(path, features=None)
+
+
+def test_a_cut_npy_file(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    whole = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(whole[:-8])
+    with pytest.raises(ValueError, match="which cannot be read as a numpy file"):
+        read_table(tmp_path / "x.npy")
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    np.save(tmp_path / "o.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="would mean unpickling, which can run any code"):
+        read_table(tmp_path / "o.npy")
+    np.savez(tmp_path / "o.npz", X=X, z=np.array(["a", 1] * 4, dtype=object)[:N])
+    with pytest.raises(ValueError, match=r"Got array 'z' of .*would mean unpickling"):
+        read_table(tmp_path / "o.npz", concept="z")
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "list.parquet"])
+def test_a_missing_column_with_the_near_matches(write, kind):
+    with pytest.raises(ValueError, match=r"'gendr', but .* Did you mean 'gender'\?"):
+        read_table(write(kind), concept="gendr")
+
+
+def test_a_missing_array_of_vectors(tmp_path):
+    np.savez(tmp_path / "x.npz", embeddings=X)
+    with pytest.raises(ValueError, match=r"Got array 'X', but .* It has: embeddings"):
+        read_table(tmp_path / "x.npz")
+
+
+def test_columns_of_an_array_file(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(ValueError, match=r"is one array and has no columns. Give the labels"):
+        read_table(tmp_path / "x.npy", concept="gender")
+
+
+@pytest.mark.parametrize(
+    "content", [{"emb": pa.array([], pa.list_(pa.float32()))}, {"e": pa.array([], pa.float32())}]
+)
+def test_an_empty_parquet_table(tmp_path, content):
+    pq.write_table(pa.table(content), tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match="Got an empty table"):
+        read_table(tmp_path / "e.parquet")
+
+
+@pytest.mark.parametrize("text", ["", "e_0,e_1\n"])
+def test_an_empty_csv(tmp_path, text):
+    (tmp_path / "e.csv").write_text(text)
+    with pytest.raises(ValueError, match="Got an empty table"):
+        read_table(tmp_path / "e.csv", features="e_*")
+
+
+def test_an_empty_array(tmp_path):
+    np.save(tmp_path / "e.npy", np.zeros((0, 5)))
+    with pytest.raises(ValueError, match=r"Got an empty table: X of shape \(0, 5\)"):
+        read_table(tmp_path / "e.npy")
+
+
+def test_vectors_that_are_not_numbers(tmp_path, write):
+    np.save(tmp_path / "s.npy", np.array([["a", "b"]]))
+    with pytest.raises(ValueError, match=r"Got X of dtype <U1 .* but expected numbers"):
+        read_table(tmp_path / "s.npy")
+    with pytest.raises(ValueError, match=r"Got feature column gender .* which holds no numbers"):
+        read_table(write("csv"), features="gender")
+
+
+def test_vectors_of_the_wrong_shape(tmp_path):
+    np.save(tmp_path / "v.npy", np.zeros(5))
+    with pytest.raises(ValueError, match=r"Got X of shape \(5,\) .* expected \(rows, features\)"):
+        read_table(tmp_path / "v.npy")
+
+
+def test_labels_of_another_length(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "z.txt").write_text("f\nm\n")
+    with pytest.raises(ValueError, match=r"Got 2 labels in z of '.*z\.txt' for 7 rows of X"):
+        read_table(tmp_path / "x.npy", labels_file=tmp_path / "z.txt")
+
+
+def test_labels_that_are_not_text(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "z.txt").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ValueError, match="which is not UTF-8 text"):
+        read_table(tmp_path / "x.npy", labels_file=tmp_path / "z.txt")
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1.0, 2.0], None], r"Got 1 missing values in column 'emb' .* \(the first in row 1\)"),
+        ([[1.0, 2.0], [1.0]], r"Got a vector of length 1 in row 1 of column 'emb'"),
+        ([[1.0, 2.0], [1.0, None]], "Got 1 missing numbers inside the vectors of column 'emb'"),
+    ],
+)
+def test_vectors_that_are_missing_or_ragged(tmp_path, vectors, message):
+    pq.write_table(pa.table({"emb": vectors}), tmp_path / "v.parquet")
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "v.parquet")
+
+
+def test_without_pyarrow_the_message_has_the_install_command(write, monkeypatch):
+    path, real = write("csv"), builtins.__import__
+
+    def no_pyarrow(name, *args, **kwargs):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    monkeypatch.setattr(builtins, "__import__", no_pyarrow)
+    with pytest.raises(ImportError, match=r'Run: pip install "unspot\[io\]"'):
+        read_table(path)

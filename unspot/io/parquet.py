@@ -1,0 +1,176 @@
+"""Parquet files and folders of them as a source of rows, with random access by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unspot.io.arrow import column_kinds, matrix, require_pyarrow, values
+from unspot.io.columns import choose_features, missing
+from unspot.io.sources import Floats, check_rows, float_dtype
+
+__all__ = ["ParquetSource", "open_parquet", "parquet_parts"]
+
+#: Rows decoded at a time; a row group of any size is read in such pieces.
+_BATCH = 8192
+
+
+class _Group(NamedTuple):
+    file: int  # which file
+    number: int  # which row group of it
+    start: int  # its first row, counted over all files
+    stop: int
+
+
+class ParquetSource:
+    """The vectors of Parquet files, in the order of the files' names.
+
+    Parameters
+    ----------
+    paths : list of Path
+        Files, or folders of them.
+    features : str or list of str, optional
+        The vector column, or many number columns; by default as in ``read_table``.
+
+    Notes
+    -----
+    Opening reads the footers alone. ``take`` decodes the row groups that hold a wanted row, a few
+    thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the best for it.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], *, features: str | Sequence[str] | None = None
+    ) -> None:
+        self.paths = parquet_parts(paths)
+        first = open_parquet(self.paths[0])
+        kinds = column_kinds(first.schema_arrow)
+        self.features = choose_features(features, kinds, where=str(self.paths[0]))
+        self._groups = list(_groups(self.paths))
+        self._starts = np.array([g.start for g in self._groups], dtype=np.int64)
+        n_rows = self._groups[-1].stop if self._groups else 0
+        if n_rows == 0:
+            raise ValueError(f"Got an empty table: {self._where()} has no rows.")
+        sample = self._first_row()
+        self.shape: tuple[int, int] = (n_rows, sample.shape[1])
+        self.dtype = float_dtype(sample.dtype)
+
+    def read(self, start: int, stop: int) -> Floats:
+        start, stop = max(start, 0), min(stop, self.shape[0])
+        return self.take(np.arange(start, max(start, stop)))
+
+    def take(self, rows: ArrayLike) -> Floats:
+        wanted = check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        order = np.argsort(wanted, kind="stable")
+        ordered = wanted[order]
+        owner = np.searchsorted(self._starts, ordered, side="right") - 1
+        for g in np.unique(owner):
+            mine = slice(*np.searchsorted(owner, [g, g + 1]))
+            self._fill(out, self._groups[g], ordered[mine], order[mine])
+        return out
+
+    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
+        if rows_per_chunk < 1:
+            raise ValueError(f"Got rows_per_chunk={rows_per_chunk}, but expected 1 or more.")
+        start = 0
+        for path in self.paths:
+            for batch in self._batches(path, rows_per_chunk):
+                yield self._matrix(batch, path, start)
+                start += batch.num_rows
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Another column, whole: the concept's labels."""
+        for path in self.paths:
+            if name not in (known := open_parquet(path).schema_arrow.names):
+                raise missing(name, known, str(path))
+        return np.concatenate([values(open_parquet(p).read([name])[name]) for p in self.paths])
+
+    def _fill(
+        self, out: Floats, group: _Group, rows: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> None:
+        path, start = self.paths[group.file], group.start
+        for batch in self._batches(path, _BATCH, [group.number]):
+            stop = start + batch.num_rows
+            mine = slice(*np.searchsorted(rows, [start, stop]))
+            if mine.start < mine.stop:
+                X = self._matrix(batch, path, start)
+                out[places[mine]] = X[rows[mine] - start]
+            if mine.stop == len(rows):
+                return
+            start = stop
+
+    def _batches(self, path: Path, size: int, groups: list[int] | None = None) -> Iterator[Any]:
+        pa = require_pyarrow()
+        try:
+            file = open_parquet(path)
+            yield from file.iter_batches(size, row_groups=groups, columns=self.features)
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, error) from None
+
+    def _matrix(self, batch: Any, path: Path, start: int) -> Floats:
+        X = matrix(batch, self.features, where=str(path), first_row=start)
+        if X.shape[1] != self.shape[1]:
+            raise ValueError(
+                f"Got vectors of length {X.shape[1]} in {str(path)!r}, but the first part has "
+                f"length {self.shape[1]}."
+            )
+        return X.astype(self.dtype, copy=False)
+
+    def _first_row(self) -> NDArray[Any]:
+        path = self.paths[self._groups[0].file]
+        batch = next(iter(self._batches(path, 1)))
+        return matrix(batch, self.features, where=str(path))
+
+    def _where(self) -> str:
+        return repr(str(self.paths[0])) if len(self.paths) == 1 else f"{len(self.paths)} files"
+
+
+def parquet_parts(paths: Iterable[Path]) -> list[Path]:
+    """The Parquet files among files and folders, sorted within each folder."""
+    parts: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = sorted(p for p in path.rglob("*.parquet") if not p.name.startswith((".", "_")))
+            if not found:
+                raise ValueError(
+                    f"Got the folder {str(path)!r}, but there is no .parquet file in it."
+                )
+            parts += found
+        else:
+            parts.append(path)
+    return parts
+
+
+def open_parquet(path: Path) -> Any:
+    """A ``pyarrow.parquet.ParquetFile``, or an error that names the file."""
+    pa = require_pyarrow("Parquet files")
+    from pyarrow import parquet
+
+    if not path.is_file():
+        raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
+    try:
+        # memory_map would count whole files as resident memory.
+        return parquet.ParquetFile(path, memory_map=False)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: Exception, kind: str = "Parquet") -> ValueError:
+    """The error for a corrupt or foreign file, with the first line of what was found."""
+    first = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    return ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({first}).")
+
+
+def _groups(paths: Sequence[Path]) -> Iterator[_Group]:
+    start = 0
+    for f, path in enumerate(paths):
+        metadata = open_parquet(path).metadata
+        for g in range(metadata.num_row_groups):
+            stop = start + metadata.row_group(g).num_rows
+            if stop > start:
+                yield _Group(f, g, start, stop)
+            start = stop

@@ -1,0 +1,217 @@
+"""Rows that need not fit in memory: one small contract over arrays, memory maps, files.
+
+A source has a shape and a dtype, reads rows from a start to a stop, takes rows by number, and
+yields chunks. Whatever it reads is a float32 or float64 array of its own; the source itself stays
+where it is.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ArraySource", "RowSource", "SliceSource", "as_source"]
+
+Floats = NDArray[np.floating[Any]]
+
+#: Rows taken from a memory map between two releases of its pages, and from one slice of a store.
+_BLOCK = 4096
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """What out-of-core fits read from."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, features)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64: the dtype of what is read."""
+
+    def read(self, start: int, stop: int) -> Floats:
+        """Rows ``start`` to ``stop``."""
+
+    def take(self, rows: ArrayLike) -> Floats:
+        """Rows by number, in the order given."""
+
+    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
+        """All rows in order, at most ``rows_per_chunk`` at a time."""
+
+
+def as_source(X: Any, *, features: str | Sequence[str] | None = None) -> RowSource:
+    """A source of rows over whatever holds them.
+
+    Parameters
+    ----------
+    X : array, memory map, path, dataset or source
+        A numpy array or memory map; a path of ``.npy`` (memory-mapped), ``.npz``, ``.csv`` (both
+        read into memory) or ``.parquet`` (a file or a folder, read by row group); a list of Parquet
+        paths; anything with shape, dtype and row slices, such as an HDF5 or zarr array; a data
+        frame or a tensor; a source, which is returned as it is.
+    features : str or list of str, optional
+        The columns with the vectors, for files that have columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source = as_source(np.arange(6.0).reshape(3, 2))
+    >>> source.take([2, 0])
+    array([[4., 5.],
+           [0., 1.]])
+    >>> [len(chunk) for chunk in source.chunks(2)]
+    [2, 1]
+    """
+    if isinstance(X, RowSource):
+        return X
+    if isinstance(X, (str, os.PathLike)):
+        return _open(Path(X), features)
+    if _is_paths(X):
+        from unspot.io.parquet import ParquetSource
+
+        return ParquetSource([Path(p) for p in X], features=features)
+    if isinstance(X, np.ndarray):
+        return ArraySource(X)
+    if hasattr(X, "detach"):  # a tensor, without importing torch
+        return ArraySource(X.detach().cpu().numpy())
+    if hasattr(X, "to_numpy"):  # a data frame, without importing pandas
+        return ArraySource(X.to_numpy())
+    if all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):
+        return SliceSource(X)
+    return ArraySource(np.asarray(X))
+
+
+def _is_paths(X: Any) -> bool:
+    return isinstance(X, (list, tuple)) and bool(X) and isinstance(X[0], (str, os.PathLike))
+
+
+def _open(path: Path, features: str | Sequence[str] | None) -> RowSource:
+    from unspot.io.tables import file_format, read_table
+
+    if file_format(path) == ".parquet":
+        from unspot.io.parquet import ParquetSource
+
+        return ParquetSource([path], features=features)
+    return ArraySource(read_table(path, features=features).X)
+
+
+class ArraySource:
+    """A numpy array or memory map.
+
+    The pages of a memory map are given back after every chunk, so that reading a file of any size
+    keeps the resident memory at the size of a chunk.
+    """
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        from unspot.io.arrays import check_matrix
+
+        self._array = check_matrix(array, "the array")
+        self._map = _backing_map(array)
+        self.shape: tuple[int, int] = (int(array.shape[0]), int(array.shape[1]))
+        self.dtype = float_dtype(array.dtype)
+
+    def read(self, start: int, stop: int) -> Floats:
+        rows = np.array(self._array[start:stop], dtype=self.dtype, order="C")
+        self._release()
+        return rows
+
+    def take(self, rows: ArrayLike) -> Floats:
+        wanted = check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        order = np.argsort(wanted, kind="stable")
+        for start in range(0, len(order), _BLOCK):
+            block = order[start : start + _BLOCK]
+            out[block] = self._array[wanted[block]]
+            self._release()
+        return out
+
+    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
+        return read_in_chunks(self, rows_per_chunk)
+
+    def _release(self) -> None:
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+class SliceSource:
+    """Anything with shape, dtype and row slices: HDF5 and zarr arrays, or your own.
+
+    Rows are read in slices of the store's own chunks, of which those without a wanted row are left
+    alone.
+    """
+
+    def __init__(self, store: Any) -> None:
+        if len(store.shape) != 2:
+            raise ValueError(f"Got X of shape {tuple(store.shape)}, but expected (rows, features).")
+        self._store = store
+        self.shape: tuple[int, int] = (int(store.shape[0]), int(store.shape[1]))
+        self.dtype = float_dtype(np.dtype(store.dtype))
+        chunks = getattr(store, "chunks", None)  # h5py and zarr; other stores have methods there
+        self._block = int(chunks[0]) if isinstance(chunks, tuple) else _BLOCK
+
+    def read(self, start: int, stop: int) -> Floats:
+        return np.ascontiguousarray(self._store[start:stop], dtype=self.dtype)
+
+    def take(self, rows: ArrayLike) -> Floats:
+        wanted = check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        order = np.argsort(wanted, kind="stable")
+        cuts = np.flatnonzero(np.diff(wanted[order] // self._block)) + 1
+        for part in np.split(order, cuts) if len(order) else []:
+            first, last = int(wanted[part[0]]), int(wanted[part[-1]])
+            out[part] = self.read(first, last + 1)[wanted[part] - first]
+        return out
+
+    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
+        return read_in_chunks(self, rows_per_chunk)
+
+
+def read_in_chunks(source: RowSource, rows_per_chunk: int) -> Iterator[Floats]:
+    """Chunks of a source by its ``read``."""
+    if rows_per_chunk < 1:
+        raise ValueError(f"Got rows_per_chunk={rows_per_chunk}, but expected 1 or more.")
+    for start in range(0, source.shape[0], rows_per_chunk):
+        yield source.read(start, min(start + rows_per_chunk, source.shape[0]))
+
+
+def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that numbers of ``dtype`` are computed in: float32 or float64."""
+    if dtype.kind not in "fiub":
+        raise ValueError(f"Got X of dtype {dtype}, but expected numbers.")
+    single = dtype.kind == "f" and dtype.itemsize <= 4
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+    """Row numbers as an array; an error if one is out of range."""
+    wanted = np.asarray(rows)
+    if wanted.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+        raise ValueError(
+            f"Got rows of shape {wanted.shape} and dtype {wanted.dtype}, but expected a list of "
+            "row numbers."
+        )
+    if wanted.min() < 0 or wanted.max() >= n_rows:
+        raise ValueError(
+            f"Got row numbers from {wanted.min()} to {wanted.max()}, but expected 0 to "
+            f"{n_rows - 1}."
+        )
+    return wanted.astype(np.int64, copy=False)
+
+
+def _backing_map(array: NDArray[Any]) -> mmap.mmap | None:
+    """The map whose pages may be given back: a file's, and not a private copy of it."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap) and base.mode == "c":
+            return None  # a private map would lose what was written to it
+        base = base.base
+    return base if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
