@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from unspot.labels import Labels, Measurements
 from unspot.maps import Compress, Expand
 
 __all__ = ["Cascade"]
+
+logger = logging.getLogger(__name__)
 
 
 class Cascade(BaseEraser):
@@ -74,19 +77,21 @@ class Cascade(BaseEraser):
         linear = LEACE(method="orthogonal", concept="categories" if discrete else "continuous")
         self.linear_ = linear.fit(X, concept).eraser_
         U = self.linear_.U
+        self._check_inner_rank(inner, U)
         if U.shape[1] == 0:
-            raise ValueError(
-                f"Got X of {X.shape[1]} feature(s), but linear erasure alone removes "
-                f"{X.shape[1]}: n_features = {X.shape[1]} is too few for a cascade."
-            )
-        if hasattr(inner, "rank") and not isinstance(inner.rank, str):
-            what = f"the dimensions that linear erasure leaves of {X.shape[1]}"
-            check_rank(inner.rank, U.shape[1], what)
+            logger.warning("Linear erasure alone removes all %d features.", len(U))
+            return self.linear_
         reduced = np.ascontiguousarray(X @ U.astype(X.dtype))
         self.estimator_ = inner.fit(reduced, concept)
         if hasattr(self.estimator_, "history_"):
             self.history_ = self.estimator_.history_
         return self._compose(U, self.estimator_.eraser_)
+
+    def _check_inner_rank(self, inner: Any, U: NDArray[np.float64]) -> None:
+        rank = getattr(inner, "rank", None)
+        if isinstance(rank, (int, np.integer)):
+            what = f"the dimensions that linear erasure leaves of {len(U)}"
+            check_rank(rank, U.shape[1], what)
 
     def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
         metadata = {"inner": dict(inner.metadata), "linear_rank": int(U.shape[1])}
