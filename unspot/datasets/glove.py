@@ -104,7 +104,7 @@ def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     >>> X[:20:2, 0] -= 9
     >>> X[1:20:2, 0] += 9
     >>> data = glove_gender(words, X, per_class=4)
-    >>> sorted(name for split in data for name in split.names[split.z == "neutral"])
+    >>> sorted(str(w) for split in data for w in split.names[split.z == "neutral"])
     ['gold', 'rain', 'sand', 'tea']
     """
     words, X = np.asarray(words), np.asarray(X)

@@ -1,0 +1,205 @@
+"""Bias in Bios: biographies with gender and occupation, from local files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.dataset import Dataset, Split
+from unspot.datasets.plain_pickle import read_plain_pickle
+from unspot.io.arrays import check_matrix, npz_names, read_npy, read_npz
+from unspot.labels import encode
+
+__all__ = ["load_bias_in_bios", "read_records"]
+
+NAME = "bias-in-bios"
+SIZES = (0.65, 0.10, 0.25)
+
+#: What each split's files may be called.
+_SPLITS = (("train",), ("dev", "validation", "valid", "val"), ("test",))
+_STATES = {"cls": ("_cls", ""), "mean": ("_avg", "_mean")}
+_GENDERS = {"m": "male", "f": "female"}
+#: Texts of a record, best first: what stands before the name of the occupation is cut off.
+_TEXTS = ("hard_text_untokenized", "hard_text", "text", "bio")
+
+_SOURCE = (
+    "Bias in Bios (De-Arteaga et al. 2019) comes as train.pickle, dev.pickle and test.pickle from "
+    "the repository shauli-ravfogel/nullspace_projection (its download_data.sh), which also makes "
+    "the BERT states."
+)
+
+
+def load_bias_in_bios(
+    folder: str | os.PathLike[str],
+    *,
+    states: str | os.PathLike[str] | None = None,
+    pooling: str = "cls",
+    random_state: Any = 0,
+) -> Dataset:
+    """Load Bias in Bios: gender is the concept ``z``, one of 28 occupations the task ``y``.
+
+    Three layouts are understood; *split* is train, dev (also validation, valid, val) or test.
+
+    1. *split*.pickle (or .pkl), as Ravfogel et al. (2020) distribute them: a list of dicts with
+       "g" (m or f), "p" (occupation) and texts, split 65 %/10 %/25 %; and next to them, or in the
+       folder ``states``, the rows' BERT states in the same order: *split*\\ _cls.npy, *split*.npy,
+       or with ``pooling="mean"`` *split*\\ _avg.npy or *split*\\ _mean.npy. An .npz with one array,
+       or one called X, does as well. `unspot embed` makes them.
+    2. *split*.npz with arrays X, z and y (also: gender or g, profession, occupation or p).
+    3. bios.npz with the same arrays and no split: split 65 %/10 %/25 % here.
+
+    Pickles are read by :func:`read_plain_pickle`, which runs nothing that is in them. The cost is
+    that of the files; states stay on disk as memory maps until they are used.
+
+    Parameters
+    ----------
+    folder : path
+        Where the files are.
+    states : path, optional
+        Where the BERT states are, if elsewhere.
+    pooling : {"cls", "mean"}
+        Which states: of the [CLS] token (the paper's choice), or the mean over tokens.
+    random_state : int, Generator or None
+        Decides the split of the third layout.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> z, y = np.tile(["f", "m"], 200), np.repeat(["nurse", "poet"], 200)
+    >>> np.savez(folder / "bios.npz", X=np.zeros((400, 3)), z=z, y=y)
+    >>> data = load_bias_in_bios(folder)
+    >>> [len(split) for split in data], set(data.train.z.tolist()) == {"female", "male"}
+    ([260, 40, 100], True)
+    """
+    folder = Path(folder)
+    if pooling not in _STATES:
+        raise ValueError(f"Got pooling={pooling!r}, but expected 'cls' or 'mean'.")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Got {str(folder)!r}, but there is no such folder. {_SOURCE}")
+    whole = folder / "bios.npz"
+    if whole.is_file() and _find(folder, _SPLITS[0], (".pickle", ".pkl", ".npz")) is None:
+        rows = _labelled(whole)
+        return Dataset.from_arrays(
+            rows.X, rows.z, rows.y, sizes=SIZES, random_state=random_state, name=NAME
+        )
+    places = (folder,) if states is None else (Path(states), folder)
+    train, validation, test = (_split(folder, places, names, pooling) for names in _SPLITS)
+    return Dataset(train, validation, test, NAME)
+
+
+def read_records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The biographies of one pickled split, as plain dicts."""
+    records = read_plain_pickle(path)
+    if not isinstance(records, Sequence) or not all(isinstance(r, dict) for r in records):
+        raise ValueError(
+            f"Got {str(path)!r}, which holds no list of dicts, but expected one dict for each "
+            "biography."
+        )
+    return list(records)
+
+
+def _split(folder: Path, places: Sequence[Path], names: tuple[str, ...], pooling: str) -> Split:
+    pickled = _find(folder, names, (".pickle", ".pkl"))
+    if pickled is not None:
+        return _from_pickle(pickled, places, names, pooling)
+    labelled = _find(folder, names, (".npz",))
+    if labelled is None:
+        raise FileNotFoundError(
+            f"Got {str(folder)!r} without {names[0]}.pickle or {names[0]}.npz, but expected train, "
+            f"dev and test. {_SOURCE}"
+        )
+    return _labelled(labelled)
+
+
+def _from_pickle(
+    pickled: Path, places: Sequence[Path], names: tuple[str, ...], pooling: str
+) -> Split:
+    records = read_records(pickled)
+    genders, professions = (_field(records, key, pickled) for key in ("g", "p"))
+    for place in places:
+        for suffix in _STATES[pooling]:
+            found = _find(place, [name + suffix for name in names], (".npy", ".npz"))
+            if found is not None:
+                return _joined(found, genders, professions, pickled)
+    raise FileNotFoundError(_no_states(pickled, records, places, pooling))
+
+
+def _no_states(
+    pickled: Path, records: list[dict[str, Any]], places: Sequence[Path], pooling: str
+) -> str:
+    text = next((key for key in _TEXTS if records and key in records[0]), "TEXT")
+    expected = f"{pickled.stem}{_STATES[pooling][0]}.npy"
+    return (
+        f"Got {str(pickled)!r} with biographies as text, but no {expected} in "
+        f"{' or '.join(str(place) for place in places)}. Embed the texts first, each split: "
+        f"unspot embed {pickled} --text {text} --model bert-base-uncased --pooling {pooling} "
+        f"-o {places[0] / expected}"
+    )
+
+
+def _joined(found: Path, genders: NDArray[Any], professions: NDArray[Any], pickled: Path) -> Split:
+    X = check_matrix(_vectors(found), str(found))
+    if len(X) != len(genders):
+        raise ValueError(
+            f"Got {len(X)} rows in {str(found)!r} and {len(genders)} biographies in "
+            f"{str(pickled)!r}, but expected one vector for each, in the same order."
+        )
+    return Split(X, genders, professions)
+
+
+def _vectors(path: Path) -> NDArray[Any]:
+    if path.suffix == ".npy":
+        return read_npy(path)
+    names = npz_names(path)
+    name = names[0] if len(names) == 1 else "X"
+    return read_npz(path, [name])[name]
+
+
+def _labelled(path: Path) -> Split:
+    """Rows of an .npz that holds vectors and labels."""
+    names = npz_names(path)
+    roles = {
+        "X": ("X",),
+        "z": ("z", "gender", "g"),
+        "y": ("y", "profession", "occupation", "p"),
+    }
+    chosen = {role: next((n for n in some if n in names), None) for role, some in roles.items()}
+    lost = [" or ".join(roles[role]) for role, name in chosen.items() if name is None]
+    if lost:
+        raise ValueError(
+            f"Got {str(path)!r} with arrays {', '.join(names)}, but expected also "
+            f"{' and '.join(lost)}."
+        )
+    arrays = read_npz(path, [str(name) for name in chosen.values()])
+    X, z, y = (arrays[str(chosen[role])] for role in ("X", "z", "y"))
+    check_matrix(X, str(path))
+    return Split(X, _gender_names(z, len(X)), y)
+
+
+def _field(records: list[Mapping[str, Any]] | Any, key: str, path: Path) -> NDArray[Any]:
+    without = [i for i, record in enumerate(records) if key not in record]
+    if without or not records:
+        known = ", ".join(map(str, records[without[0]])) if records else "nothing"
+        raise ValueError(
+            f"Got {str(path)!r}, where biography {without[0] if without else 0} has no {key!r} "
+            f"(it has {known}), but expected 'g' (gender) and 'p' (profession) in each."
+        )
+    values = np.array([record[key] for record in records])
+    return _gender_names(values, len(values)) if key == "g" else values
+
+
+def _gender_names(z: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    labels = encode(z, n_rows=n_rows, name="gender")
+    names = [_GENDERS.get(str(c).lower(), str(c)) for c in labels.classes]
+    return np.array(names)[labels.codes]
+
+
+def _find(folder: Path, names: Sequence[str], suffixes: Sequence[str]) -> Path | None:
+    paths = (folder / (name + suffix) for name in names for suffix in suffixes)
+    return next((path for path in paths if path.is_file()), None)
