@@ -2,5 +2,21 @@
 
 from unspot.maps.base import MAPS, Map, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
+from unspot.maps.network import Dense, LayerNorm
+from unspot.maps.nystrom import Nystrom
+from unspot.maps.transport import Transport
 
-__all__ = ["MAPS", "Compress", "Expand", "Map", "Oblique", "Projection", "like", "register_map"]
+__all__ = [
+    "MAPS",
+    "Compress",
+    "Dense",
+    "Expand",
+    "LayerNorm",
+    "Map",
+    "Nystrom",
+    "Oblique",
+    "Projection",
+    "Transport",
+    "like",
+    "register_map",
+]

@@ -1,0 +1,53 @@
+"""Nyström features of a Gaussian kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unspot.maps.base import Array, Map, like, register_map
+
+__all__ = ["Nystrom", "squared_distances"]
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Nystrom(Map):
+    """x ↦ k(x, landmarks)·whitening, whose inner products approximate k(x, x′).
+
+    The kernel is k(x, x′) = exp(−‖x − x′‖²/(2·bandwidth²)). Cost: O(m(d + q)) a row, for m
+    landmarks and q features; memory m numbers a row.
+    """
+
+    kind: ClassVar[str] = "nystrom"
+
+    landmarks: Array  # (m, d)
+    whitening: Array  # (m, q): the inverse root of the landmarks' kernel matrix
+    bandwidth: float
+
+    @property
+    def n_in(self) -> int:
+        return int(self.landmarks.shape[1])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.whitening.shape[1])
+
+    def __call__(self, x: Any) -> Any:
+        return self.kernel(x) @ like(self.whitening, x)
+
+    def kernel(self, x: Any) -> Any:
+        """k(x, landmarks), of shape (…, m)."""
+        exponent = squared_distances(x, like(self.landmarks, x)) / (-2 * self.bandwidth**2)
+        return np.exp(exponent) if isinstance(exponent, np.ndarray) else exponent.exp()
+
+
+def squared_distances(x: Any, points: Any) -> Any:
+    """‖x − p‖² for every row of x (…, d) and every point (m, d); numpy or torch."""
+    # Around the points' mean, where the cancellation of large norms is smallest.
+    centre = points.mean(0)
+    x, points = x - centre, points - centre
+    norms = (x * x).sum(-1)[..., None] + (points * points).sum(-1)
+    return (norms - 2 * (x @ points.T)).clip(min=0)
