@@ -1,8 +1,192 @@
-"""``unspot fit``."""
+"""``unspot fit``: embeddings and labels in, an eraser out."""
 
 from __future__ import annotations
 
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-def fit() -> None:
-    """To come."""
-    raise NotImplementedError
+import typer
+
+if TYPE_CHECKING:
+    from unspot.eraser import Eraser
+    from unspot.io import Table
+
+
+def fit(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv or .parquet.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="The eraser: a .safetensors file."),
+    ],
+    concept: Annotated[
+        str | None,
+        typer.Option("--concept", "-c", metavar="NAME", help="Column or array of the labels."),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            "-f",
+            metavar="NAMES",
+            help="Vectors: a column, an array, a pattern as 'e_*', or a comma list.",
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", metavar="FILE", help="A second file with the labels."),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method", "-m", metavar="NAME", help="leopard, leace, inlp, …, or cascade:NAME."
+        ),
+    ] = "cascade",
+    rank: Annotated[
+        str | None,
+        typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep, or a fraction as 0.5."),
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option("--solver", metavar="NAME", help="manifold or paper.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="euclidean or whitened.")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="NAME", help="paper or reference.")
+    ] = None,
+    preserve: Annotated[
+        float | None,
+        typer.Option("--preserve", metavar="λ", help="How much to favour variance; 0: the paper."),
+    ] = None,
+    init: Annotated[
+        str | None, typer.Option("--init", metavar="NAME", help="moments, identity or pca.")
+    ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option("--max-rows", metavar="N", help="The most rows to work on.")
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other parameter of the method."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same bits.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+) -> None:
+    """Learn to take a concept out of embeddings.
+
+    unspot fit data.parquet --features emb --concept gender --rank 125 -o gender.safetensors
+    """
+    from unspot.io import read_table
+    from unspot.io.writing import refuse_existing
+
+    refuse_existing(output, force=force)
+    if concept is None and labels is None:
+        raise ValueError(
+            "Got no concept. Name its column or array with --concept, or its file with --labels."
+        )
+    given = {
+        "rank": None if rank is None else parse_rank(rank),
+        "solver": solver,
+        "metric": metric,
+        "kernel": kernel,
+        "preserve": preserve,
+        "init": init,
+        "max_rows": max_rows,
+    }
+    chosen = {key: value for key, value in given.items() if value is not None}
+    started = time.perf_counter()
+    estimator = make_estimator(
+        method,
+        {**chosen, **parse_parameters(parameters or [])},
+        seed=seed,
+        verbose=not quiet and sys.stderr.isatty(),
+    )
+    table = read_table(data, features=features, concept=concept, labels_file=labels)
+    estimator.fit(table.X, table.z)
+    eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
+    eraser.save(output)
+    if not quiet:
+        _summary(estimator, eraser, output, time.perf_counter() - started)
+
+
+def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
+    """The estimator of a method's name; the seed and progress only where it has them."""
+    from unspot.registry import make, method
+
+    inner = name.strip().lower().removeprefix("cascade:")
+    accepted = method(inner).parameters if ":" not in inner else ()
+    general = {"random_state": seed, "verbose": verbose}
+    fitting = {key: value for key, value in general.items() if key in accepted}
+    return make(name, **{**fitting, **params})
+
+
+def parse_rank(text: str) -> int | float:
+    """A rank as typed: an integer, or a fraction of the features.
+
+    Examples
+    --------
+    >>> parse_rank("125"), parse_rank("0.5")
+    (125, 0.5)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(
+                f"Got --rank {text}, but expected an integer such as 125 or a fraction such as 0.5."
+            ) from None
+
+
+def parse_parameters(texts: list[str]) -> dict[str, Any]:
+    """Parameters as typed: values are JSON where they can be, else text.
+
+    Examples
+    --------
+    >>> parse_parameters(["lr=0.1", "concept=continuous", "centre=true"])
+    {'lr': 0.1, 'concept': 'continuous', 'centre': True}
+    """
+    parsed: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ValueError(f"Got --set {text}, but expected KEY=VALUE, such as --set lr=0.1.")
+        try:
+            parsed[key] = json.loads(value)
+        except ValueError:
+            parsed[key] = value
+    return parsed
+
+
+def with_source(eraser: Eraser, table: Table, data: Path, concept: str) -> Eraser:
+    """The eraser, with what it was fitted on written down: transform finds the columns by it."""
+    from unspot.eraser import Eraser
+
+    source = {"data": data.name, "features": list(table.features), "concept_name": concept}
+    return Eraser(eraser.maps, {**eraser.metadata, **source})
+
+
+def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
+    from unspot.cli.console import facts, file_size, number
+    from unspot.cli.inspect import class_list, method_name
+
+    metadata = eraser.metadata
+    history = getattr(estimator, "history_", {})
+    held_out = [value for value in history.get("held_out", ()) if value == value]
+    facts(
+        f"Erased {metadata['concept_name']!r} with {method_name(metadata)}",
+        [
+            ("rank", f"{eraser.rank} of {eraser.n_features}"),
+            ("rows", f"{metadata.get('n_rows', 0):,}"),
+            ("classes", class_list(metadata)),
+            ("held-out MMD²", f"{number(held_out[-1])}" if held_out else ""),
+            ("seconds", number(seconds)),
+            ("written", f"{output} ({file_size(output.stat().st_size)})"),
+        ],
+    )

@@ -19,7 +19,7 @@ def read_npy(path: Path) -> NDArray[Any]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable_array(path, error) from None
 
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
@@ -41,9 +41,9 @@ def _open_npz(path: Path) -> Any:
     try:
         file = np.load(path, allow_pickle=False)
     except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable_array(path, error) from None
     if not hasattr(file, "files"):
-        raise _unreadable(path, ValueError("it holds one array, as a .npy file does"))
+        raise unreadable_array(path, ValueError("it holds one array, as a .npy file does"))
     return file
 
 
@@ -51,10 +51,11 @@ def _unpickled(file: Any, name: str, path: Path) -> NDArray[Any]:
     try:
         return file[name]
     except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise _unreadable(path, error, f"array {name!r} of ") from None
+        raise unreadable_array(path, error, f"array {name!r} of ") from None
 
 
-def _unreadable(path: Path, error: Exception, part: str = "") -> Exception:
+def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:
+    """The error for a file that is not there, is no numpy file, or holds Python objects."""
     if not path.exists():
         return FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     if any(word in str(error) for word in ("pickle", "Object arrays", "Python objects")):

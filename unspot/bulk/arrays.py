@@ -1,0 +1,186 @@
+"""Erasing ``.npy`` and ``.npz`` files as a stream, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.bulk.batches import erase_batch, width_out
+from unspot.bulk.erasure import Erasure, rows_per_chunk
+from unspot.io.arrays import check_matrix, unreadable_array
+from unspot.io.writing import Sink
+
+__all__ = ["count_npy", "count_npz", "erase_npy", "erase_npz"]
+
+Advance = Callable[[int], None]
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+
+
+def erase_npy(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> int:
+    """Erase the array of a ``.npy`` file; gives the number of rows.
+
+    Memory: a few chunks of rows. Reads and writes sequentially, as a disk likes it; nothing is
+    mapped, so that a full disk is an error and not a crash.
+    """
+    with source.open("rb") as file:
+        return _erase_stream(file, sink, erasure, advance, source)
+
+
+def erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> int:
+    """Erase one array of a ``.npz`` file and copy the others byte by byte."""
+    n_rows = 0
+    with _open_zip(source) as archive, zipfile.ZipFile(sink, "w") as out:
+        member = _member(archive, erasure, source)
+        for info in archive.infolist():
+            # A fresh entry: the old one has sizes and checksums of the old content.
+            entry = zipfile.ZipInfo(info.filename, info.date_time)
+            entry.compress_type, entry.external_attr = info.compress_type, info.external_attr
+            with archive.open(info) as old, out.open(entry, "w", force_zip64=True) as new:
+                if info.filename == member:
+                    n_rows = _erase_stream(old, new, erasure, advance, source)
+                else:
+                    _copy(old, new, source)
+    return n_rows
+
+
+def count_npy(path: Path) -> int:
+    """The number of rows of a complete ``.npy`` file, from its header and size."""
+    with path.open("rb") as file:
+        header = _read_header(file, path)
+        there = path.stat().st_size - file.tell()
+    expected = int(np.prod(header.shape)) * header.dtype.itemsize
+    if there < expected:
+        raise _cut(path, there, expected)
+    return header.shape[0] if header.shape else 0
+
+
+def count_npz(path: Path, erasure: Erasure) -> int:
+    """The number of rows of the array that is erased."""
+    with _open_zip(path) as archive, archive.open(_member(archive, erasure, path)) as file:
+        header = _read_header(file, path)
+    return header.shape[0] if header.shape else 0
+
+
+def _member(archive: zipfile.ZipFile, erasure: Erasure, path: Path) -> str:
+    names = [name.removesuffix(".npy") for name in archive.namelist()]
+    return f"{erasure.array(names, str(path))}.npy"
+
+
+def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path: Path) -> int:
+    header = _read_header(file, path)
+    where = str(path)
+    if len(header.shape) != 2 or header.shape[0] > 0:  # a part without rows is no mistake
+        check_matrix(np.broadcast_to(np.zeros((), header.dtype), header.shape), where)
+    n_rows, d = header.shape
+    sample = erase_batch(
+        erasure.eraser, np.zeros((1, d), _native(header.dtype)), reduce=erasure.reduce, where=where
+    )
+    _write_header(sink, (n_rows, width_out(erasure.eraser, erasure.reduce)), sample.dtype)
+    start = 0
+    for X in _chunks(file, header, path):
+        erased = erase_batch(erasure.eraser, X, reduce=erasure.reduce, where=where, first_row=start)
+        # The buffer of X is read into again; what is written must not be part of it.
+        mine = erased.copy() if np.may_share_memory(erased, X) else np.ascontiguousarray(erased)
+        sink.write(mine)
+        start += len(X)
+        advance(len(X))
+    return start
+
+
+def _chunks(file: Any, header: _Header, path: Path) -> Iterator[NDArray[Any]]:
+    """Rows of an opened array, in a buffer that is used again and again."""
+    n_rows, d = header.shape
+    if header.fortran_order:
+        yield from _columns_first(file, header, path)
+        return
+    size = rows_per_chunk(d * header.dtype.itemsize)
+    buffer = np.empty((min(size, n_rows), d), header.dtype)
+    for start in range(0, n_rows, size):
+        rows = buffer[: min(size, n_rows - start)]
+        _fill(file, rows, path)
+        yield rows.astype(_native(rows.dtype), copy=False)
+
+
+def _columns_first(file: Any, header: _Header, path: Path) -> Iterator[NDArray[Any]]:
+    """Rows of an array stored column by column: by a map, or in memory inside an archive."""
+    n_rows, d = header.shape
+    if isinstance(file, zipfile.ZipExtFile):
+        flat = np.empty(n_rows * d, header.dtype)
+        _fill(file, flat, path)
+        whole = flat.reshape((n_rows, d), order="F")
+    else:
+        whole = np.load(path, mmap_mode="r", allow_pickle=False)
+    size = rows_per_chunk(d * header.dtype.itemsize)
+    for start in range(0, n_rows, size):
+        yield np.array(whole[start : start + size], dtype=_native(header.dtype), order="C")
+
+
+def _fill(file: Any, array: NDArray[Any], path: Path) -> None:
+    view = array.data.cast("B")
+    done = 0
+    while done < len(view):
+        try:
+            got = file.readinto(view[done:])
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise unreadable_array(path, error) from None
+        if not got:
+            raise _cut(path, done, len(view))
+        done += got
+
+
+def _copy(old: Any, new: Any, path: Path) -> None:
+    try:
+        while piece := old.read(1 << 24):
+            new.write(piece)
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise unreadable_array(path, error) from None
+
+
+def _read_header(file: Any, path: Path) -> _Header:
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        header = _Header(*read(file))
+    except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        raise unreadable_array(path, error) from None
+    if header.dtype.hasobject:
+        raise unreadable_array(path, ValueError("Python objects in dtype"))
+    return header
+
+
+def _write_header(sink: BinaryIO, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+    descr = np.lib.format.dtype_to_descr(dtype)
+    np.lib.format.write_array_header_1_0(
+        sink, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("=")
+
+
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise unreadable_array(path, error) from None
+
+
+def _cut(path: Path, got: int, expected: int) -> ValueError:
+    return ValueError(
+        f"Got {str(path)!r}, which ends too early ({got:,} of {expected:,} bytes). Was it copied "
+        "or written to the end?"
+    )

@@ -1,0 +1,212 @@
+"""Erasing many files into a folder: several workers, resumable by part, atomic per part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from unspot.bulk.erasure import Erasure
+from unspot.bulk.files import erase_file
+from unspot.bulk.journal import Done, Journal, lock, read_records, write_manifest
+from unspot.bulk.parts import Part, plan
+
+__all__ = ["Result", "transform_files"]
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a job: its manifest, and which parts were there already."""
+
+    manifest: dict[str, Any]
+    done: tuple[str, ...]  # outputs written by this run
+    kept: tuple[str, ...]  # outputs that an earlier run had finished
+
+
+class _Stopped(Exception):
+    """Another part failed: this one need not go on."""
+
+
+def transform_files(
+    erasure: Erasure,
+    inputs: Iterable[Path],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    advance: Advance = lambda rows: None,
+    finished: Callable[[Part], None] = lambda part: None,
+) -> Result:
+    """Erase many files into a folder.
+
+    Parameters
+    ----------
+    erasure : Erasure
+        The eraser, the columns and whether to reduce.
+    inputs : iterable of Path
+        Files, and folders of them: ``.npy``, ``.npz``, ``.csv``, ``.parquet``.
+    folder : Path
+        Where the parts go, with a ``manifest.json`` of row counts and checksums at the end. If an
+        earlier run of the same job was broken off here, its finished parts are kept.
+    workers : int, optional
+        Files in work at a time; by default as many as cores.
+    skip_bad : bool
+        Go on past a file that cannot be read or erased, and record it in the manifest.
+    force : bool
+        Start anew in a folder that is not empty.
+    advance, finished : callable
+        Called with the number of rows after every chunk, and with every part that is complete.
+
+    Notes
+    -----
+    Workers are threads: decoding, matrix products, hashing and writing all leave Python's lock,
+    and threads need no second copy of anything (two processes were no faster, see
+    ``benchmarks/transform.py``). Memory: some chunks of 16 MB for each worker.
+    """
+    parts = plan(inputs, folder)
+    identity = erasure.identity()
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder):
+        known = _known_parts(folder, identity, force=force)
+        todo = [part for part in parts if not _is_finished(part, known, folder)]
+        redone = {part.output for part in todo}
+        kept = {name: done for name, done in known.items() if name not in redone}
+        journal = Journal(folder, identity, kept.values())
+        try:
+            with closing(_work(erasure, todo, folder, workers, advance)) as outcomes:
+                done, bad = _collect(outcomes, journal, skip_bad, finished)
+        finally:
+            journal.close()
+        if bad and not done and not kept:
+            raise ValueError(f"Got no file that could be erased. The first: {bad[0]['error']}")
+        manifest = write_manifest(folder, identity, [*kept.values(), *done.values()], bad)
+        journal.remove()
+    names = [part.output for part in parts]
+    return Result(manifest, tuple(done), tuple(name for name in names if name in kept))
+
+
+def _is_finished(part: Part, known: dict[str, Done], folder: Path) -> bool:
+    return part.output in known and known[part.output].holds(folder, part.source)
+
+
+def _collect(
+    outcomes: Iterable[tuple[Part, Any]],
+    journal: Journal,
+    skip_bad: bool,
+    finished: Callable[[Part], None],
+) -> tuple[dict[str, Done], list[dict[str, str]]]:
+    """Write down what is done, and what was bad if that may be; else raise the first error."""
+    done: dict[str, Done] = {}
+    bad: list[dict[str, str]] = []
+    for part, outcome in outcomes:
+        if isinstance(outcome, Done):
+            journal.add(outcome)
+            done[part.output] = outcome
+        elif skip_bad and _is_bad_input(outcome):
+            bad.append({"input": str(part.source), "error": str(outcome)})
+        else:
+            raise outcome
+        finished(part)
+    return done, bad
+
+
+def _known_parts(folder: Path, identity: dict[str, Any], *, force: bool) -> dict[str, Done]:
+    """The finished parts of an earlier run of the same job; refuses what belongs to others."""
+    found, parts = read_records(folder)
+    parts = {name: part for name, part in parts.items() if (folder / name).is_file()}
+    if found == identity:
+        return {} if force else parts
+    if force:
+        return {}
+    if found is not None:
+        raise ValueError(
+            f"Got output folder {str(folder)!r}, which holds the output of another job (another "
+            "eraser, other columns, or --reduce). Choose another folder, or start anew in it with "
+            "--force."
+        )
+    if any(not entry.name.startswith(".unspot-") for entry in folder.iterdir()):
+        raise ValueError(
+            f"Got output folder {str(folder)!r}, which is not empty and was not written by "
+            "`unspot transform`. Choose another folder, or write into it with --force."
+        )
+    return {}
+
+
+def _is_bad_input(error: BaseException) -> bool:
+    # A ValueError is about the file that was read; an OSError may be the disk that is written.
+    return isinstance(error, (ValueError, FileNotFoundError))
+
+
+def _work(
+    erasure: Erasure, parts: list[Part], folder: Path, workers: int | None, advance: Advance
+) -> Generator[tuple[Part, Any]]:
+    """Erase parts side by side; yields each with what came of it, a ``Done`` or an error."""
+    n_workers = check_workers(workers, len(parts))
+    stop = Event()
+
+    def step(rows: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        advance(rows)
+
+    with _threads_of_blas(n_workers), ThreadPoolExecutor(n_workers) as pool:
+        pending: dict[Future[Done], Part] = {}
+        queue = iter(parts)
+        try:
+            while True:
+                # Few parts are handed out at a time, so that the order is kept and a stop is quick.
+                while len(pending) < n_workers and (part := next(queue, None)) is not None:
+                    pending[pool.submit(_erase_part, erasure, part, folder, step)] = part
+                if not pending:
+                    return
+                ready, _ = wait(pending, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    yield pending.pop(future), future.exception() or future.result()
+        finally:
+            stop.set()
+
+
+def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) -> Done:
+    before = part.source.stat()  # of the file as it was when reading began
+    target = folder / part.output
+    written = erase_file(erasure, part.source, target, hashed=True, advance=advance)
+    return Done(
+        output=part.output,
+        input=str(part.source),
+        rows=written.rows,
+        bytes=written.size,
+        sha256=written.sha256,
+        input_bytes=before.st_size,
+        input_mtime_ns=before.st_mtime_ns,
+    )
+
+
+def check_workers(workers: int | None, n_parts: int) -> int:
+    """How many parts to have in work at a time."""
+    if workers is None:
+        workers = cores()
+    if workers < 1:
+        raise ValueError(f"Got workers={workers}, but expected 1 or more.")
+    return max(1, min(workers, n_parts))
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _threads_of_blas(n_workers: int) -> Any:
+    """Share the cores among the workers: more threads than cores make all of them slower."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(max(1, cores() // n_workers), user_api="blas")

@@ -1,0 +1,145 @@
+"""The memory of a job in its output folder: a line a finished part, a manifest at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from unspot.eraser import write_atomically
+
+__all__ = ["Done", "Journal", "lock", "read_records", "write_manifest"]
+
+FORMAT = "unspot-transform/1"
+MANIFEST = "manifest.json"
+JOURNAL = ".unspot-journal.jsonl"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A part that is finished: what it came from, and what it is."""
+
+    output: str  # relative to the output folder
+    input: str
+    rows: int
+    bytes: int
+    sha256: str
+    input_bytes: int
+    input_mtime_ns: int
+
+    def holds(self, folder: Path, source: Path) -> bool:
+        """Whether the part is still there, and its input still what it was."""
+        target = folder / self.output
+        if not target.is_file() or target.stat().st_size != self.bytes:
+            return False
+        now = source.stat()
+        return (now.st_size, now.st_mtime_ns) == (self.input_bytes, self.input_mtime_ns)
+
+
+def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
+    """The identity of the job that wrote into a folder, and its finished parts by output.
+
+    None if no job did. A journal line that was cut by a crash is left out.
+    """
+    identity: dict[str, Any] | None = None
+    parts: dict[str, Done] = {}
+    manifest = _load(folder / MANIFEST)
+    if manifest is not None and manifest.get("format") == FORMAT:
+        identity = manifest["job"]
+        parts = {part["output"]: Done(**part) for part in manifest["parts"]}
+    for line in _lines(folder / JOURNAL):
+        if "job" in line:
+            identity = line["job"]
+        else:
+            parts[line["output"]] = Done(**line)
+    return identity, parts
+
+
+class Journal:
+    """Appends finished parts, each on the disk before the next is said to be done."""
+
+    def __init__(self, folder: Path, identity: dict[str, Any], known: Iterable[Done]) -> None:
+        self._path = folder / JOURNAL
+        lines: list[dict[str, Any]] = [{"job": identity}, *(asdict(part) for part in known)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        write_atomically(self._path, text.encode())
+        self._file: IO[str] = self._path.open("a", encoding="utf-8")
+
+    def add(self, part: Done) -> None:
+        self._file.write(json.dumps(asdict(part)) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def remove(self) -> None:
+        """At the end of the job: the manifest says it all."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+
+def write_manifest(
+    folder: Path, identity: dict[str, Any], parts: Iterable[Done], bad: Iterable[dict[str, str]]
+) -> dict[str, Any]:
+    """Write and return the manifest: parts by name, row counts, checksums, what was skipped.
+
+    It holds no times and no host, so that a broken and an unbroken run end with the same bytes.
+    """
+    ordered = sorted(parts, key=lambda part: part.output)
+    manifest = {
+        "format": FORMAT,
+        "job": identity,
+        "rows": sum(part.rows for part in ordered),
+        "parts": [asdict(part) for part in ordered],
+        "skipped": sorted(bad, key=lambda entry: entry["input"]),
+    }
+    write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+    return manifest
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Only one job at a time in a folder; a job that was killed leaves no lock behind."""
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover  (no such locks on this system)
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise ValueError(
+            f"Got output folder {str(folder)!r}, in which another transform is at work. Wait for "
+            "it, or choose another folder."
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _load(path: Path) -> dict[str, Any] | None:
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return
+    for line in text.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return  # the last line, cut by a crash

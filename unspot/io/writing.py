@@ -1,0 +1,165 @@
+"""Files that appear under their name only when they are complete."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TEMPORARY", "Sink", "finished_file", "refuse_existing", "temporary_name"]
+
+#: How the name of an unfinished file ends.
+TEMPORARY = ".unspot-tmp"
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Sink(io.RawIOBase):
+    """A file that is written from start to end, with the sha256 of what was written if wanted.
+
+    The hash is computed by another thread while the next rows are made, so that it costs no time
+    where there is a second core.
+    """
+
+    def __init__(self, path: Path, *, hashed: bool = False) -> None:
+        self._file = path.open("wb")
+        self._size = 0
+        self._hash = hashlib.sha256() if hashed else None
+        self._pool = ThreadPoolExecutor(1) if hashed else None
+        self._pending: Future[None] | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write all of it. An array must not change until the next write."""
+        view = memoryview(data)
+        if view.nbytes == 0:
+            return 0
+        view = view.cast("B")
+        self._wait()
+        if self._hash is not None and self._pool is not None:
+            # Other owners than numpy may reuse their buffers: a copy is hashed.
+            kept = view if isinstance(data, (bytes, np.ndarray)) else bytes(view)
+            self._pending = self._pool.submit(self._hash.update, kept)
+        self._file.write(view)
+        self._size += len(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what was written so far."""
+        self._wait()
+        return "" if self._hash is None else self._hash.hexdigest()
+
+    def finish(self) -> None:
+        """Bring everything to the disk, so that a rename cannot overtake it."""
+        self.flush()
+        os.fsync(self._file.fileno())
+        self.close()
+
+    def close(self) -> None:
+        try:
+            self._wait()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown()
+            self._file.close()
+            super().close()
+
+    def _wait(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+
+@contextmanager
+def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
+    """A sink whose file is renamed to ``path`` at the end, or removed after an error.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "out.bin"
+    >>> with finished_file(path) as file:
+    ...     _ = file.write(b"abc")
+    ...     path.exists()
+    False
+    >>> path.read_bytes()
+    b'abc'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_name(path)
+    try:
+        sink = Sink(temporary, hashed=hashed)
+        try:
+            yield sink
+            sink.finish()
+        finally:
+            _close_quietly(sink)
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise disk_full(path) from error
+        raise
+
+
+def temporary_name(path: Path) -> Path:
+    """Where a file is written before it is complete: hidden, in the same folder."""
+    return path.with_name(f".{path.name}{TEMPORARY}")
+
+
+def disk_full(path: Path) -> OSError:
+    """The error for a disk without space."""
+    return OSError(
+        errno.ENOSPC,
+        f"No space left on the disk while writing {str(path)!r}; nothing was left under that "
+        "name. Free some space, or write to another disk, and run the same command again",
+    )
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """An error if something is at ``path`` already and must not be replaced."""
+    if path.is_dir():
+        raise ValueError(
+            f"Got output {str(path)!r}, which is a folder, but expected a file's name."
+        )
+    if path.exists() and not force:
+        raise ValueError(
+            f"Got output {str(path)!r}, which exists already. Choose another name, or replace it "
+            "with --force."
+        )
+
+
+def _close_quietly(sink: Sink) -> None:
+    # After an error the file is removed; that it cannot be flushed either adds nothing.
+    with suppress(OSError):
+        sink.close()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the rename itself to the disk, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
