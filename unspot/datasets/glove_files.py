@@ -118,7 +118,7 @@ def _parsed(lines: IO[str], path: Path) -> Iterator[tuple[int, str, NDArray[np.f
         width = width or len(cells) - 1
         word = " ".join(cells[:-width])
         try:
-            vector = np.array(cells[-width:], dtype=np.float64).astype(np.float32)
+            vector = np.array([float(cell) for cell in cells[-width:]], dtype=np.float32)
         except ValueError:
             vector = np.empty(0, np.float32)
         if not word or not len(vector):
