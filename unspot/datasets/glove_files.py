@@ -30,9 +30,9 @@ def read_glove(
 ) -> tuple[NDArray[Any], NDArray[np.float32]]:
     """Read the most frequent words and their vectors, most frequent first.
 
-    Text is read line by line and reading stops after ``top`` words, so the memory is that of the
-    result: 180 MB for 150,000 vectors of 300 numbers, read in about 15 seconds. (The JSON format has to be parsed whole:
-    2 GB for the package below.)
+    Text is read line by line and reading stops after ``top`` words: 150,000 vectors of 300 numbers
+    take about 15 seconds and, at the most, twice the 180 MB of the result. (The JSON format has to
+    be parsed whole: 2 GB for the package below.)
 
     Parameters
     ----------
