@@ -1,6 +1,7 @@
 """Pure numerics of projectors: nearest projector, starts, objective, and two solvers."""
 
 from unspot.projections.manifold import ManifoldSolver
+from unspot.projections.narrowing import narrow
 from unspot.projections.objective import Objective, Preservation
 from unspot.projections.paper import PaperSolver, stratified_batches
 from unspot.projections.projector import complement, nearest_projector, projection_loss
@@ -12,6 +13,7 @@ __all__ = [
     "PaperSolver",
     "Preservation",
     "complement",
+    "narrow",
     "nearest_projector",
     "projection_loss",
     "start",

@@ -1,7 +1,7 @@
 """L-BFGS over subspaces: the same loss, minimised on the Grassmann manifold, without a penalty.
 
-The loss depends on the span of V only. So V stays orthonormal by a QR retraction, the gradient
-is projected on the tangent space, (I − VVᵀ)G, and curvature is learned from past steps. There is
+The loss depends on the span of V only. So V stays orthonormal by a polar retraction, the
+gradient is projected on the tangent space, (I − VVᵀ)G, and curvature is learned from past steps. There is
 no γ to choose, no learning rate, and the result is a projector at every step.
 """
 
@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -164,7 +163,10 @@ def _tangent(V: Tensor, G: Tensor) -> Tensor:
 
 
 def _retract(A: Tensor) -> Tensor:
-    """The orthonormal matrix of A's span, with the signs that keep it near A."""
-    Q, R = torch.linalg.qr(A)
-    signs: Any = torch.sign(torch.diagonal(R))
-    return Q * torch.where(signs == 0, torch.ones_like(signs), signs)
+    """The orthonormal matrix of A's span that is nearest to A: its polar factor A(AᵀA)^(−½).
+
+    Unlike QR it commutes with a change of basis, so that the remembered steps stay in the same
+    coordinates and the search does not depend on the basis it began with.
+    """
+    values, vectors = torch.linalg.eigh(A.T @ A)
+    return A @ (vectors * values.rsqrt()) @ vectors.T

@@ -17,13 +17,14 @@ STARTS = ("identity", "moments", "pca")
 
 
 def start(init: Any, statistics: ClassStatistics, rank: int) -> Array:
-    """Orthonormal start (d, r).
+    """Orthonormal start (d, r), or (d, s) from a wider array.
 
     Parameters
     ----------
-    init : {"identity", "moments", "pca"} or array of shape (d, r)
+    init : {"identity", "moments", "pca"} or array of shape (d, s)
         ``"identity"``: the first r columns of I, the paper's. ``"moments"``: the closed form
-        below. ``"pca"``: the r directions of most variance. An array: its column space.
+        below. ``"pca"``: the r directions of most variance. An array: its column space; with
+        s > r columns, a subspace that the start is to be chosen from.
     statistics : ClassStatistics
         With class scatter, for ``"moments"``.
     rank : int
@@ -31,10 +32,11 @@ def start(init: Any, statistics: ClassStatistics, rank: int) -> Array:
     d = statistics.means.shape[1]
     if not isinstance(init, str):
         U = np.asarray(init, dtype=np.float64)
-        if U.shape != (d, rank) or np.linalg.matrix_rank(U) < rank:
+        fits = U.ndim == 2 and len(U) == d and rank <= U.shape[1] <= d
+        if not fits or np.linalg.matrix_rank(U) < U.shape[1]:
             raise ValueError(
                 f"Got init of shape {U.shape}, but expected {(d, rank)}, (features, rank), with "
-                "independent columns."
+                "independent columns, or more columns to choose from."
             )
         return nearest_projector(U)
     if init == "identity":

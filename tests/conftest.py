@@ -1,0 +1,33 @@
+"""Fixtures shared by all tests: seeded laws, and torch on as many threads as there are cores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def variance_coded() -> tuple[np.ndarray, np.ndarray]:
+    """600 × 8, two classes that differ in the variance of two rotated directions only."""
+    rng = np.random.default_rng(1)
+    z = np.repeat([0, 1], 300)
+    X = rng.normal(size=(600, 8))
+    X[z == 1, :2] *= 3.0
+    rotation, _ = np.linalg.qr(rng.normal(size=(8, 8)))
+    return X @ rotation.T, z
+
+
+@pytest.fixture(scope="session")
+def three_classes() -> tuple[np.ndarray, np.ndarray]:
+    """700 × 10, three unequal classes of different means and variances."""
+    rng = np.random.default_rng(2)
+    z = np.repeat(["a", "b", "c"], [400, 200, 100])
+    X = rng.normal(size=(700, 10)) @ rng.normal(size=(10, 10))
+    X[z == "b"] += 1.0
+    X[z == "c", :3] *= 2.0
+    return X, z

@@ -1,0 +1,198 @@
+"""The tiled engine against the plain formula, and what the theory says about MMD²."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unspot.density import GaussianMixture, MMDLoss, mean_bandwidth, mmd2, mmd2_and_grad
+from unspot.density.tiles import Tiles
+
+KERNELS = [
+    GaussianMixture.paper(),
+    GaussianMixture.reference(10),
+    GaussianMixture((0.7, 1.9, 5.0)),  # ratios that are no powers of two
+    GaussianMixture.paper(bandwidth="pair"),
+    GaussianMixture.reference(bandwidth=1.7),
+]
+
+
+def dense(Y, z, kernel, weights=None):
+    """Eqs. 4–6 written out with n×n matrices, for autograd."""
+    d2 = ((Y[:, None] - Y[None]) ** 2).sum(-1)
+    classes = torch.unique(z)
+    w = torch.ones(len(classes)) if weights is None else weights
+    total = torch.zeros((), dtype=Y.dtype)
+    for i, j in combinations(range(len(classes)), 2):
+        a, b = z == classes[i], z == classes[j]
+        if kernel.bandwidth == "pooled":
+            sigma2 = mean_pairwise(d2)
+        elif kernel.bandwidth == "pair":
+            sigma2 = mean_pairwise(d2[a | b][:, a | b])
+        else:
+            sigma2 = kernel.bandwidth**2
+        k = kernel(d2, sigma2)
+        pair = off_diagonal_mean(k[a][:, a]) + off_diagonal_mean(k[b][:, b]) - 2 * k[a][:, b].mean()
+        total = total + w[i] * w[j] * pair
+    return total
+
+
+def mean_pairwise(d2):
+    return d2.sum() / (len(d2) ** 2 - len(d2))
+
+
+def off_diagonal_mean(k):
+    return (k.sum() - k.diagonal().sum()) / (len(k) * (len(k) - 1))
+
+
+def sample(n, r, K, seed=0, dtype=torch.float64):
+    g = torch.Generator().manual_seed(seed)
+    z = torch.arange(n) % K
+    z = z[torch.randperm(n, generator=g)]
+    Y = torch.randn(n, r, generator=g, dtype=dtype) * (1 + z[:, None]) + 0.3 * z[:, None]
+    return Y, z
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(12, 90),
+    r=st.integers(1, 9),
+    K=st.sampled_from([2, 3, 5]),
+    kernel=st.sampled_from(KERNELS),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+    tile=st.sampled_from([4, 16, 512]),
+    seed=st.integers(0, 1000),
+)
+def test_tiled_value_and_gradient_equal_dense_autograd(n, r, K, kernel, dtype, tile, seed):
+    Y, z = sample(n, r, K, seed)
+    Y.requires_grad_()
+    expected = dense(Y, z, kernel)
+    (gradient,) = torch.autograd.grad(expected, Y)
+    with pytest.MonkeyPatch.context() as patch:
+        of = Tiles.of
+        patch.setattr(Tiles, "of", classmethod(lambda cls, z: of(z, tile)))
+        value, tiled = mmd2_and_grad(Y.detach().to(dtype), z, kernel)
+        alone = mmd2(Y.detach().to(dtype), z, kernel)
+    tolerance = 1e-11 if dtype == torch.float64 else 2e-5
+    assert tiled.dtype == dtype
+    assert float(value) == pytest.approx(float(expected.detach()), abs=tolerance)
+    assert float(alone) == pytest.approx(float(value), abs=tolerance)
+    scale = max(float(gradient.norm()), 1e-3)
+    assert float((tiled - gradient).norm()) < tolerance * scale
+
+
+def test_gradient_with_detached_bandwidth():
+    Y, z = sample(80, 4, 3)
+    sigma = float(mean_bandwidth(Y)) ** 0.5
+    _, fixed = mmd2_and_grad(Y, z, GaussianMixture.paper(bandwidth=sigma))
+    _, detached = mmd2_and_grad(Y, z, GaussianMixture.paper(), detach_bandwidth=True)
+    _, through = mmd2_and_grad(Y, z, GaussianMixture.paper())
+    torch.testing.assert_close(detached, fixed)
+    assert float((through - fixed).norm()) > 1e-3 * float(fixed.norm())
+
+
+def test_class_weights_count_pairs():
+    Y, z = sample(60, 3, 3)
+    w = torch.tensor([1.0, 2.0, 0.5])
+    expected = dense(Y, z, GaussianMixture.paper(), w)
+    assert float(mmd2(Y, z, class_weights=w)) == pytest.approx(float(expected))
+    with pytest.raises(ValueError, match="2 class weights for 3 classes"):
+        mmd2(Y, z, class_weights=[1, 2])
+
+
+def test_unequal_classes_of_any_order():
+    Y, _ = sample(70, 4, 2)
+    z = torch.tensor([0] * 3 + [1] * 60 + [2] * 7)
+    expected = dense(Y, z, GaussianMixture.paper())
+    assert float(mmd2(Y, z)) == pytest.approx(float(expected))
+
+
+def test_mean_is_zero_for_equal_laws_and_it_may_be_negative():
+    g = torch.Generator().manual_seed(0)
+    z = torch.arange(60) % 2
+    values = np.array([float(mmd2(torch.randn(60, 3, generator=g), z)) for _ in range(300)])
+    standard_error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean()) < 3 * standard_error
+    assert values.min() < 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:2] + KERNELS[3:])
+def test_invariant_to_names_rows_rotation_and_shift(kernel):
+    Y, z = sample(90, 5, 3)
+    before = float(mmd2(Y, z, kernel))
+    order = torch.randperm(90, generator=torch.Generator().manual_seed(1))
+    rotation, _ = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))
+    assert float(mmd2(Y, torch.tensor([7, -1, 40])[z], kernel)) == pytest.approx(before)
+    assert float(mmd2(Y[order], z[order], kernel)) == pytest.approx(before)
+    assert float(mmd2(Y @ rotation + 100.0, z, kernel)) == pytest.approx(before, rel=1e-6)
+
+
+def test_scale_does_not_matter_with_the_mean_heuristic():
+    Y, z = sample(60, 3, 2)
+    value, gradient = mmd2_and_grad(Y, z)
+    assert float(mmd2(1e3 * Y, z)) == pytest.approx(float(value))
+    # So the exact gradient has no part along Y − Ȳ.
+    assert float((gradient * (Y - Y.mean(0))).sum()) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_shares_of_several_processes_add_up():
+    Y, z = sample(300, 4, 3)
+    kernel = GaussianMixture.paper(bandwidth="pair")
+    for k in (GaussianMixture.paper(), kernel):
+        value, gradient = mmd2_and_grad(Y, z, k)
+        parts = [mmd2_and_grad(Y, z, k, share=(i, 3)) for i in range(3)]
+        torch.testing.assert_close(sum(v for v, _ in parts), value)
+        torch.testing.assert_close(sum(g for _, g in parts), gradient)
+
+
+def test_identical_rows_are_no_error():
+    value, gradient = mmd2_and_grad(torch.ones(8, 3), torch.arange(8) % 2)
+    assert float(value) == pytest.approx(0.0, abs=1e-6)
+    assert torch.isfinite(gradient).all()
+
+
+def test_no_matrix_of_all_pairs_is_held():
+    # 16,000 rows: all pairs in float32 would be 1 GB, and autograd would hold many of them.
+    program = """
+import resource, torch
+from unspot.density import mmd2_and_grad
+Y, z = torch.randn(16_000, 4), torch.arange(16_000) % 2
+mmd2_and_grad(Y[:600], z[:600])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+mmd2_and_grad(Y, z)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert int(run.stdout) < 100_000  # kB
+
+
+def test_loss_module_trains_through_autograd():
+    Y, z = sample(50, 3, 2)
+    layer = torch.nn.Linear(3, 2, dtype=torch.float64)
+    loss = MMDLoss()(layer(Y), z)
+    loss.backward()
+    tiled = layer.weight.grad.clone()
+    layer.zero_grad()
+    dense(layer(Y), z, GaussianMixture.paper()).backward()
+    torch.testing.assert_close(tiled, layer.weight.grad)
+    assert float(MMDLoss()(layer(Y).detach(), z)) == pytest.approx(float(loss.detach()))
+
+
+@pytest.mark.parametrize(
+    ("Y", "z", "message"),
+    [
+        (torch.ones(4, 2), torch.zeros(4), "at least two classes"),
+        (torch.ones(3, 2), torch.tensor([0, 0, 1]), "at least two rows each"),
+        (torch.ones(3, 2), torch.tensor([0, 1]), r"expected \(n, r\) and \(n,\)"),
+    ],
+)
+def test_bad_input(Y, z, message):
+    with pytest.raises(ValueError, match=message):
+        mmd2(Y, z)
