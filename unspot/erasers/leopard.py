@@ -19,6 +19,7 @@ from unspot.projections import (
     PaperSolver,
     Preservation,
     complement,
+    narrow,
     nearest_projector,
     start,
 )
@@ -53,8 +54,9 @@ class LEOPARD(BaseEraser):
         How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves;
         0 is the paper. Only with the manifold solver.
     kernel : {"paper", "reference"} or GaussianMixture
-    init : {"moments", "identity", "pca"} or array of shape (d, r)
-        Where the search begins.
+    init : {"moments", "identity", "pca"} or array of shape (d, s)
+        Where the search begins. Of an array with more than r columns, such as the basis U of a
+        fit of higher rank, the r directions of least discrepancy are taken.
     max_rows : int
         The most rows that the manifold solver works on; its held-out rows come on top.
     random_state : int, RandomState or None
@@ -132,13 +134,15 @@ class LEOPARD(BaseEraser):
             np.asarray(X[rows], dtype=dtype), target.codes[rows], len(target.classes), self.metric
         )
         objective = self._objective(problem)
-        V = objective.X.new_tensor(problem.working(start(self.init, problem.statistics, self.rank_)))
+        begin = start(self.init, problem.statistics, self.rank_)
+        V = objective.X.new_tensor(problem.working(begin))
+        check = None
+        if len(held):
+            check = self._held_out(problem, objective, X[held], target.codes[held])
+        V = narrow(objective, V, self.rank_, score=check)
         if isinstance(solver, PaperSolver):
             V, history = solver.minimise(objective, V, rng=rng, verbose=self.verbose)
         else:
-            check = None
-            if len(held):
-                check = self._held_out(problem, objective, X[held], target.codes[held])
             V, history = solver.minimise(objective, V, held_out=check, verbose=self.verbose)
         self.history_ = history.arrays()
         U = problem.embedding_basis(V.cpu().double().numpy())
