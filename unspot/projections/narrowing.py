@@ -11,7 +11,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from unspot.density import mmd2_and_grad
 from unspot.projections.objective import Objective
 from unspot.projections.starts import moments_start
 from unspot.statistics import ClassStatistics
@@ -57,9 +56,8 @@ def by_discrepancy(objective: Objective, V: Tensor, rank: int) -> Tensor:
     """
     while V.shape[1] > rank:
         kept = max(rank, V.shape[1] // 2)
-        Y = objective.X @ V
-        _, G = mmd2_and_grad(Y, objective.z, objective.kernel)
-        D = 0.5 * ((Y - Y.mean(0)).T @ G).double() - _share(objective, V)
+        _, gradient = objective(V)  # in V: XᵀG; the term that keeps variance has no part in VᵀXᵀG
+        D = 0.5 * (V.T @ gradient).double() - _share(objective, V)
         _, vectors = torch.linalg.eigh((D + D.T) / 2)
         V = V @ vectors[:, :kept].to(V.dtype)
     return V
