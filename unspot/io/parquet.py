@@ -153,8 +153,14 @@ def open_parquet(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     try:
-        # memory_map would count whole files as resident memory.
-        return parquet.ParquetFile(path, memory_map=False)
+        # Small buffers and no map: a row group of gigabytes is read as a stream, and not whole.
+        return parquet.ParquetFile(
+            path,
+            memory_map=False,
+            pre_buffer=False,
+            buffer_size=1 << 16,
+            page_checksum_verification=True,
+        )
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error) from None
 

@@ -1,0 +1,105 @@
+"""Files appear whole or not at all."""
+
+import errno
+import hashlib
+import os
+
+import numpy as np
+import pytest
+
+from unspot.io.writing import Sink, finished_file, refuse_existing
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "folder" / "out.bin"
+    with finished_file(path) as sink:
+        sink.write(b"abc")
+        sink.write(np.arange(3, dtype=np.uint8))
+        assert sink.tell() == 6
+        assert not path.exists()
+    assert path.read_bytes() == b"abc\x00\x01\x02"
+    assert os.listdir(path.parent) == ["out.bin"]
+
+
+def _write(path, content=b"new", error=None):
+    with finished_file(path) as sink:
+        sink.write(content)
+        if error is not None:
+            raise error
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "out.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        _write(path, error=KeyboardInterrupt())
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out.bin"]
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    with finished_file(tmp_path / "a") as sink:
+        sink.write(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+@pytest.mark.parametrize("pieces", [[b""], [b"a", b"bc"], [bytes(3 << 20), b"x" * (2 << 20)]])
+def test_the_hash_is_that_of_the_file(tmp_path, pieces):
+    path = tmp_path / "out.bin"
+    with finished_file(path, hashed=True) as sink:
+        for piece in pieces:
+            sink.write(piece)
+        found = sink.sha256
+    assert found == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_buffers_that_are_used_again_are_hashed_as_they_were_written(tmp_path):
+    buffer = bytearray(1 << 22)
+    with finished_file(tmp_path / "out.bin", hashed=True) as sink:
+        for value in range(8):
+            buffer[:] = bytes([value]) * len(buffer)
+            sink.write(buffer)
+        found = sink.sha256
+    assert found == hashlib.sha256((tmp_path / "out.bin").read_bytes()).hexdigest()
+
+
+def test_a_sink_is_written_from_start_to_end(tmp_path):
+    with finished_file(tmp_path / "out.bin") as sink:
+        assert sink.writable()
+        assert not sink.seekable()
+        sink.write(np.zeros((0, 3)))
+        assert sink.tell() == 0
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk(tmp_path, monkeypatch, code):
+    def full(self, data):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Sink, "write", full)
+    with pytest.raises(OSError, match=r"No space left on the disk while writing '.*out\.bin'"):
+        _write(tmp_path / "out.bin")
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path, monkeypatch):
+    def broken(self, data):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Sink, "write", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        _write(tmp_path / "out.bin")
+
+
+def test_what_exists_is_not_replaced(tmp_path):
+    path = tmp_path / "out.bin"
+    refuse_existing(path, force=False)
+    path.write_bytes(b"old")
+    refuse_existing(path, force=True)
+    with pytest.raises(
+        ValueError, match=r"exists already. Choose another name, or replace it with"
+    ):
+        refuse_existing(path, force=False)
+    with pytest.raises(ValueError, match="is a folder, but expected a file's name"):
+        refuse_existing(tmp_path, force=True)
