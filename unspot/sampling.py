@@ -25,7 +25,7 @@ def sample_and_held_out(
     max_rows: int,
     rng: np.random.Generator,
     *,
-    held_out_share: float = 0.2,
+    held_out_share: float = 0.1,
     min_held_out: int = 10,
 ) -> tuple[Rows, Rows]:
     """Disjoint rows to fit on and rows to check on, both holding every class.

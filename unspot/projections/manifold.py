@@ -1,8 +1,8 @@
 """L-BFGS over subspaces: the same loss, minimised on the Grassmann manifold, without a penalty.
 
 The loss depends on the span of V only. So V stays orthonormal by a polar retraction, the
-gradient is projected on the tangent space, (I − VVᵀ)G, and curvature is learned from past steps. There is
-no γ to choose, no learning rate, and the result is a projector at every step.
+gradient is projected on the tangent space, (I − VVᵀ)G, and curvature is learned from past steps.
+There is no γ to choose, no learning rate, and the result is a projector at every step.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class ManifoldSolver:
     patience : int
         Stop after so many steps without a better held-out loss…
     tolerance : float
-        …where better means lower by this share of what was gained so far.
+        …where better means lower by this share of the best so far.
     """
 
     max_evaluations: int = 150
     memory: int = 12
-    patience: int = 8
-    tolerance: float = 1e-3
+    patience: int = 10
+    tolerance: float = 1e-2
 
     def minimise(
         self,
@@ -58,7 +58,8 @@ class ManifoldSolver:
         """
         search = _Search(objective, V, self.memory)
         history = History()
-        best, best_V, since = math.inf, V, 0
+        best = bar_to_beat = math.inf
+        best_V, since = V, 0
         bar = tqdm(total=self.max_evaluations, desc="matching", unit="eval", disable=not verbose)
         with bar:
             while True:
@@ -66,8 +67,10 @@ class ManifoldSolver:
                 history.add(search.loss, score, search.evaluations)
                 bar.update(search.evaluations - bar.n)
                 bar.set_postfix(loss=f"{search.loss:.5f}", held_out=f"{score:.5f}", refresh=False)
-                gained = max(history.held_out[0] - best, 0.0) if history.held_out else 0.0
-                since = 0 if score < best - self.tolerance * gained else since + 1
+                margin = self.tolerance * abs(bar_to_beat) if math.isfinite(bar_to_beat) else 0.0
+                since += 1
+                if score < bar_to_beat - margin:
+                    bar_to_beat, since = score, 0
                 if score < best:
                     best, best_V = score, search.V
                 if since >= self.patience or search.evaluations >= self.max_evaluations:

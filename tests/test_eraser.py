@@ -1,0 +1,199 @@
+"""The frozen eraser: what it does to arrays, and that files keep it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unspot.eraser import Eraser, load
+from unspot.maps import Compress, Expand, Oblique
+from unspot.projections import nearest_projector
+
+
+@pytest.fixture
+def eraser(rng):
+    return Eraser.projection(nearest_projector(rng.normal(size=(6, 4))), method="test", n=3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    d=st.integers(2, 10),
+    leading=st.sampled_from([(), (3,), (2, 3)]),
+    dtype=st.sampled_from([np.float16, np.float32, np.float64]),
+    data=st.data(),
+)
+def test_any_leading_dimensions_and_dtype(d, leading, dtype, data):
+    r = data.draw(st.integers(1, d))
+    rng = np.random.default_rng(0)
+    eraser = Eraser.projection(nearest_projector(rng.normal(size=(d, r))))
+    X = rng.normal(size=(*leading, d)).astype(dtype)
+    for x in (X, torch.from_numpy(X)):
+        erased, reduced = eraser(x), eraser.reduce(x)
+        assert erased.shape == (*leading, d)
+        assert reduced.shape == (*leading, r)
+        assert erased.dtype == x.dtype
+        assert type(erased) is type(x)
+    tolerance = {np.float16: 1e-2, np.float32: 1e-5, np.float64: 1e-12}[dtype]
+    np.testing.assert_allclose(eraser(X), X.astype(float) @ eraser.P, atol=tolerance)
+
+
+def test_projector_identities(eraser):
+    P = eraser.P
+    np.testing.assert_allclose(P, P.T, atol=1e-12)
+    np.testing.assert_allclose(P @ P, P, atol=1e-12)
+    assert np.linalg.matrix_rank(P) == eraser.rank == 4
+
+
+def test_reduced_distances_are_those_of_erased(eraser, rng):
+    X = rng.normal(size=(20, 6))
+    erased, reduced = eraser(X), eraser.reduce(X)
+    for Y in (erased, reduced):
+        Y -= Y[:1]
+    np.testing.assert_allclose(np.linalg.norm(erased, axis=1), np.linalg.norm(reduced, axis=1))
+
+
+def test_mean_is_kept(rng):
+    eraser = Eraser.projection(np.eye(3)[:, :1], mean=np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(eraser(np.zeros(3)), [0.0, 2.0, 3.0])
+    np.testing.assert_allclose(eraser.reduce(np.zeros(3)), [-1.0])
+
+
+def test_integers_bfloat16_lists_and_gradients(eraser):
+    assert eraser(np.arange(6)).dtype == np.float64
+    assert eraser(torch.arange(6)).dtype == torch.float64
+    assert eraser([1.0] * 6).shape == (6,)
+    assert eraser(torch.ones(6, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    x = torch.ones(6, dtype=torch.float64, requires_grad=True)
+    eraser(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), eraser.P.sum(axis=0))
+
+
+def test_it_is_frozen(eraser):
+    with pytest.raises(AttributeError):
+        eraser.maps = ()
+    with pytest.raises(ValueError, match="read-only"):
+        eraser.U[0, 0] = 1.0
+
+
+def test_compose_nested_projections_into_one(rng):
+    big = Eraser.projection(np.eye(5)[:, :4])
+    small = Eraser.projection(np.eye(5)[:, 1:3])
+    both = small.compose(big)
+    assert both.is_projection
+    np.testing.assert_allclose(both.P, small.P @ big.P)
+
+
+def test_compose_others_in_order(eraser, rng):
+    first = Eraser((Oblique(rng.normal(size=(6, 1)), rng.normal(size=(6, 1)), np.ones(6)),))
+    X = rng.normal(size=(4, 6))
+    both = eraser.compose(first)
+    np.testing.assert_allclose(both(X), eraser(first(X)))
+    assert both.metadata["then"]["method"] == "test"
+    with pytest.raises(ValueError, match="6 outputs to apply before one of 3 features"):
+        Eraser.projection(np.eye(3)).compose(eraser)
+
+
+def test_oblique_reduces_to_its_range(rng):
+    left = rng.normal(size=(6, 1))
+    right = left / (left.T @ left)  # so that it is a projection
+    eraser = Eraser((Oblique(left, right, np.zeros(6)),))
+    X = rng.normal(size=(10, 6))
+    assert eraser.rank == 5
+    erased, reduced = eraser(X), eraser.reduce(X)
+    assert reduced.shape == (10, 5)
+    np.testing.assert_allclose(
+        np.linalg.norm(erased - erased[0], axis=1), np.linalg.norm(reduced - reduced[0], axis=1)
+    )
+
+
+def test_file_keeps_everything(eraser, tmp_path, rng):
+    mixed = Eraser((Compress(eraser.U), Expand(eraser.U)), {"classes": np.array(["a", "ü"])})
+    X = rng.normal(size=(5, 6)).astype(np.float32)
+    for original in (eraser, mixed):
+        path = tmp_path / "deep" / "e.safetensors"
+        original.save(path)
+        loaded = load(path)
+        np.testing.assert_array_equal(loaded(X), original(X))
+        assert loaded.rank == original.rank
+    assert loaded.metadata == {"classes": ["a", "ü"]}
+    assert [p.name for p in path.parent.iterdir()] == ["e.safetensors"]  # no temporary file left
+
+
+def test_loading_and_applying_never_imports_torch(eraser, tmp_path):
+    path = tmp_path / "e.safetensors"
+    eraser.save(path)
+    program = (
+        "import sys, numpy as np, unspot\n"
+        f"unspot.load({str(path)!r})(np.ones((2, 6)))\n"
+        "print([m for m in ('torch', 'sklearn', 'pandas', 'scipy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert run.stdout.strip() == b"[]"
+
+
+def test_bad_files(tmp_path):
+    from safetensors.numpy import save_file
+
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
+        load(tmp_path / "none.safetensors")
+    junk = tmp_path / "junk.safetensors"
+    junk.write_bytes(b"not at all")
+    with pytest.raises(ValueError, match="not a readable safetensors file"):
+        load(junk)
+    foreign = tmp_path / "foreign.safetensors"
+    save_file({"weight": np.ones(3)}, foreign)
+    with pytest.raises(ValueError, match="unspot did not write"):
+        load(foreign)
+
+
+def test_unknown_map_in_a_file(eraser, tmp_path):
+    from safetensors.numpy import save_file
+
+    path = tmp_path / "new.safetensors"
+    header = {"format": "unspot/1", "maps": '[{"kind": "teleport"}]', "metadata": "{}"}
+    save_file({"0.U": np.ones(3)}, path, header)
+    with pytest.raises(ValueError, match="'teleport', but this version knows .* Update unspot"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((2, 5)), r"shape \(2, 5\), but expected \(…, 6\)"),
+        (np.array([["a"] * 6]), "expected numbers"),
+        (np.float64(1.0), r"expected \(…, 6\)"),
+    ],
+)
+def test_bad_arrays(eraser, X, message):
+    with pytest.raises(ValueError, match=message):
+        eraser(X)
+
+
+def test_no_basis_where_there_is_none(rng):
+    eraser = Eraser((Compress(np.eye(4)[:, :2]), Expand(np.eye(4)[:, :2])), {"method": "X"})
+    with pytest.raises(ValueError, match="not one orthogonal projection and has no basis U"):
+        _ = eraser.U
+    assert eraser.reduce(np.ones(4)).shape == (2,)
+
+
+def test_a_failed_save_leaves_the_old_file(eraser, tmp_path, monkeypatch):
+    import os
+
+    path = tmp_path / "e.safetensors"
+    eraser.save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        eraser.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["e.safetensors"]

@@ -1,0 +1,109 @@
+"""Labels are categories, whatever their type; every message about them is here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+from unspot.labels import encode, encode_as, is_continuous, measure
+
+WORDS = ["m", "f", "f", "n", "m", "n"]
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        WORDS,
+        np.array(WORDS),
+        np.array(WORDS, dtype=object),
+        pd.Series(WORDS),
+        pd.Series(WORDS, dtype="category"),
+        pd.Series(WORDS, dtype="string"),
+        pl.Series(WORDS),
+        pl.Series(WORDS, dtype=pl.Categorical),
+    ],
+    ids=["list", "array", "object", "pandas", "categorical", "string", "polars", "polars-cat"],
+)
+def test_strings_of_any_container(z):
+    labels = encode(z)
+    assert labels.classes.tolist() == ["f", "m", "n"]
+    assert labels.codes.tolist() == [1, 0, 0, 2, 1, 2]
+    assert labels.counts.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("z", "classes"),
+    [
+        ([3, 1, 3], [1, 3]),
+        ([True, False, True], [False, True]),
+        (np.array([1.0, 2.0, 1.0]), [1.0, 2.0]),
+        (torch.tensor([5, 0, 5]), [0, 5]),
+        (np.array([[1], [2], [1]]), [1, 2]),
+        (np.array([True, False], dtype=object), [False, True]),
+    ],
+)
+def test_integers_and_booleans_are_names(z, classes):
+    assert encode(z).classes.tolist() == classes
+
+
+@pytest.mark.parametrize(
+    ("z", "message"),
+    [
+        (None, "requires y to be passed, but the target y is None"),
+        (["a", "b"], "2 labels in z for 3 rows"),
+        (["a", "a", "a"], "one class in z"),
+        (["a", None, "b"], "1 missing labels in z .the first in row 1"),
+        ([1.0, np.nan, 2.0], "1 missing labels"),
+        (pd.Series(["a", pd.NA, "b"], dtype="string"), "1 missing labels"),
+        (pl.Series(["a", None, "b"]), "1 missing labels"),
+        ([0.5, 1.5, 2.5], "fractional numbers, but this method erases categories"),
+        ([1.0, np.inf, 2.0], "infinity in z"),
+        (np.array(["a", 1, "b"], dtype=object), "mixes a number and a string"),
+        (np.ones((3, 2)), "y should be a 1d array"),
+        (["a", "a", "b"], "1 row of class b in z, but expected at least 2"),
+    ],
+)
+def test_bad_labels(z, message):
+    with pytest.raises(ValueError, match=message):
+        encode(z, n_rows=3, min_rows=2)
+
+
+def test_empty_labels():
+    with pytest.raises(ValueError, match="an empty z"):
+        encode([])
+
+
+def test_known_classes():
+    classes = np.array(["f", "m"])
+    assert encode_as(["m", "f"], classes).tolist() == [1, 0]
+    with pytest.raises(ValueError, match=r"2 labels in z .* not seen in training \('n', 'x'\)"):
+        encode_as(["m", "x", "n"], classes)
+
+
+def test_continuous_is_seen_by_fractions():
+    assert is_continuous([0.5, 1.0])
+    assert not is_continuous([0.0, 1.0])
+    assert not is_continuous(["a"])
+
+
+def test_measurements():
+    assert measure([1, 2], n_rows=2).values.tolist() == [[1.0], [2.0]]
+    assert measure(np.ones((2, 3)) * [[1], [2]], n_rows=2).values.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("z", "message"),
+    [
+        (["a", "b"], "a continuous concept is a number"),
+        ([1.0], "1 values in z for 2 rows"),
+        ([1.0, np.nan], "1 missing or infinite values in z .the first in row 1"),
+        ([1.0, 1.0], "nothing to erase"),
+        (None, "the target y is None"),
+    ],
+)
+def test_bad_measurements(z, message):
+    with pytest.raises(ValueError, match=message):
+        measure(z, n_rows=2)
