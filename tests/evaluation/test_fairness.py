@@ -45,6 +45,7 @@ def test_gaps_equal_fairlearns_for_every_class_and_label(n_classes):
         assert list(found.gaps[c].values()) == pytest.approx(gaps, rel=1e-9, abs=1e-12)
         assert found.rms[c] == pytest.approx(np.sqrt(np.mean(np.square(gaps))), rel=1e-9)
         shares = [np.mean(z[y_true == y] == c) for y in JOBS]
+        assert list(found.shares[c].values()) == pytest.approx(shares, rel=1e-12)
         sigma = np.corrcoef(gaps, shares)[0, 1]
         assert found.correlations[c] == pytest.approx(sigma, rel=1e-9)
     assert found.rms_gap == max(found.rms.values())

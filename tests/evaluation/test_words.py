@@ -1,9 +1,12 @@
 """Word similarity against scipy, files as they are published, and words that are not there."""
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from unspot.datasets import load_glove_gender, load_wordsim353
 from unspot.evaluation.words import WordPairs, load_pairs, word_similarity
 
 
@@ -14,15 +17,15 @@ def vocabulary(m=40, d=8):
 
 def some_pairs(words, n=30, seed=1):
     rng = np.random.default_rng(seed)
-    pairs = tuple(tuple(words[i] for i in rng.choice(len(words), 2)) for _ in range(n))
-    return WordPairs(pairs, tuple(rng.normal(size=n)))
+    first, second = rng.choice(words, size=(2, n))
+    return WordPairs(first, second, rng.normal(size=n))
 
 
 def test_equals_spearman_of_cosines():
     words, X = vocabulary()
     pairs = some_pairs(words)
     cosines = []
-    for a, b in pairs.pairs:
+    for a, b, _ in zip(*pairs, strict=True):
         u, v = X[words.index(a)], X[words.index(b)]
         cosines.append(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
     found = word_similarity(words, X, pairs)
@@ -42,7 +45,9 @@ def test_lengths_of_vectors_do_not_matter_and_half_precision_is_read():
 def test_unknown_words_are_counted_and_named():
     words, X = vocabulary()
     known = some_pairs(words, n=5)
-    pairs = WordPairs((*known.pairs, ("w1", "yeti"), ("yeti", "nessie")), (*known.scores, 1.0, 2.0))
+    pairs = WordPairs(
+        [*known.first, "w1", "yeti"], [*known.second, "yeti", "nessie"], [*known.scores, 1.0, 2.0]
+    )
     found = word_similarity(words, X, pairs)
     assert (found.n_pairs, found.n_missing) == (5, 2)
     assert found.missing_words == ("nessie", "yeti")
@@ -51,7 +56,7 @@ def test_unknown_words_are_counted_and_named():
 
 def test_case_matters_unless_told_otherwise():
     words, X = vocabulary()
-    pairs = WordPairs((("W1", "w2"), ("w3", "w4"), ("w5", "w6")), (1.0, 2.0, 3.0))
+    pairs = WordPairs(["W1", "w3", "w5"], ["w2", "w4", "w6"], [1.0, 2.0, 3.0])
     assert word_similarity(words, X, pairs).missing_words == ("W1",)
     assert word_similarity(words, X, pairs, ignore_case=True).n_missing == 0
 
@@ -71,7 +76,7 @@ def test_vectors_erased_to_zero_rank_nothing():
 def test_too_few_known_pairs_are_refused():
     words, X = vocabulary()
     with pytest.raises(ValueError, match="Got 0 of 1 pairs with both words in the vocabulary"):
-        word_similarity(words, X, WordPairs((("yeti", "w1"),), (1.0,)))
+        word_similarity(words, X, WordPairs(["yeti"], ["w1"], [1.0]))
     with pytest.raises(ValueError, match="Got 39 words for vectors of shape"):
         word_similarity(words[:-1], X, some_pairs(words))
 
@@ -91,9 +96,9 @@ def test_files_as_published_are_read(tmp_path, text):
     file = tmp_path / "pairs.txt"
     file.write_text(text, encoding="utf-8")
     pairs = load_pairs(file)
-    assert pairs.pairs == (("tiger", "cat"), ("plane", "car"))
-    assert pairs.scores == (7.35, 5.77)
-    assert pairs.name == "pairs"
+    assert pairs.first.tolist() == ["tiger", "plane"]
+    assert pairs.second.tolist() == ["cat", "car"]
+    assert pairs.scores.tolist() == [7.35, 5.77]
 
 
 def test_bad_files_are_refused_with_the_line(tmp_path):
@@ -109,3 +114,13 @@ def test_bad_files_are_refused_with_the_line(tmp_path):
     file.write_text("a\tb\t1\na\tc\n")
     with pytest.raises(ValueError, match="Got line 2 of"):
         load_pairs(file)
+
+
+def test_the_papers_196_pairs_of_the_similarity_subset():
+    bundled = files("unspot.datasets") / "data" / "wordsim353_similarity.tsv"
+    lexicon = load_glove_gender().lexicon
+    found = word_similarity(lexicon.words, lexicon.X, load_pairs(bundled))
+    assert (found.n_pairs, found.n_missing) == (196, 7)
+    assert found.correlation == pytest.approx(0.6, abs=0.1)
+    folded = word_similarity(lexicon.words, lexicon.X, load_wordsim353())
+    assert folded.n_pairs == 203

@@ -34,13 +34,15 @@ class Fairness:
     gaps : dict
         ``gaps[c][y]``: TPR of c minus TPR of the others, pooled. With two classes this is the
         paper's GAP, and the two classes' gaps are opposite.
+    shares : dict
+        ``shares[c][y]``: share of c among the rows of label y, %c in the paper.
     spans : dict
         ``spans[y]``: the largest minus the smallest TPR over the classes.
     rms : dict
         ``rms[c]``: root mean square of the defined gaps over labels.
     correlations : dict
         ``correlations[c]``: σ, Pearson's correlation over labels between the gap and the share of
-        c among the rows of the label. None with fewer than three defined gaps, or no variation.
+        the class. None with fewer than three defined gaps, or no variation.
     parities : dict
         ``parities[c]``: demographic parity, Σ_y |p(ŷ = y | c) − p(ŷ = y | others)|.
     odds : dict
@@ -53,6 +55,7 @@ class Fairness:
     accuracy: float
     tpr: Table
     gaps: Table
+    shares: Table
     spans: dict[Any, float | None]
     rms: dict[Any, float | None]
     correlations: dict[Any, float | None]
@@ -134,6 +137,7 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
         accuracy=float(right.mean()),
         tpr=_named(_ratio(hits, rows)[:, present], classes, named),
         gaps=_named(gaps[:, present], classes, named),
+        shares=_named(shares[:, present], classes, named),
         spans=dict(zip(named, _plain(spans[present]), strict=True)),
         rms=dict(zip(classes, map(_rms, gaps), strict=True)),
         correlations=dict(zip(classes, map(_correlation, gaps, shares), strict=True)),

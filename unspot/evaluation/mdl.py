@@ -19,6 +19,7 @@ from unspot.erasers.base import refuse_nonfinite
 from unspot.evaluation.mdl_probe import FittedProbe, fit_early_stopped, fit_estimator
 from unspot.evaluation.probes import PRESETS, Probe
 from unspot.labels import encode
+from unspot.sampling import generator
 
 __all__ = ["MDL", "Block", "mdl"]
 
@@ -147,7 +148,7 @@ def mdl(
     fit = _probe_fitter(probe)
     rows = _rows(X)
     labels = encode(z, n_rows=len(rows))
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     order = rng.permutation(len(rows))[: _check_max_rows(max_rows)]
     rows, codes, n_classes = rows[order], labels.codes[order], len(labels.classes)
     result = _length(rows, codes, n_classes, scheme, fit, rng)

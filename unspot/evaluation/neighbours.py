@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.erasers.base import refuse_nonfinite
+from unspot.sampling import generator
 
 __all__ = ["neighbour_overlap", "variance_kept"]
 
@@ -173,5 +174,5 @@ def _queries(n: int, max_queries: int | None, random_state: Any) -> NDArray[np.i
         return np.arange(n)
     if max_queries < 1:
         raise ValueError(f"Got max_queries={max_queries}, but expected at least 1 row.")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     return np.sort(rng.choice(n, size=max_queries, replace=False))

@@ -11,19 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.datasets.wordsim import WordPairs
+
 __all__ = ["WordPairs", "WordSimilarity", "load_pairs", "word_similarity"]
-
-
-@dataclass(frozen=True)
-class WordPairs:
-    """Pairs of words with a score by people, higher for more similar."""
-
-    pairs: tuple[tuple[str, str], ...]
-    scores: tuple[float, ...]
-    name: str = "pairs"
-
-    def __len__(self) -> int:
-        return len(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ def word_similarity(
     X : array-like of shape (m, d)
         Word vectors, erased or not.
     pairs : WordPairs
-        From ``load_pairs``.
+        First words, second words and scores: from ``load_pairs`` or ``load_wordsim353``.
     ignore_case : bool
         Look a word up in lower case too. The paper does not: with GloVe's lower-case vocabulary it
         keeps 196 of the 203 pairs of the WordSim-353 similarity subset.
@@ -59,7 +49,7 @@ def word_similarity(
     Examples
     --------
     >>> import numpy as np
-    >>> pairs = WordPairs((("cat", "dog"), ("cat", "car"), ("dog", "yak")), (9.0, 2.0, 5.0))
+    >>> pairs = WordPairs(["cat", "cat", "dog"], ["dog", "car", "yak"], [9.0, 2.0, 5.0])
     >>> X = np.array([[1.0, 0.1], [1.0, 0.2], [0.0, 1.0]])
     >>> word_similarity(["cat", "dog", "car"], X, pairs)
     WordSimilarity(correlation=1.0, n_pairs=2, n_missing=1, missing_words=('yak',))
@@ -71,15 +61,15 @@ def word_similarity(
     rows, scores, unknown = _known_pairs(pairs, row_of, ignore_case)
     if len(scores) < 2:
         raise ValueError(
-            f"Got {len(scores)} of {len(pairs)} pairs with both words in the vocabulary, but "
-            "expected at least 2: a correlation needs them. Are the words spelt alike?"
+            f"Got {len(scores)} of {len(pairs.scores)} pairs with both words in the vocabulary, "
+            "but expected at least 2: a correlation needs them. Are the words spelt alike?"
         )
     cosines = _cosines(vectors[rows[:, 0]], vectors[rows[:, 1]])
     if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
         correlation = 0.0  # what does not vary ranks nothing
     else:
         correlation = float(spearmanr(cosines, scores).statistic)
-    return WordSimilarity(correlation, len(scores), len(pairs) - len(scores), unknown)
+    return WordSimilarity(correlation, len(scores), len(pairs.scores) - len(scores), unknown)
 
 
 def load_pairs(path: str | os.PathLike[str]) -> WordPairs:
@@ -94,8 +84,9 @@ def load_pairs(path: str | os.PathLike[str]) -> WordPairs:
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
     >>> _ = file.write_text("word1\\tword2\\tscore\\ncat\\tdog\\t9.0\\n")
-    >>> load_pairs(file).pairs
-    (('cat', 'dog'),)
+    >>> pairs = load_pairs(file)
+    >>> pairs.first[0], pairs.second[0], pairs.scores[0]
+    (np.str_('cat'), np.str_('dog'), np.float64(9.0))
     """
     path = Path(path)
     if not path.is_file():
@@ -113,9 +104,8 @@ def load_pairs(path: str | os.PathLike[str]) -> WordPairs:
     if not _is_number(fields[0][1], column):
         fields = fields[1:]  # the header
     read = [_pair(number, row, column, path) for number, row in fields]
-    return WordPairs(
-        tuple((a, b) for a, b, _ in read), tuple(score for _, _, score in read), path.stem
-    )
+    first, second, scores = zip(*read, strict=True)
+    return WordPairs(np.array(first), np.array(second), np.array(scores, dtype=np.float64))
 
 
 def _score_column(header: Sequence[str]) -> int:
@@ -156,12 +146,12 @@ def _known_pairs(
     pairs: WordPairs, row_of: dict[str, int], ignore_case: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], tuple[str, ...]]:
     rows, scores, unknown = [], [], set()
-    for pair, score in zip(pairs.pairs, pairs.scores, strict=True):
-        found = [row_of.get(word) for word in pair]
+    for *pair, score in zip(*pairs, strict=True):
+        found = [row_of.get(str(word)) for word in pair]
         if ignore_case:
             found = [row_of.get(word.lower(), row) for word, row in zip(pair, found, strict=True)]
         if None in found:
-            unknown |= {word for word, row in zip(pair, found, strict=True) if row is None}
+            unknown |= {str(word) for word, row in zip(pair, found, strict=True) if row is None}
         else:
             rows.append(found)
             scores.append(score)

@@ -1,0 +1,262 @@
+"""The rows of an evaluation: each metric is a function of one problem, before and after erasure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.dataset import Dataset, Lexicon
+from unspot.evaluation.problem import Finding, Metric, Problem, mean_value, one_row
+from unspot.evaluation.results import Row, Value
+from unspot.evaluation.task_metrics import task, task_fairness
+from unspot.labels import encode, encode_as
+
+__all__ = ["DEFAULT", "METRICS", "PAPER"]
+
+#: Pairs of rows compared for A_k, and rows coded for the description length: more are sampled.
+MAX_PAIRS = 400_000_000
+MAX_CODED = 30_000
+#: Row orders that the description length is averaged over, if there are as many seeds.
+MAX_ORDERS = 3
+
+
+# -- what is left of the concept -------------------------------------------------------------------
+
+
+def chance(problem: Problem) -> Finding:
+    share = float(encode(problem.test.z).counts.max() / len(problem.test))
+    same = Value(share)
+    note = "share of the largest class among the test rows: a guess without looking."
+    return one_row("chance", "Chance", "share", same, same, "none", note)
+
+
+def probe(problem: Problem) -> Finding:
+    from unspot.evaluation.probes import probe_accuracy
+
+    def accuracy(data: Dataset) -> Value:
+        scores = probe_accuracy(
+            data.train.X,
+            problem.train.z,
+            data.test.X,
+            problem.test.z,
+            seeds=problem.seeds,
+            random_state=problem.random_state,
+        )
+        return Value(scores.mean, scores.spread)
+
+    note = "the paper's MLP (a_z). A weak probe: see the strongest attacker."
+    return one_row("probe", "Probe accuracy", "share", *problem.on_both(accuracy), "lower", note)
+
+
+def linear(problem: Problem) -> Finding:
+    def accuracy(data: Dataset) -> Value:
+        return Value(_logistic_accuracy(data, problem.train.z, problem.test.z))
+
+    both = problem.on_both(accuracy)
+    return one_row("linear", "Linear probe accuracy", "share", *both, "lower")
+
+
+def strongest_attack(problem: Problem) -> Finding:
+    """The attacker that is strongest on the validation rows, as it does on the test rows."""
+    from unspot.evaluation.attackers import AttackResult, attack
+
+    choosing = len(problem.before.validation)
+    labels = encode(problem.train.z)
+    z = np.concatenate([problem.before.validation.z, problem.test.z])
+    codes = encode_as(z, labels.classes)
+
+    def results(data: Dataset) -> tuple[AttackResult, ...]:
+        return attack(
+            data.train.X,
+            problem.train.z,
+            np.concatenate([data.validation.X, data.test.X]) if choosing else data.test.X,
+            z,
+            budget=problem.budget,
+            random_state=problem.random_state,
+        )
+
+    both = problem.on_both(results)
+    best = [max(side, key=lambda r: r.correct[: choosing or None].mean()) for side in both]
+    before, after = (Value(float(result.correct[choosing:].mean())) for result in best)
+    where = "validation rows" if choosing else "test rows themselves, which errs against the eraser"
+    note = (
+        f"{best[0].name} before, {best[1].name} after: the best of {len(both[1])} on the {where}."
+    )
+    sides = zip(("before", "after"), both, strict=True)
+    listed = {
+        side: [_on_test(result, codes, choosing) for result in found] for side, found in sides
+    }
+    row = Row("attack", "Strongest attacker", "share", before, after, "lower", note)
+    return Finding((row,), {"attackers": listed})
+
+
+def description_length(problem: Problem) -> Finding:
+    from unspot.evaluation.mdl import MDL, mdl
+
+    def lengths(data: Dataset) -> list[MDL]:
+        return [
+            mdl(
+                data.test.X,
+                problem.test.z,
+                max_rows=MAX_CODED,
+                control=order == 0,
+                random_state=problem.random_state + order,
+            )
+            for order in range(min(problem.seeds, MAX_ORDERS))
+        ]
+
+    before, after = problem.on_both(lengths)
+    values = [mean_value(found.kilobits for found in side) for side in (before, after)]
+    prior = Value(after[0].prior_bits / 1000)
+    note = (
+        f"online code of {after[0].n_rows:,} test labels, over row orders; permuted labels cost "
+        f"{after[0].control_bits / 1000:.2f} kbit after erasure."
+    )
+    ceiling = "what the labels cost when nothing is known but the class shares: the ceiling."
+    rows = (
+        Row("mdl", "MDL", "kbit", values[0], values[1], "higher", note),
+        Row("mdl_prior", "MDL, prior code", "kbit", prior, prior, "none", ceiling),
+    )
+    return Finding(rows)
+
+
+def papers_description_length(problem: Problem) -> Finding:
+    from unspot.evaluation.mdl import mdl
+
+    def length(data: Dataset) -> Value:
+        found = mdl(
+            data.train.X,
+            problem.train.z,
+            scheme="paper",
+            control=False,
+            random_state=problem.random_state,
+        )
+        return Value(found.kilobits)
+
+    note = "not a code: training rows, each prefix scored whole; for the paper's tables only."
+    both = problem.on_both(length)
+    return one_row("mdl_paper", "MDL, paper's scheme", "kbit", *both, "higher", note)
+
+
+def two_sample(problem: Problem) -> Finding:
+    from unspot.density.two_sample import two_sample_test
+
+    def p_value(data: Dataset) -> Value:
+        found = two_sample_test(data.test.X, problem.test.z, random_state=problem.random_state)
+        return Value(found.p_value)
+
+    note = "of the hypothesis that the classes have one law; a small one refutes it."
+    return one_row("two_sample", "Two-sample p-value", "p", *problem.on_both(p_value), "none", note)
+
+
+# -- what is left of the rest ----------------------------------------------------------------------
+
+
+def neighbours(problem: Problem) -> Finding:
+    from unspot.evaluation.neighbours import neighbour_overlap
+
+    n = len(problem.test)
+    queries = max(1000, MAX_PAIRS // n)
+    kept = neighbour_overlap(problem.test.X, problem.after.test.X, max_queries=queries)
+    note = f"over {queries:,} test rows drawn at random." if queries < n else ""
+    return one_row("neighbours", "A_50%", "", Value(1.0), Value(kept), "higher", note)
+
+
+def papers_neighbours(problem: Problem) -> Finding:
+    from unspot.evaluation.neighbours import neighbour_overlap
+
+    n = len(problem.train)
+    queries = max(1000, MAX_PAIRS // n)
+    kept = neighbour_overlap(
+        problem.train.X, problem.after.train.X, convention="paper", max_queries=queries
+    )
+    note = "training rows, each its own neighbour."
+    return one_row(
+        "neighbours_paper", "A_50%, paper's", "", Value(1.0), Value(kept), "higher", note
+    )
+
+
+def variance(problem: Problem) -> Finding:
+    from unspot.evaluation.neighbours import variance_kept
+
+    kept = Value(variance_kept(problem.test.X, problem.after.test.X))
+    return one_row("variance", "Variance kept", "share", Value(1.0), kept, "higher")
+
+
+def words(problem: Problem) -> Finding:
+    from importlib.resources import as_file, files
+
+    from unspot.evaluation.words import load_pairs, word_similarity
+
+    bundled = files("unspot.datasets") / "data" / "wordsim353_similarity.tsv"
+    with as_file(bundled) as path:
+        pairs = load_pairs(path)
+
+    def similarity(data: Dataset) -> Any:
+        lexicon: Lexicon = data.lexicon  # type: ignore[assignment]
+        return word_similarity(lexicon.words, lexicon.X, pairs)
+
+    before, after = problem.on_both(similarity)
+    note = (
+        f"Spearman over {after.n_pairs} pairs of the similarity subset; {after.n_missing} have a "
+        "word without a vector."
+    )
+    both = Value(before.correlation), Value(after.correlation)
+    return one_row("words", "WS-353", "", *both, "higher", note)
+
+
+METRICS: dict[str, Metric] = {
+    "chance": chance,
+    "probe": probe,
+    "linear": linear,
+    "attack": strongest_attack,
+    "mdl": description_length,
+    "mdl_paper": papers_description_length,
+    "two_sample": two_sample,
+    "neighbours": neighbours,
+    "neighbours_paper": papers_neighbours,
+    "variance": variance,
+    "words": words,
+    "task": task,
+    "fairness": task_fairness,
+}
+
+#: What the paper reports, by its own conventions.
+PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "fairness")
+DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
+
+
+def _logistic_accuracy(data: Dataset, z_train: Any, z_test: Any) -> float:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    from unspot.evaluation.mdl_probe import standardisation
+
+    X = data.train.X.astype(np.float64)
+    mean, scale = standardisation(X)
+    labels = encode(z_train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(max_iter=200).fit((X - mean) / scale, labels.codes)
+    found = model.predict((data.test.X.astype(np.float64) - mean) / scale)
+    return float(np.mean(found == encode_as(z_test, labels.classes)))
+
+
+def _on_test(result: Any, codes: NDArray[np.int64], start: int) -> dict[str, Any]:
+    """An attacker's scores on the rows from ``start``: those before it were for choosing."""
+    from unspot.evaluation.attack_models import log_loss
+
+    own, correct = codes[start:], result.correct[start:]
+    counts = np.bincount(own)
+    recalls = np.bincount(own, weights=correct)[counts > 0] / counts[counts > 0]
+    return {
+        "name": result.name,
+        "accuracy": float(correct.mean()),
+        "balanced_accuracy": float(recalls.mean()),
+        "advantage": float(correct.mean() - counts.max() / len(own)),
+        "log_loss_bits": float(log_loss(result.probabilities[start:], own)),
+    }

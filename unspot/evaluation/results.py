@@ -1,0 +1,229 @@
+"""What an evaluation found: plain frozen data, and its tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+__all__ = ["Evaluation", "Row", "Value"]
+
+Direction = Literal["lower", "higher", "none"]
+_ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over seeds, and the standard deviation over them where there are several."""
+
+    mean: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric, before and after erasure.
+
+    Attributes
+    ----------
+    key, label : str
+        What the metric is called in code, and in tables.
+    unit : str
+        "share" for a number from 0 to 1 that tables show in per cent, else a unit or nothing.
+    before, after : Value or None
+        None where the metric is undefined; the note says why.
+    direction : {"lower", "higher", "none"}
+        Which way is better.
+    note : str
+        How to read it, what was left out.
+    """
+
+    key: str
+    label: str
+    unit: str
+    before: Value | None
+    after: Value | None
+    direction: Direction = "none"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of an erasure, before and after, with what they were measured on.
+
+    Attributes
+    ----------
+    name : str
+        The eraser and the data.
+    rows : tuple of Row
+        One for each metric; ``evaluation["mdl"]`` finds one by its key.
+    metadata : mapping
+        JSON-able: the eraser's own metadata, numbers of rows, seeds, versions, seconds.
+    details : mapping
+        JSON-able: what lies behind the rows. ``attackers``: every attacker before and after;
+        ``gaps``: TPR gaps by class and label before and after, with the class's share.
+
+    Examples
+    --------
+    >>> row = Row("probe", "Probe", "share", Value(0.99, 0.001), Value(0.34, 0.01), "lower")
+    >>> print(Evaluation("LEOPARD on words", (row,)).to_markdown())
+    | Metric | Before | After |
+    |:--|--:|--:|
+    | Probe ↓ | 99.0 ± 0.1 % | 34.0 ± 1.0 % |
+    >>> Evaluation("LEOPARD on words", (row,))["probe"].after.mean
+    0.34
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, key: object) -> bool:
+        return any(row.key == key for row in self.rows)
+
+    def __getitem__(self, key: str) -> Row:
+        for row in self.rows:
+            if row.key == key:
+                return row
+        known = ", ".join(row.key for row in self.rows)
+        raise KeyError(f"Got metric {key!r}, but this evaluation has: {known}.")
+
+    def __str__(self) -> str:
+        return f"{self.name}\n\n{self.to_markdown()}"
+
+    # -- plain data ------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested dictionaries and lists, as in the JSON."""
+        return {
+            "name": self.name,
+            "rows": [asdict(row) for row in self.rows],
+            "metadata": dict(self.metadata),
+            "details": dict(self.details),
+        }
+
+    def to_json(self) -> str:
+        """JSON text, without NaN; ``from_json`` reads it back."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Evaluation:
+        """The evaluation that ``to_json`` wrote."""
+        try:
+            content = json.loads(text)
+            rows = tuple(
+                Row(**{**row, "before": _value(row["before"]), "after": _value(row["after"])})
+                for row in content["rows"]
+            )
+            return cls(content["name"], rows, content["metadata"], content["details"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"Got text that is no evaluation ({error}), but expected what Evaluation.to_json "
+                "or `unspot evaluate --json` wrote."
+            ) from None
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def to_frame(self) -> Any:
+        """A pandas data frame with a line for each metric; undefined numbers are NaN there."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError(
+                'Got no pandas, which to_frame needs. Run: pip install "unspot[report]"'
+            ) from None
+        lines = [
+            {
+                "metric": row.key,
+                "label": row.label,
+                "unit": row.unit,
+                "before": row.before.mean if row.before else None,
+                "before_spread": row.before.spread if row.before else None,
+                "after": row.after.mean if row.after else None,
+                "after_spread": row.after.spread if row.after else None,
+                "direction": row.direction,
+                "note": row.note,
+            }
+            for row in self.rows
+        ]
+        numbers = ["before", "before_spread", "after", "after_spread"]
+        return pd.DataFrame(lines).astype(dict.fromkeys(numbers, float)).set_index("metric")
+
+    def to_markdown(self) -> str:
+        """A Markdown table, the notes under it."""
+        lines = ["| Metric | Before | After |", "|:--|--:|--:|"]
+        for title, before, after in self._cells():
+            lines.append(f"| {_escape(title, {'|': '/'})} | {before} | {after} |")
+        notes = [f"- {row.label}: {row.note}" for row in self.rows if row.note]
+        return "\n".join([*lines, *([""] if notes else []), *notes])
+
+    def to_latex(self) -> str:
+        r"""A ``booktabs`` table, ready for ``\input``."""
+        lines = [r"\begin{tabular}{lrr}", r"\toprule", r"Metric & Before & After \\", r"\midrule"]
+        for cells in self._cells():
+            lines.append(" & ".join(_escape(cell, _LATEX) for cell in cells) + r" \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML page."""
+        from unspot.report import to_html
+
+        to_html(self, path)
+
+    def _cells(self) -> Iterator[tuple[str, str, str]]:
+        for row in self.rows:
+            title = f"{row.label} {_ARROWS[row.direction]}".strip()
+            yield title, format_value(row.before, row.unit), format_value(row.after, row.unit)
+
+
+def format_value(value: Value | None, unit: str) -> str:
+    """A number as tables show it, with its spread.
+
+    Examples
+    --------
+    >>> format_value(Value(0.3448, 0.0052), "share"), format_value(Value(10.8), "kbit")
+    ('34.5 ± 0.5 %', '10.80 kbit')
+    >>> format_value(None, "share")
+    '–'
+    """
+    if value is None:
+        return "–"
+    scale, digits, sign = (100, 1, " %") if unit == "share" else (1, 2, f" {unit}" if unit else "")
+    if unit == "p":
+        digits, sign = 3, ""
+    text = f"{scale * value.mean:.{digits}f}"
+    if value.spread is not None:
+        text += f" ± {scale * value.spread:.{digits}f}"
+    return text + sign
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "±": r"$\pm$",
+    "σ": r"$\sigma$",
+    "–": "--",
+}
+
+
+def _escape(text: str, signs: Mapping[str, str]) -> str:
+    return "".join(signs.get(letter, letter) for letter in text)
+
+
+def _value(content: dict[str, Any] | None) -> Value | None:
+    return None if content is None else Value(**content)
