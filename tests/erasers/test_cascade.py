@@ -1,0 +1,95 @@
+"""Cascade: Algorithm 2 around any eraser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from unspot import LEACE, LEOPARD, Cascade, load
+from unspot.projections import ManifoldSolver
+
+QUICK = ManifoldSolver(max_evaluations=5)
+
+
+@pytest.fixture
+def fitted(three_classes):
+    return Cascade(LEOPARD(rank=5, solver=QUICK, random_state=0)).fit(*three_classes)
+
+
+def test_one_orthogonal_projector_of_the_inner_rank(fitted):
+    P = fitted.eraser_.P
+    np.testing.assert_allclose(P, P.T, atol=1e-6)
+    np.testing.assert_allclose(P @ P, P, atol=1e-6)
+    assert fitted.eraser_.rank == np.linalg.matrix_rank(P) == 5
+
+
+def test_it_is_the_composition_of_algorithm_2(fitted, three_classes):
+    X, _ = three_classes
+    U = fitted.linear_.U
+    np.testing.assert_allclose(U.T @ U, np.eye(8), atol=1e-10)
+    expected = U @ fitted.estimator_.eraser_.P @ U.T
+    np.testing.assert_allclose(fitted.eraser_.P, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_linear_guardedness(three_classes, dtype):
+    X, z = three_classes
+    X = X.astype(dtype)
+    erased = Cascade(LEOPARD(rank=5, solver=QUICK, random_state=0)).fit(X, z).transform(X)
+    means = np.array([erased[z == k].mean(axis=0, dtype=float) for k in "abc"])
+    np.testing.assert_allclose(means, np.tile(means[:1], (3, 1)), atol=1e-6)
+    probe = LogisticRegression(max_iter=500).fit(erased, z)
+    assert probe.score(erased, z) == pytest.approx(np.mean(z == "a"), abs=0.01)
+
+
+def test_standard_leaves_a_linear_signal_that_the_cascade_does_not(three_classes):
+    X, z = three_classes
+    inner = LEOPARD(rank=8, solver=QUICK, init="identity", random_state=0)
+
+    def gap(eraser):
+        erased = eraser.fit(X, z).transform(X)
+        return np.abs(erased[z == "a"].mean(0) - erased[z == "b"].mean(0)).max()
+
+    assert gap(inner) > 1e-3
+    assert gap(Cascade(inner)) < 1e-9
+
+
+def test_around_an_eraser_that_is_no_projector(three_classes, tmp_path):
+    X, z = three_classes
+    fitted = Cascade(LEACE()).fit(X, z)
+    assert fitted.transform(X).shape == X.shape
+    assert fitted.reduce(X).shape == (700, 8)
+    fitted.eraser_.save(tmp_path / "e.safetensors")
+    np.testing.assert_allclose(load(tmp_path / "e.safetensors")(X), fitted.transform(X))
+
+
+def test_metadata_name_both_stages(fitted):
+    metadata = fitted.eraser_.metadata
+    assert metadata["method"] == "Cascade"
+    assert metadata["inner"]["method"] == "LEOPARD"
+    assert metadata["linear_rank"] == 8
+    assert metadata["classes"] == ["a", "b", "c"]
+
+
+def test_inner_estimator_is_not_touched(three_classes):
+    inner = LEOPARD(rank=3, solver=QUICK)
+    Cascade(inner).fit(*three_classes)
+    assert not hasattr(inner, "eraser_")
+
+
+def test_rank_above_what_linear_erasure_leaves(three_classes):
+    with pytest.raises(ValueError, match=r"rank=9, but expected an integer from 1 to 8, the dim"):
+        Cascade(LEOPARD(rank=9)).fit(*three_classes)
+
+
+def test_something_else_inside(three_classes):
+    with pytest.raises(ValueError, match="expected an eraser such as LEOPARD"):
+        Cascade("leopard").fit(*three_classes)
+
+
+def test_linear_erasure_may_leave_nothing(caplog):
+    X = np.random.default_rng(0).normal(size=(60, 2)) + np.eye(3, 2)[np.arange(60) % 3]
+    erased = Cascade(LEOPARD()).fit(X, np.arange(60) % 3).transform(X)
+    np.testing.assert_allclose(erased, 0.0, atol=1e-12)
+    assert "removes all 2 features" in caplog.text

@@ -1,0 +1,138 @@
+"""LEACE against concept-erasure and against its own theorem."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from unspot import LEACE
+from unspot.projections import complement
+
+with warnings.catch_warnings():
+    # The oracle compiles a helper with torch.jit, which torch has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from concept_erasure import LeaceEraser
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_oblique_equals_concept_erasure(rng, K):
+    z = np.arange(500) % K
+    X = rng.normal(size=(500, 8)) @ rng.normal(size=(8, 8)) + 3.0 + z[:, None] * rng.normal(size=8)
+    one_hot = torch.nn.functional.one_hot(torch.from_numpy(z), K)
+    # Without its regularisation, which trades exactness for small samples.
+    exact = {"svd_tol": 1e-6, "shrinkage": False, "constrain_cov_trace": False}
+    oracle = LeaceEraser.fit(torch.from_numpy(X), one_hot, **exact)
+    expected = oracle(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(LEACE().fit_transform(X, z), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_linear_guardedness(three_classes, method):
+    X, z = three_classes
+    erased = LEACE(method=method).fit_transform(X, z)
+    means = np.array([erased[z == k].mean(axis=0) for k in "abc"])
+    np.testing.assert_allclose(means, np.tile(means[:1], (3, 1)), atol=1e-6)
+    probe = LogisticRegression(max_iter=1000).fit(erased, z)
+    assert probe.score(erased, z) == pytest.approx(np.mean(z == "a"), abs=1e-9)
+
+
+def test_oblique_changes_least_of_all_guarded_projections(three_classes):
+    X, z = three_classes
+    oblique = LEACE().fit_transform(X, z)
+    orthogonal = LEACE(method="orthogonal").fit(X, z).eraser_
+    moved = np.mean(np.sum((oblique - X) ** 2, axis=1))
+    other = X - (X - X.mean(0)) @ (np.eye(10) - orthogonal.P)
+    assert moved < np.mean(np.sum((other - X) ** 2, axis=1))
+
+
+def test_orthogonal_has_the_kernel_of_the_mean_differences(three_classes):
+    X, z = three_classes
+    eraser = LEACE(method="orthogonal").fit(X, z).eraser_
+    differences = np.array([X[z == k].mean(0) - X.mean(0) for k in "abc"])
+    np.testing.assert_allclose(differences @ eraser.P, 0.0, atol=1e-10)
+    assert eraser.rank == 8
+    assert eraser.is_projection
+
+
+def test_classes_with_collinear_means_cost_one_dimension(rng):
+    z = np.arange(300) % 3
+    X = rng.normal(size=(300, 5))
+    for k in range(3):
+        X[z == k] -= X[z == k].mean(0)
+    X += z[:, None] * np.array([1.0, 0, 0, 0, 0])
+    assert LEACE(method="orthogonal").fit(X, z).eraser_.rank == 4
+
+
+def test_equal_means_cost_nothing(rng):
+    z = np.arange(200) % 2
+    X = rng.normal(size=(200, 5))
+    X[z == 1] += X[z == 0].mean(0) - X[z == 1].mean(0)
+    for method in ("oblique", "orthogonal"):
+        np.testing.assert_allclose(LEACE(method=method).fit_transform(X, z), X, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_streams_equal_one_fit(three_classes, method, rng):
+    X, z = three_classes
+    whole = LEACE(method=method).fit(X, z)
+    stream = LEACE(method=method)
+    for rows in np.array_split(np.arange(len(X)), 9):  # sorted by class: early batches hold one
+        stream.partial_fit(X[rows], z[rows])
+    np.testing.assert_allclose(stream.transform(X), whole.transform(X), atol=1e-8)
+    assert stream.classes_.tolist() == ["a", "b", "c"]
+    assert stream.eraser_.metadata["n_rows"] == 700
+
+
+def test_stream_after_fit_goes_on(three_classes):
+    X, z = three_classes
+    both = LEACE().fit(X[::2], z[::2]).partial_fit(X[1::2], z[1::2])
+    np.testing.assert_allclose(both.transform(X), LEACE().fit(X, z).transform(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_continuous_and_vector_concepts(rng, method, m):
+    X = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 6))
+    Z = X[:, :m] * [1.0, 1e-3][:m] + 0.1 * rng.normal(size=(400, m)) * [1.0, 1e-3][:m]
+    eraser = LEACE(method=method, concept="continuous").fit(X, Z)
+    erased = eraser.transform(X)
+    assert LinearRegression().fit(erased, Z).score(erased, Z) < 1e-9
+    assert eraser.eraser_.metadata["concept"] == "continuous"
+    parts = LEACE(method=method, concept="continuous")
+    for rows in np.array_split(np.arange(400), 3):
+        parts.partial_fit(X[rows], Z[rows])
+    np.testing.assert_allclose(parts.transform(X), erased, atol=1e-7)
+
+
+def test_constant_features_stay(three_classes):
+    X, z = three_classes
+    X = np.hstack([X, np.full((len(X), 1), 5.0)])
+    np.testing.assert_allclose(LEACE().fit_transform(X, z)[:, -1], 5.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "z", "message"),
+    [
+        ({"method": "diagonal"}, [0, 1, 0, 1], "expected 'oblique' or 'orthogonal'"),
+        ({"concept": "ordinal"}, [0, 1, 0, 1], "expected 'categories' or 'continuous'"),
+        ({}, [0.1, 0.2, 0.3, 0.4], "use a method for continuous concepts: LEACE"),
+    ],
+)
+def test_bad_parameters(rng, parameters, z, message):
+    with pytest.raises(ValueError, match=message):
+        LEACE(**parameters).fit(rng.normal(size=(4, 3)), z)
+
+
+def test_the_projector_on_leaces_range_would_not_guard(three_classes):
+    """The wrong orthogonalisation, to show that the right one is needed."""
+    X, z = three_classes
+    oblique = LEACE().fit(X, z).eraser_
+    left, _, _ = np.linalg.svd(oblique.P)
+    wrong = left[:, :8] @ left[:, :8].T
+    gap = (X[z == "a"].mean(0) - X[z == "b"].mean(0)) @ wrong
+    assert np.abs(gap).max() > 1e-3
+    assert complement(left[:, :8]).shape == (10, 2)
