@@ -24,8 +24,7 @@ def test_one_orthogonal_projector_of_the_inner_rank(fitted):
     assert fitted.eraser_.rank == np.linalg.matrix_rank(P) == 5
 
 
-def test_it_is_the_composition_of_algorithm_2(fitted, three_classes):
-    X, _ = three_classes
+def test_it_is_the_composition_of_algorithm_2(fitted):
     U = fitted.linear_.U
     np.testing.assert_allclose(U.T @ U, np.eye(8), atol=1e-10)
     expected = U @ fitted.estimator_.eraser_.P @ U.T

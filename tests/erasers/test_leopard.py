@@ -60,7 +60,7 @@ def test_erases_what_linear_erasure_cannot(variance_coded):
         probe = QuadraticDiscriminantAnalysis().fit(Y[train], z[train])
         return probe.score(Y[test], z[test])
 
-    assert nonlinear_accuracy(LEACE()) > 0.75
+    assert nonlinear_accuracy(LEACE()) > 0.70
     assert nonlinear_accuracy(LEOPARD(rank=5, random_state=0)) < 0.58
 
 
