@@ -1,0 +1,270 @@
+"""The report's pictures for a paper or a README: matplotlib figures, as PNG and PDF."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unspot.report.charts import series_slots, strongest_first
+from unspot.report.contents import Contents, Gaps, Number, Tradeoff
+from unspot.report.palette import CLASS_COLOURS, DASHES, METHOD_COLOURS, THEME
+from unspot.report.view_charts import class_slots
+from unspot.report.views import Panel, Views
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "attackers_figure",
+    "before_after_figure",
+    "gaps_figure",
+    "save_figures",
+    "tradeoff_figure",
+]
+
+MARKERS = ("o", "s", "^", "D", "P", "v", ">")
+INK, SOFT, LINE = (THEME[name][0] for name in ("ink", "soft", "line"))
+
+
+def save_figures(
+    folder: str | os.PathLike[str],
+    contents: Contents,
+    views: Views | None = None,
+    *,
+    formats: Sequence[str] = ("png", "pdf"),
+) -> list[Path]:
+    """Write every figure there is something to draw for, and return the files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unspot.report.contents import Attack
+    >>> attacks = (Attack("trees", 0, Number(0.9)), Attack("trees", 1, Number(0.5)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = save_figures(folder, Contents("t", columns=("LEACE",), attacks=attacks))
+    ...     [file.name for file in found]
+    ['attackers.png', 'attackers.pdf']
+    """
+    figures: dict[str, Figure] = {}
+    if contents.attacks:
+        figures["attackers"] = attackers_figure(contents)
+    if views is not None:
+        for i, panel in enumerate(views.after):
+            figures[f"before-after-{i + 1}"] = before_after_figure(views, panel)
+    if contents.tradeoff is not None:
+        figures["tradeoff"] = tradeoff_figure(contents.tradeoff)
+    for i, gaps in enumerate(contents.gaps):
+        figures[f"gaps-{i + 1}"] = gaps_figure(gaps, contents)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    return [
+        save(figure, target / f"{name}.{ending}")
+        for name, figure in figures.items()
+        for ending in formats
+    ]
+
+
+def save(figure: Figure, path: Path, *, dpi: int = 200) -> Path:
+    """Write one figure; the same figure gives the same bytes."""
+    with warnings.catch_warnings():
+        # Words in scripts that the font lacks come out as boxes: the file is still right.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+        figure.savefig(path, dpi=dpi, metadata=stamp)
+    return path
+
+
+def attackers_figure(contents: Contents) -> Figure:
+    """Accuracy of the attackers before and after, against chance."""
+    order = strongest_first(contents)
+    names = ("before", *contents.columns)
+    figure, axes = _figure(6.4, 1.2 + 0.13 * len(contents.attacks) + 0.12 * len(order))
+    height = 0.8 / len(names)
+    for column in range(len(names)):
+        found = [attack for attack in contents.attacks if attack.column == column]
+        rows = [order.index(attack.attacker) + (column + 0.5) * height - 0.4 for attack in found]
+        _dots(axes, [a.accuracy for a in found], rows, column, sideways=True)
+    if contents.chance is not None:
+        axes.axvline(contents.chance, color=INK, linestyle="--", linewidth=1)
+    axes.set_yticks(range(len(order)), order, parse_math=False)
+    axes.invert_yaxis()
+    _in_per_cent(axes.xaxis)
+    axes.set_xlabel("accuracy on held-out rows (dashed: chance)")
+    axes.grid(axis="x", color=LINE, linewidth=0.6)
+    _legend(axes, names)
+    return figure
+
+
+def before_after_figure(views: Views, after: Panel | None = None) -> Figure:
+    """Witness densities over maps, before on the left and after on the right."""
+    panels = (views.before, after or views.after[-1])
+    figure, grid = _figure(8.4, 5.6, rows=2, columns=2, height_ratios=(1, 1.7))
+    titles = ("before erasure", f"after {panels[1].name}")
+    for (top, bottom), panel, title in zip(grid.T, panels, titles, strict=True):
+        top.set_title(title, fontsize=11, parse_math=False)
+        _densities(top, views, panel)
+        _map(bottom, views, panel)
+    slots = class_slots(views)
+    first = {slot: i for i, slot in reversed(list(enumerate(slots)))}
+    handles = [
+        _handle(CLASS_COLOURS[slot][0], MARKERS[slot % len(MARKERS)]) for slot in sorted(first)
+    ]
+    texts = [views.classes[first[slot]] for slot in sorted(first)]
+    if len(views.classes) > len(CLASS_COLOURS):
+        texts[-1] = "other classes"
+    _plain(figure.legend(handles, texts, loc="outside lower center", ncols=4, frameon=False))
+    return figure
+
+
+def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
+    """Erasers on the plane of utility and erasure, the chosen one ringed."""
+    figure, axes = _figure(5.6, 4.0)
+    slots = series_slots(tradeoff)
+    for name, slot in slots.items():
+        points = sorted(
+            (point for point in tradeoff.points if point.series == name),
+            key=lambda point: point.utility.value,
+        )
+        xs = [point.utility.value for point in points]
+        axes.plot(xs, [p.erasure.value for p in points], color=METHOD_COLOURS[slot][0], alpha=0.5)
+        _dots(axes, [point.erasure for point in points], xs, slot)
+        for point in points:
+            at = (point.utility.value, point.erasure.value)
+            text = str(point.rank) if len(points) > 1 else name
+            axes.annotate(
+                text, at, (6, 5), textcoords="offset points", fontsize=8, parse_math=False
+            )
+            if point.chosen:
+                axes.scatter(*at, s=170, facecolors="none", edgecolors=INK, linewidths=1.4)
+    if tradeoff.reference is not None:
+        axes.axhline(tradeoff.reference, color=INK, linestyle="--", linewidth=1)
+    axes.set_xlabel(tradeoff.utility)
+    axes.set_ylabel(tradeoff.erasure)
+    axes.margins(0.15)
+    if tradeoff.erasure_unit == "share":
+        _in_per_cent(axes.yaxis)
+    if tradeoff.utility_unit == "share":
+        _in_per_cent(axes.xaxis)
+    axes.grid(color=LINE, linewidth=0.6)
+    if len(slots) < len(tradeoff.points):
+        _legend(axes, list(slots), list(slots.values()))
+    return figure
+
+
+def gaps_figure(gaps: Gaps, contents: Contents) -> Figure:
+    """TPR gap against the share of the class, label by label (Fig. 4 of the paper)."""
+    figure, axes = _figure(5.6, 3.8)
+    names = ("before", contents.columns[contents.chosen])
+    slots = (0, contents.chosen + 1)
+    for point in gaps.points:
+        ends = (point.before, point.after[contents.chosen])
+        if None not in ends:
+            axes.plot([point.share] * 2, ends, color=LINE, linewidth=1.2, zorder=1)
+        for slot, end in zip(slots, ends, strict=True):
+            if end is not None:
+                axes.scatter(point.share, end, s=26, **_style(slot), zorder=2)
+    axes.axhline(0, color=INK, linestyle="--", linewidth=1)
+    _in_per_cent(axes.xaxis)
+    axes.set_xlabel(f"share of {gaps.concept_class} among the rows of the label", parse_math=False)
+    axes.set_ylabel(f"TPR gap of {gaps.concept_class}", parse_math=False)
+    _legend(axes, names, slots)
+    return figure
+
+
+def _figure(width: float, height: float, *, rows: int = 1, columns: int = 1, **grid: Any) -> Any:
+    """A figure with its axes, without pyplot: nothing global is touched."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            'Figures need matplotlib, which is not installed: pip install "unspot[report]".'
+        ) from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, gridspec_kw=grid or None)
+    for each in np.ravel(axes):
+        each.spines[["top", "right"]].set_visible(False)
+        each.spines[["left", "bottom"]].set_color(LINE)
+        each.tick_params(colors=SOFT, labelsize=8)
+    return figure, axes
+
+
+def _densities(axes: Any, views: Views, panel: Panel) -> None:
+    for slot, curve in zip(class_slots(views), panel.witness.curves, strict=True):
+        if not curve:
+            continue
+        dashes = DASHES[slot % len(DASHES)]
+        style: Any = "-" if dashes == (1, 0) else (0, dashes)
+        colour = CLASS_COLOURS[slot][0]
+        axes.plot(panel.witness.grid, curve, color=colour, linestyle=style, linewidth=1.5)
+        axes.fill_between(panel.witness.grid, curve, color=colour, alpha=0.1, linewidth=0)
+    axes.set_yticks([])
+    axes.set_xlabel("strongest direction (standard deviations)", fontsize=8)
+
+
+def _map(axes: Any, views: Views, panel: Panel) -> None:
+    slots = np.array(class_slots(views))[list(views.codes)]
+    x, y = np.array(panel.points.x), np.array(panel.points.y)
+    for slot in np.unique(slots):
+        own = slots == slot
+        style = {"color": CLASS_COLOURS[slot][0], "marker": MARKERS[slot % len(MARKERS)]}
+        axes.scatter(x[own], y[own], s=5, alpha=0.6, linewidths=0, **style)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    kind = "principal component" if views.map_kind == "pca" else "t-SNE"
+    first, second = ("first ", "second ") if views.map_kind == "pca" else ("", "")
+    axes.set_xlabel(f"{first}{kind}", fontsize=8)
+    axes.set_ylabel(f"{second}{kind}", fontsize=8)
+
+
+def _dots(
+    axes: Any,
+    numbers: Sequence[Number],
+    places: Sequence[float],
+    slot: int,
+    sideways: bool = False,
+) -> None:
+    """Values with their intervals."""
+    values = [number.value for number in numbers]
+    ends = [
+        (n.value - (n.value if n.low is None else n.low), (n.high or n.value) - n.value)
+        for n in numbers
+    ]
+    error = np.maximum(np.array(ends).T, 0) if ends else None
+    x, y = (values, places) if sideways else (places, values)
+    bars = {"xerr": error} if sideways else {"yerr": error}
+    axes.errorbar(x, y, **bars, linestyle="none", markersize=5, elinewidth=1.4, **_style(slot))
+
+
+def _style(slot: int) -> dict[str, Any]:
+    slot = slot % len(METHOD_COLOURS)
+    return {"color": METHOD_COLOURS[slot][0], "marker": MARKERS[slot % len(MARKERS)]}
+
+
+def _handle(colour: str, marker: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=5)
+
+
+def _legend(axes: Any, names: Sequence[str], slots: Sequence[int] | None = None) -> None:
+    styles = [_style(slot) for slot in (slots or range(len(names)))]
+    handles = [_handle(style["color"], style["marker"]) for style in styles]
+    above = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": 4}
+    _plain(axes.legend(handles, list(names), frameon=False, fontsize=8, **above))
+
+
+def _plain(legend: Any) -> None:
+    """Names are text: a dollar sign in one is no formula."""
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _in_per_cent(axis: Any) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))

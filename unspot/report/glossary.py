@@ -1,0 +1,117 @@
+"""What the measures are, in plain words: titles, units, directions, and the reading guide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["GLOSSARY", "GROUPS", "UTILITIES", "About", "about"]
+
+#: Measures of utility for the trade-off, the most telling first: key → (title, unit).
+UTILITIES = {
+    "task": ("accuracy of the task", "share"),
+    "neighbours": ("neighbours kept (A_50 %)", ""),
+    "words": ("word similarity (WordSim-353)", ""),
+    "variance": ("share of variance kept", "share"),
+}
+GROUPS = ("What can still be recovered", "What is kept", "Fairness of the task", "Other")
+
+
+@dataclass(frozen=True)
+class About:
+    """Where a measure stands in the report, and what a tile at the top says under it."""
+
+    group: str
+    tile: str = ""
+    title: str = ""  # a short title for the tile
+
+
+#: The reading guide of the report.
+GLOSSARY: tuple[tuple[str, str], ...] = (
+    (
+        "Concept",
+        "What was to be erased from the vectors: gender, dialect, source… Its classes are the "
+        "values that a row can have.",
+    ),
+    (
+        "Held-out rows",
+        "Rows that neither the eraser nor the classifier under test was fitted on. Every number "
+        "of this report is measured on such rows.",
+    ),
+    (
+        "Chance",
+        "The share of the largest class: what a guess without looking at the vectors gets right. "
+        "An attacker at chance recovers nothing.",
+    ),
+    (
+        "Attacker",
+        "A classifier trained to read the concept from the vectors. The strongest of several "
+        "kinds is what counts: a weak one flatters the eraser.",
+    ),
+    (
+        "Interval",
+        "Where the accuracy on all rows of this kind is likely to lie. Attackers are compared at "
+        "once, so intervals are widened for their number.",
+    ),
+    (
+        "Probe of the paper",
+        "The small network by which papers on erasure are compared: 20 passes over the rows, "
+        "no tuning. Good for comparison, too weak as evidence.",
+    ),
+    (
+        "MDL (minimum description length)",
+        "How many bits it takes to send the concept’s labels to someone who has the vectors. The "
+        "more the vectors say about the concept, the fewer. With nothing left it is as long as "
+        "the labels’ own entropy.",
+    ),
+    (
+        "Two-sample p",
+        "How often classes of one law would look as different as these do. Small values (below "
+        "0.05) say that the classes still differ; a large value is no proof that they do not.",
+    ),
+    (
+        "A_50 % (neighbours kept)",
+        "Of the nearest half of all rows around a row, the share that is still in the nearest "
+        "half after erasure. Random vectors have 0.5, unchanged ones 1.",
+    ),
+    (
+        "WordSim-353",
+        "How well similarities of word vectors follow those that people gave to pairs of words: "
+        "rank correlation (Spearman), 1 is perfect, 0 is none.",
+    ),
+    (
+        "TPR gap",
+        "True positive rate of a task classifier for one class of the concept minus that for the "
+        "others: 0 where both are treated alike.",
+    ),
+    (
+        "Rank",
+        "How many dimensions are kept. Fewer erase more and keep less.",
+    ),
+)
+
+
+_RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
+_KNOWN: dict[str, About] = {
+    "chance": About(_RECOVERED),
+    "probe": About(_RECOVERED, "an ordinary small network", "Probe of the paper"),
+    "linear": About(_RECOVERED),
+    "attack": About(_RECOVERED, "best of all attackers", "Strongest attacker"),
+    "mdl": About(_RECOVERED),
+    "mdl_prior": About(_RECOVERED),
+    "mdl_paper": About(_RECOVERED),
+    "two_sample": About(_RECOVERED, "small: the classes still differ", "Two-sample p"),
+    "neighbours": About(_KEPT, "1 is unchanged, 0.5 is random", "Neighbours kept (A_50 %)"),
+    "neighbours_paper": About(_KEPT),
+    "variance": About(_KEPT, "of the total variance", "Variance kept"),
+    "words": About(_KEPT, "rank correlation with people", "WordSim-353"),
+    "task": About(_KEPT, "accuracy of the task’s classifier", "Task"),
+    "tpr_gap": About(_FAIR, "0 treats all classes alike", "TPR gap"),
+    "tpr_gap_correlation": About(_FAIR),
+    "demographic_parity": About(_FAIR),
+    "equalised_odds": About(_FAIR),
+}
+
+
+def about(key: str) -> About:
+    """Where a measure stands; one that is not known here stands at the end."""
+    return _KNOWN.get(key, About(_OTHER))

@@ -1,0 +1,161 @@
+"""Contents and views as one HTML file that needs nothing else: no network, no server.
+
+Text is escaped by Jinja, data by JSON in blocks that do not run, and a content security policy
+lets the browser run the report's own scripts (named by their hashes) and load nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from unspot._version import __version__
+from unspot.report.charts import attackers_chart, gaps_chart, tradeoff_chart
+from unspot.report.contents import Contents
+from unspot.report.glossary import GLOSSARY
+from unspot.report.legends import class_legend, column_legend, series_legend
+from unspot.report.palette import theme_css
+from unspot.report.tables import attack_table, measure_groups, tiles, tradeoff_table
+from unspot.report.vega import Spec
+from unspot.report.view_charts import map_chart, witness_chart
+from unspot.report.views import Views
+from unspot.report.wording import value_text
+
+__all__ = ["charts", "render"]
+
+LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
+MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
+
+
+def render(contents: Contents, views: Views | None = None, *, made: datetime | None = None) -> str:
+    """The page. The same contents give the same page; ``made`` adds the time to its foot."""
+    scripts = [*map(_static, LIBRARIES), _template_text("report.js")]
+    chosen = [p for p in contents.tradeoff.points if p.chosen] if contents.tradeoff else []
+    return _template().render(
+        contents=contents,
+        views=views,
+        version=__version__,
+        made=made.strftime("%Y-%m-%d %H:%M") if made else "",
+        light=_safe(theme_css(dark=False)),
+        dark=_safe(theme_css(dark=True)),
+        css=_safe(_template_text("report.css")),
+        scripts=[_safe(script) for script in scripts],
+        script_hashes=_safe(" ".join(map(_hash, scripts))),
+        charts=_safe(script_json(charts(contents, views))),
+        licences=_safe(_static("LICENSES.txt")),
+        sections=sections(contents, views),
+        tiles=tiles(contents),
+        groups=measure_groups(contents),
+        attack_table=attack_table(contents),
+        tradeoff_table=tradeoff_table(contents),
+        column_legend=column_legend(("before", *contents.columns)),
+        gap_legend=column_legend(("before", *contents.columns), only=(0, contents.chosen + 1)),
+        series_legend=series_legend(contents),
+        class_legend=class_legend(views),
+        panel_names=_panel_names(views),
+        chosen_point=f"{chosen[0].series}, {chosen[0].label}" if chosen else "",
+        glossary=GLOSSARY,
+        marks=MARKS,
+        share=lambda value: value_text(value, "share"),
+        gap=lambda value: "–" if value is None else f"{value:+.3f}",
+    )
+
+
+def charts(contents: Contents, views: Views | None) -> dict[str, Spec]:
+    """Every chart there is something to draw for, by the name of its place in the page."""
+    found: dict[str, Spec] = {}
+    if contents.attacks:
+        found["attackers"] = attackers_chart(contents)
+    if views is not None:
+        for i, panel in enumerate(views.panels):
+            found[f"witness-{i}"] = witness_chart(views, panel)
+            found[f"map-{i}"] = map_chart(views, panel)
+    if contents.tradeoff is not None:
+        found["tradeoff"] = tradeoff_chart(contents.tradeoff)
+    for i, gaps in enumerate(contents.gaps):
+        found[f"gaps-{i}"] = gaps_chart(gaps, contents)
+    return found
+
+
+def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
+    """The id and the name of every section with something in it, for the list at the top."""
+    wanted = [
+        ("numbers", "Before and after", contents.measures),
+        ("attackers", "Attackers", contents.attacks),
+        ("witness", "Strongest direction", views),
+        ("map", "Maps", views),
+        ("tradeoff", "Erasure against utility", contents.tradeoff),
+        ("fairness", "Fairness", contents.gaps),
+        ("neighbours", "Neighbours", contents.neighbours),
+        ("settings", "Settings", contents.facts or contents.notes),
+        ("reading", "How to read this", True),
+    ]
+    return [(id_, name) for id_, name, there in wanted if there]
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe between script tags: no "<" in it, so nothing can close the block.
+
+    Examples
+    --------
+    >>> script_json({"class": "</script><b>"})
+    '{"class":"\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"}'
+    """
+    text = json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinity as null: JSON has neither."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _panel_names(views: Views | None) -> list[str]:
+    if views is None:
+        return []
+    return ["Before erasure", *(f"After {panel.name}" for panel in views.after)]
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+@cache
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError(
+            'The report needs jinja2, which is not installed: pip install "unspot[report]".'
+        ) from error
+    loader = PackageLoader("unspot.report", "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("report.html.j2")
+
+
+@cache
+def _static(name: str) -> str:
+    return files("unspot.report").joinpath("static", name).read_text(encoding="utf-8")
+
+
+@cache
+def _template_text(name: str) -> str:
+    return files("unspot.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _safe(text: str) -> Any:
+    """Text of ours, or escaped already, that Jinja must leave as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)

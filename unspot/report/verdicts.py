@@ -1,0 +1,77 @@
+"""The outcome in plain words: what the strongest attacker still recovers, against chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unspot.report.columns import Column
+from unspot.report.contents import Attack, Contents, Tone, Verdict
+from unspot.report.tables import strongest
+from unspot.report.wording import value_text
+
+__all__ = ["verdicts"]
+
+#: From this share of the attackers' advantage on, "most" of it is gone.
+MOST = 0.8
+
+
+def verdicts(contents: Contents, columns: Sequence[Column]) -> tuple[Verdict, ...]:
+    """One verdict for every eraser that was attacked."""
+    found = (_verdict(i, contents, column) for i, column in enumerate(columns))
+    return tuple(verdict for verdict in found if verdict is not None)
+
+
+def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
+    attack, chance = strongest(contents, i + 1), contents.chance
+    if attack is None or chance is None:
+        return None
+    leaks = _leaks(attack, chance, column)
+    gone = _gone(contents, attack, chance)
+    tone: Tone = "good" if not leaks else "unsure" if gone is not None and gone >= MOST else "bad"
+    number = sum(a.column == i + 1 for a in contents.attacks)
+    certificate = column.certificate
+    return Verdict(
+        column=i,
+        tone=tone,
+        headline=_headline(tone, gone),
+        sentence=_sentence(attack, chance, number, contents),
+        details=() if certificate is None else (str(certificate.sentence),),
+    )
+
+
+def _leaks(attack: Attack, chance: float, column: Column) -> bool:
+    if column.certificate is not None:
+        return bool(column.certificate.leaks)
+    low = attack.accuracy.low
+    return (attack.accuracy.value if low is None else low) > chance
+
+
+def _gone(contents: Contents, attack: Attack, chance: float) -> float | None:
+    """The share of the strongest attacker's advantage over chance that erasure took away."""
+    before = strongest(contents, 0)
+    if before is None or before.accuracy.value <= chance:
+        return None
+    advantage = max(attack.accuracy.value - chance, 0.0)
+    return max(0.0, 1 - advantage / (before.accuracy.value - chance))
+
+
+def _headline(tone: Tone, gone: float | None) -> str:
+    if tone == "good":
+        return "No attacker found the concept"
+    if tone == "unsure" and gone is not None:
+        return f"{100 * gone:.0f} % of what attackers could read is gone"
+    return "The concept can still be read"
+
+
+def _sentence(attack: Attack, chance: float, number: int, contents: Contents) -> str:
+    before = strongest(contents, 0)
+    was = f" (before erasure: {value_text(before.accuracy.value, 'share')})" if before else ""
+    of = (
+        f"the strongest of {number} attackers, {attack.attacker},"
+        if number > 1
+        else attack.attacker
+    )
+    share = value_text(attack.accuracy.value, "share")
+    text = f"{of} names the class of {share} of the held-out rows{was}; "
+    text += f"guessing the largest class gets {value_text(chance, 'share')}."
+    return text[0].upper() + text[1:]
