@@ -1,0 +1,34 @@
+"""Run the benchmarks, print a table, write JSON: ``make bench``, or ``python -m benchmarks NAME…``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from unspot.eraser import versions
+
+#: In the order of the time they take; `solvers` and `choosing` have scripts of their own.
+QUICK = ("density", "probes", "neighbours", "transform", "distributed", "rank_path", "evaluate")
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(names: list[str]) -> None:
+    for name in names or QUICK:
+        print(f"\n{name}: {import_module(f'benchmarks.{name}').__doc__.splitlines()[0]}", flush=True)
+        figures = import_module(f"benchmarks.{name}").run()
+        for key, value in figures.items():
+            print(f"  {key:40} {_short(value)}", flush=True)
+        RESULTS.mkdir(exist_ok=True)
+        text = json.dumps({"versions": versions(), **figures}, indent=1, default=str)
+        (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,94 @@
+"""One step of density matching against dense autograd and against its own matrix products."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from unspot.density import GaussianMixture, mmd2_and_grad
+
+
+def run(rows: int = 8192, rank: int = 125, big_rows: int = 32_768) -> dict[str, Any]:
+    """Seconds and ratios of one value and gradient, K = 2, float32; and peak memory."""
+    g = torch.Generator().manual_seed(0)
+    z = torch.arange(rows) % 2
+    Y = torch.randn(rows, rank, generator=g) + 0.1 * z[:, None]
+    tiled, products = _best(lambda: mmd2_and_grad(Y, z)), _best(lambda: _products(Y))
+    began = time.perf_counter()
+    gradient = _dense(Y, z)  # once: it takes long and several GB
+    dense = time.perf_counter() - began
+    ours = mmd2_and_grad(Y, z)[1]
+    return {
+        "rows": rows,
+        "rank": rank,
+        "threads": torch.get_num_threads(),
+        "tiled_seconds": tiled,
+        "dense_autograd_seconds": dense,
+        "products_seconds": products,
+        "times_faster_than_dense": dense / tiled,
+        "times_the_products": tiled / products,
+        "gradient_relative_difference": float((gradient - ours).norm() / gradient.norm()),
+        "big_rows": big_rows,
+        "big_memory_above_inputs_MB": _memory(big_rows, rank),
+    }
+
+
+def _best(step: Callable[[], Any], repeat: int = 5) -> float:
+    times = []
+    for _ in range(repeat):
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _products(Y: torch.Tensor) -> None:
+    """The flops that a step needs: 1.5 products of 2·b²·r, the usual way, in pieces."""
+    half = Y[: len(Y) // 2]
+    for part in half.split(1024):
+        # For half of the rows: all distances' products, and both halves of the gradient's.
+        tile = part @ Y.T
+        tile @ Y
+        tile.T @ part
+
+
+def _dense(Y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Eqs. 4–6 as one would write them first: n×n matrices and autograd."""
+    Y = Y.clone().requires_grad_()
+    d2 = torch.cdist(Y, Y).square()
+    n = len(Y)
+    kernel = GaussianMixture.paper()
+    k = kernel(d2, d2.sum() / (n * n - n))
+    k = k - torch.diag(k.diagonal())
+    a = (z == 0).to(Y.dtype)
+    b = 1 - a
+    na, nb = a.sum(), b.sum()
+    loss = a @ k @ a / (na * (na - 1)) + b @ k @ b / (nb * (nb - 1)) - 2 * (a @ k @ b) / (na * nb)
+    (gradient,) = torch.autograd.grad(loss, Y)
+    return gradient
+
+
+def _memory(rows: int, rank: int) -> float:
+    """Peak resident memory above the inputs, in a process of its own."""
+    program = f"from benchmarks.density import peak; print(peak({rows}, {rank}))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    return float(run.stdout)
+
+
+def peak(rows: int, rank: int) -> float:
+    Y, z = torch.randn(rows, rank), torch.arange(rows) % 2
+    mmd2_and_grad(Y[:600], z[:600])  # what the libraries themselves take
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    mmd2_and_grad(Y, z)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+if __name__ == "__main__":
+    for key, value in run().items():
+        print(f"{key:32} {value}")
