@@ -7,16 +7,22 @@ files and processes each collect their own and add them up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 __all__ = ["ClassStatistics", "CrossStatistics", "mean_difference_basis", "whitening"]
 
 Array = NDArray[np.float64]
 CHUNK_ROWS = 16_384
+#: From so many rows of single precision on, sums over blocks are taken in single precision: the
+#: rounding errors of blocks are independent and average out. Few blocks would not, and cost little.
+SINGLE_ROWS = 65_536
+BLOCK_ROWS = 2_048
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +68,23 @@ class ClassStatistics:
     def from_rows(
         cls, X: Any, codes: NDArray[Any], n_classes: int, *, per_class: bool = True
     ) -> ClassStatistics:
-        """One pass over the rows in chunks. O(nd²) time, O(d²) memory (times K if per class)."""
+        """One pass over an array or a ``RowSource``. O(nd²) time, O(d²) memory (K·d² per class).
+
+        Sums are in float64, but for many rows of single precision: there sums over blocks of
+        2048 rows, shifted near their mean, are in single precision and only their total in
+        float64. That halves the time and leaves an error of about 1e-8 of the variances.
+        """
         total = cls.empty(n_classes, X.shape[1], per_class=per_class)
-        for start in range(0, len(X), CHUNK_ROWS):
-            rows = np.asarray(X[start : start + CHUNK_ROWS], dtype=np.float64)
-            part = codes[start : start + CHUNK_ROWS]
-            total = total.merge(_of_chunk(rows, part, n_classes, per_class))
+        low = np.dtype(X.dtype).kind == "f" and np.dtype(X.dtype).itemsize <= 4
+        single = low and not per_class and X.shape[0] >= SINGLE_ROWS
+        for rows, part in _chunks(X, codes):
+            if single:
+                of_chunk = _of_single_chunk(rows.astype(np.float32, copy=False), part, n_classes)
+            else:
+                of_chunk = _of_chunk(
+                    rows.astype(np.float64, copy=False), part, n_classes, per_class
+                )
+            total = total.merge(of_chunk)
         return total
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
@@ -123,14 +140,21 @@ class ClassStatistics:
         return result
 
 
-def _of_chunk(
-    X: Array, codes: NDArray[Any], n_classes: int, per_class: bool
-) -> ClassStatistics:
+def _chunks(X: Any, labels: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Chunks of rows with their labels; a source reads its own, in the order of its files."""
+    starts = range(0, X.shape[0], CHUNK_ROWS)
+    array = isinstance(X, np.ndarray)
+    rows = (X[i : i + CHUNK_ROWS] for i in starts) if array else X.chunks(CHUNK_ROWS)
+    start = 0
+    for chunk in rows:
+        yield chunk, labels[start : start + len(chunk)]
+        start += len(chunk)
+
+
+def _of_chunk(X: Array, codes: NDArray[Any], n_classes: int, per_class: bool) -> ClassStatistics:
     d = X.shape[1]
     counts = np.bincount(codes, minlength=n_classes)
-    one_hot = np.zeros((n_classes, len(X)))
-    one_hot[codes, np.arange(len(X))] = 1.0
-    means = (one_hot @ X) / np.maximum(counts, 1)[:, None]
+    means = _class_sums(X, codes, counts) / np.maximum(counts, 1)[:, None]
     centred = X - means[codes]
     if not per_class:
         return ClassStatistics(counts, means, centred.T @ centred)
@@ -139,6 +163,33 @@ def _of_chunk(
         rows = centred[codes == k]
         scatter[k] = rows.T @ rows
     return ClassStatistics(counts, means, scatter.sum(0), scatter)
+
+
+def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> ClassStatistics:
+    d = X.shape[1]
+    # Some rows tell roughly where the chunk is: near their mean, squares do not cancel.
+    shift = X[:: max(1, len(X) // 256)].mean(axis=0)
+    sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
+    for start in range(0, len(X), BLOCK_ROWS):
+        block = X[start : start + BLOCK_ROWS] - shift
+        part = codes[start : start + BLOCK_ROWS]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            scatter += block.T @ block
+        sums += _class_sums(block, part, np.bincount(part, minlength=n_classes))
+    if not 1e-24 < np.trace(scatter) < np.inf:  # squares do not fit single precision
+        return _of_chunk(X.astype(np.float64), codes, n_classes, False)
+    counts = np.bincount(codes, minlength=n_classes)
+    offsets = sums / np.maximum(counts, 1)[:, None]
+    return ClassStatistics(counts, offsets + shift, scatter - sums.T @ offsets)
+
+
+def _class_sums(X: NDArray[Any], codes: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+    """Sums of the rows of every class, (K, d). O(nd) for any number of classes."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(len(counts), len(X)))
+    result: NDArray[Any] = members @ X
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +203,11 @@ class CrossStatistics:
 
     @classmethod
     def from_rows(cls, X: Any, Z: NDArray[Any]) -> CrossStatistics:
-        """One pass over the rows in chunks. O(n(d + m)²) time."""
+        """One pass over an array or a ``RowSource``. O(n(d + m)²) time."""
         d, width = X.shape[1], X.shape[1] + Z.shape[1]
         total = cls(0, d, np.zeros(width), np.zeros((width, width)))
-        for start in range(0, len(X), CHUNK_ROWS):
-            chunk = slice(start, start + CHUNK_ROWS)
-            J = np.hstack([np.asarray(X[chunk], dtype=np.float64), Z[chunk]])
+        for rows, part in _chunks(X, Z):
+            J = np.hstack([rows, part], dtype=np.float64)
             mean = J.mean(axis=0)
             total = total.merge(cls(len(J), d, mean, (J - mean).T @ (J - mean)))
         return total

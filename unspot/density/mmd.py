@@ -20,6 +20,7 @@ def mmd2(
     kernel: GaussianMixture | None = None,
     *,
     class_weights: Any = None,
+    share: tuple[int, int] = (0, 1),
 ) -> Tensor:
     """Unbiased MMD², summed over all pairs of classes (Eqs. 4–6).
 
@@ -35,6 +36,8 @@ def mmd2(
         By default the paper's five kernels with a pooled bandwidth.
     class_weights : sequence of K numbers, optional
         The pair of classes (i, j) counts wᵢwⱼ times. By default every pair counts once.
+    share : (i, m)
+        The i-th of m shares of the work; the values of the shares add up.
 
     Notes
     -----
@@ -46,7 +49,7 @@ def mmd2(
     >>> mmd2(Y, [0, 0, 1, 1], GaussianMixture((2.0,), bandwidth=1.0)).item()
     -0.3934...
     """
-    value, _ = _mmd2(Y, z, kernel, class_weights, gradient=False)
+    value, _ = _mmd2(Y, z, kernel, class_weights, gradient=False, share=share)
     return value
 
 

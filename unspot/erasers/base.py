@@ -8,6 +8,7 @@ feature names, metadata and error messages come from here.
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,10 +17,15 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unspot.distributed import team
 from unspot.eraser import Eraser, versions
+from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.labels import Labels, Measurements, encode, measure
+from unspot.sampling import generator
 
 __all__ = ["BaseEraser", "check_rank"]
+
+logger = logging.getLogger(__name__)
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -27,27 +33,42 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     #: The fewest rows of every class that the method can work with.
     min_rows_per_class: ClassVar[int] = 1
+    #: Whether ``_fit_eraser`` takes ``Rows`` that stay on disk as well as arrays. Other methods get
+    #: the rows in memory, or a stratified sample of at most 2 GiB.
+    reads_rows: ClassVar[bool] = False
+    #: Whether the work is split over the processes of ``unspot.distributed.context``.
+    splits_work: ClassVar[bool] = False
 
     def fit(self, X: Any, y: Any = None, *, z: Any = None) -> BaseEraser:
         """Learn the eraser.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Embeddings.
+        X : array-like of shape (n, d), or where the rows are
+            Embeddings: in memory; or a path (``.npy``, Parquet file or folder), a memory map, an
+            HDF5 or zarr array, any ``unspot.io.RowSource``, of which only what is needed is read;
+            or, for ``LEACE``, an iterator of batches (X, z).
         y : array-like of shape (n,), optional
             The concept's labels if it comes alone; the downstream task's if ``z`` is given too
             (no method here uses the task, so that pipelines can pass it).
         z : array-like of shape (n,), optional
-            The concept's labels.
+            The concept's labels; for Parquet, also the name of their column.
         """
         concept = y if z is None else z
+        self._check_team()
+        if is_stream(X):
+            return self._fit_stream(X, concept)
+        X, concept = opened(X, concept)
         X = self._validated(X, reset=True)
         target = self._target(concept, len(X))
         if isinstance(target, Labels):
             self.classes_ = target.classes
-        eraser = self._fit_eraser(X, target)
-        self.eraser_ = Eraser(eraser.maps, {**self._metadata(X, target), **eraser.metadata})
+        metadata = self._metadata(X, target)
+        if isinstance(X, Rows) and not self.reads_rows:
+            X, target = self._in_memory(X, target)
+            metadata["rows_used"] = len(X)
+        eraser = team().agree(self._fit_eraser(X, target))
+        self.eraser_ = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -66,18 +87,47 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
         raise NotImplementedError
 
+    def _check_team(self) -> None:
+        if team().size > 1 and not self.splits_work:
+            raise ValueError(
+                f"Got {team().size} processes, but {type(self).__name__} is fitted by one. Run it "
+                "without torchrun, or use LEOPARD, LEACE or Cascade."
+            )
+
+    def _fit_stream(self, batches: Any, concept: Any) -> BaseEraser:
+        raise ValueError(
+            f"Got a stream of batches (a {type(batches).__name__}), but {type(self).__name__} goes "
+            "back to its rows. Pass an array, a path, a memory map or any other source of rows by "
+            "number; LEACE is fitted on streams."
+        )
+
+    def _in_memory(
+        self, X: Rows, target: Labels | Measurements
+    ) -> tuple[NDArray[Any], Labels | Measurements]:
+        rng = generator(getattr(self, "random_state", None))
+        rows, part = sampled(X, target, rng, min_rows=self.min_rows_per_class)
+        if len(rows) < len(X):
+            logger.warning(
+                "%s works in memory: it is fitted on a random part of %d of the %d rows.",
+                type(self).__name__,
+                len(rows),
+                len(X),
+            )
+        return rows, part
+
     def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
         # Methods that erase continuous concepts too have a parameter ``concept``.
         kind = getattr(self, "concept", "categories")
         if kind == "continuous":
             return measure(concept, n_rows=n_rows)
         if kind != "categories":
-            raise ValueError(
-                f"Got concept={kind!r}, but expected 'categories' or 'continuous'."
-            )
+            raise ValueError(f"Got concept={kind!r}, but expected 'categories' or 'continuous'.")
         return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
+        if isinstance(X, Rows):  # the first rows tell the kind; each is checked when it is read
+            self._validated(X[:2], reset=reset, min_rows=min_rows)
+            return X  # type: ignore[return-value]
         refuse_nonfinite(X)
         result: NDArray[Any] = validate_data(
             self,
@@ -141,7 +191,9 @@ def refuse_nonfinite(X: Any) -> None:
 
 def fingerprint(X: NDArray[Any], target: NDArray[Any]) -> str:
     """A short hash of shape, labels and a fixed sample of rows: enough to tell files apart."""
-    rows = np.unique(np.linspace(0, len(X) - 1, num=min(len(X), 1000)).astype(int))
+    # Ten runs of a hundred rows: of a file on disk, ten places are read and not a thousand.
+    runs = np.linspace(0, max(len(X) - 100, 0), num=10).astype(int)[:, None] + np.arange(100)
+    rows = np.unique(runs[runs < len(X)])
     digest = hashlib.sha256(repr(X.shape).encode())
     digest.update(np.ascontiguousarray(X[rows], dtype=np.float64).tobytes())
     digest.update(np.ascontiguousarray(target, dtype=np.float64).tobytes())

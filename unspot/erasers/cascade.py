@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,9 @@ class Cascade(BaseEraser):
     True
     """
 
+    reads_rows: ClassVar[bool] = True
+    splits_work: ClassVar[bool] = True
+
     def __init__(self, eraser: Any = None) -> None:
         self.eraser = eraser
 
@@ -81,8 +84,7 @@ class Cascade(BaseEraser):
         if U.shape[1] == 0:
             logger.warning("Linear erasure alone removes all %d features.", len(U))
             return self.linear_
-        reduced = np.ascontiguousarray(X @ U.astype(X.dtype))
-        self.estimator_ = inner.fit(reduced, concept)
+        self.estimator_ = inner.fit(X @ U.astype(X.dtype), concept)
         if hasattr(self.estimator_, "history_"):
             self.history_ = self.estimator_.history_
         return self._compose(U, self.estimator_.eraser_)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from unspot.distributed import class_statistics, cross_statistics
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.labels import Labels
+from unspot.labels import Labels, encode
 from unspot.maps import Oblique
 from unspot.projections.projector import complement
 from unspot.statistics import ClassStatistics, CrossStatistics, mean_difference_basis, whitening
@@ -51,6 +52,9 @@ class LEACE(BaseEraser):
            [2., 2.]])
     """
 
+    reads_rows: ClassVar[bool] = True
+    splits_work: ClassVar[bool] = True
+
     def __init__(
         self,
         *,
@@ -66,7 +70,8 @@ class LEACE(BaseEraser):
         X = self._validated(X, reset=first, min_rows=1)
         concept = y if z is None else z
         if self.concept == "continuous":
-            self._add(_cross(X, self._target(concept, len(X)).values))  # type: ignore[union-attr]
+            values = self._target(concept, len(X)).values  # type: ignore[union-attr]
+            self._add(CrossStatistics.from_rows(X, values))
         else:
             self._add_classes(X, concept)
         self._eraser = None  # solved on the next use, since a stream has many batches
@@ -87,9 +92,9 @@ class LEACE(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         self.statistics_ = (
-            ClassStatistics.from_rows(X, target.codes, len(target.classes), per_class=False)
+            class_statistics(X, target.codes, len(target.classes), per_class=False)
             if isinstance(target, Labels)
-            else _cross(X, target.values)
+            else cross_statistics(X, target.values)
         )
         return self._solve(self.statistics_)
 
@@ -97,22 +102,38 @@ class LEACE(BaseEraser):
         if self.method == "orthogonal":
             return Eraser.projection(complement(_kernel_basis(statistics)))
         if self.method != "oblique":
-            raise ValueError(
-                f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'."
-            )
+            raise ValueError(f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'.")
         W, W_inverse = whitening(statistics.covariance)
-        Q = _range(W @ statistics.cross_covariance)
+        # Whitened, a correlation: below this it is rounding, not a signal.
+        Q = _range(W @ statistics.cross_covariance, floor=1e-10)
         return Eraser((Oblique(W_inverse @ Q, W @ Q, np.array(statistics.mean)),))
 
     # -- streams -------------------------------------------------------------------------------
+
+    def _fit_stream(self, batches: Any, concept: Any) -> LEACE:
+        if concept is not None:
+            raise ValueError(
+                "Got labels beside a stream of batches, but expected them in it: pairs (X, z)."
+            )
+        for name in ("statistics_", "classes_", "_eraser"):
+            self.__dict__.pop(name, None)
+        for batch in batches:
+            if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
+                raise ValueError(
+                    f"Got a batch of type {type(batch).__name__}, but expected pairs (X, z)."
+                )
+            self.partial_fit(*batch)
+        if not hasattr(self, "statistics_"):
+            raise ValueError("Got a stream without batches, but expected pairs (X, z).")
+        if self.concept == "categories" and len(self.classes_) < 2:
+            encode(self.classes_)  # the message for one class
+        return self
 
     def _add(self, part: Any) -> None:
         seen = getattr(self, "statistics_", None)
         self.statistics_ = part if seen is None else seen.merge(part)
 
     def _add_classes(self, X: NDArray[Any], concept: Any) -> None:
-        from unspot.labels import encode
-
         old = getattr(self, "classes_", None)
         labels = encode(concept, n_rows=len(X), min_classes=1)
         classes = labels.classes if old is None else np.union1d(old, labels.classes)
@@ -138,21 +159,18 @@ class LEACE(BaseEraser):
         }
 
 
-def _cross(X: NDArray[Any], Z: NDArray[Any]) -> CrossStatistics:
-    return CrossStatistics.from_rows(X, Z)
-
-
 def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.float64]:
     """What an orthogonal projector must remove for linear guardedness: the range of Σxz."""
     if isinstance(statistics, ClassStatistics):
         return mean_difference_basis(statistics)
-    return _range(statistics.cross_covariance)
+    spread = float(np.sqrt(np.trace(statistics.covariance)))
+    return _range(statistics.cross_covariance, floor=1e-10 * spread)
 
 
-def _range(A: NDArray[np.float64], *, rtol: float = 1e-6) -> NDArray[np.float64]:
-    """Orthonormal basis of the column space, with its numerical rank."""
+def _range(A: NDArray[np.float64], *, floor: float) -> NDArray[np.float64]:
+    """Orthonormal basis of the column space: what is above the floor and 1e-6 of the largest."""
     left, values, _ = np.linalg.svd(A, full_matrices=False)
-    kept = values > rtol * max(values[0], np.finfo(float).tiny)
+    kept = (values > 1e-6 * values[0]) & (values > floor)
     return np.ascontiguousarray(left[:, kept])
 
 

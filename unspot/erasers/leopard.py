@@ -10,10 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from unspot.density import GaussianMixture, mmd2
+from unspot.distributed import class_statistics, team
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, check_rank
+from unspot.erasers.streams import Rows
 from unspot.labels import Labels
 from unspot.projections import (
+    LazyObjective,
     ManifoldSolver,
     Objective,
     PaperSolver,
@@ -23,6 +26,8 @@ from unspot.projections import (
     nearest_projector,
     start,
 )
+from unspot.projections.history import History
+from unspot.projections.shared import led, shared
 from unspot.sampling import generator, sample_and_held_out
 from unspot.statistics import ClassStatistics, mean_difference_basis, whitening
 
@@ -95,6 +100,8 @@ class LEOPARD(BaseEraser):
     """
 
     min_rows_per_class: ClassVar[int] = 2
+    reads_rows: ClassVar[bool] = True
+    splits_work: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -105,7 +112,7 @@ class LEOPARD(BaseEraser):
         preserve: float = 0.0,
         kernel: Literal["paper", "reference"] | GaussianMixture = "paper",
         init: Any = "moments",
-        max_rows: int = 8192,
+        max_rows: int = 10_000,
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
@@ -127,26 +134,45 @@ class LEOPARD(BaseEraser):
         rng = generator(self.random_state)
         if isinstance(solver, PaperSolver):
             rows, held = np.arange(len(X)), np.arange(0)
+            part = X.load() if isinstance(X, Rows) and solver.is_full_batch(len(X)) else X
         else:
-            rows, held = sample_and_held_out(target.codes, self.max_rows, rng)
-        dtype = X.dtype if X.dtype == np.float64 else np.float32
+            rows, held = team().agree(sample_and_held_out(target.codes, self.max_rows, rng))
+            part = X[np.concatenate([rows, held])]  # of a file, one reading for both
+        if part.dtype not in (np.float32, np.float64):
+            part = part.astype(np.float32)
         problem = _Problem.of(
-            np.asarray(X[rows], dtype=dtype), target.codes[rows], len(target.classes), self.metric
+            part if part is X else part[: len(rows)],
+            target.codes[rows],
+            len(target.classes),
+            self.metric,
         )
         objective = self._objective(problem)
-        begin = start(self.init, problem.statistics, self.rank_)
-        V = objective.X.new_tensor(problem.working(begin))
-        check = None
+        checks = []
         if len(held):
-            check = self._held_out(problem, objective, X[held], target.codes[held])
-        V = narrow(objective, V, self.rank_, score=check)
-        if isinstance(solver, PaperSolver):
-            V, history = solver.minimise(objective, V, rng=rng, verbose=self.verbose)
-        else:
-            V, history = solver.minimise(objective, V, held_out=check, verbose=self.verbose)
+            checks = [self._held_out(problem, objective, part[len(rows) :], target.codes[held])]
+        parts = shared(team(), objective, *checks)
+        begin = problem.working(start(self.init, problem.statistics, self.rank_))
+        V, history = led(team(), parts, lambda: self._search(solver, parts, begin, rng))
         self.history_ = history.arrays()
         U = problem.embedding_basis(V.cpu().double().numpy())
         return Eraser.projection(U, loss=history.loss[-1], rows_used=len(rows))
+
+    def _search(
+        self,
+        solver: ManifoldSolver | PaperSolver,
+        objectives: list[Any],
+        begin: NDArray[np.float64],
+        rng: np.random.Generator,
+    ) -> tuple[torch.Tensor, History]:
+        """The solver's way from the start, on one or on all processes."""
+        objective, *checks = objectives
+        check = checks[0].value if checks else None
+        V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
+        whole = hasattr(objective, "X")  # else it is read by mini-batches
+        V = narrow(objective if whole else objective.sample(), V, self.rank_, score=check)
+        if isinstance(solver, PaperSolver):
+            return solver.minimise(objective, V, rng=rng, verbose=self.verbose)
+        return solver.minimise(objective, V, held_out=check, verbose=self.verbose)
 
     def _check(self) -> ManifoldSolver | PaperSolver:
         """The solver, after checks of what does not depend on the data."""
@@ -158,9 +184,7 @@ class LEOPARD(BaseEraser):
                 "or a PaperSolver."
             )
         if self.metric not in METRICS:
-            raise ValueError(
-                f"Got metric={self.metric!r}, but expected 'euclidean' or 'whitened'."
-            )
+            raise ValueError(f"Got metric={self.metric!r}, but expected 'euclidean' or 'whitened'.")
         if not self.preserve >= 0:
             raise ValueError(f"Got preserve={self.preserve!r}, but expected a number from 0 up.")
         if self.preserve and isinstance(solver, PaperSolver):
@@ -182,8 +206,11 @@ class LEOPARD(BaseEraser):
             )
         return KERNELS[self.kernel]()
 
-    def _objective(self, problem: _Problem) -> Objective:
+    def _objective(self, problem: _Problem) -> Any:
         device = torch.device(self.device or "cpu")
+        if isinstance(problem.rows, Rows):
+            z = torch.from_numpy(problem.codes)
+            return LazyObjective(problem.rows, z, self._kernel(), device)
         X = torch.from_numpy(problem.rows).to(device)
         z = torch.from_numpy(problem.codes).to(device)
         plain = Objective(X, z, self._kernel())
@@ -196,37 +223,36 @@ class LEOPARD(BaseEraser):
 
     def _held_out(
         self, problem: _Problem, objective: Objective, X: NDArray[Any], codes: NDArray[Any]
-    ) -> Any:
+    ) -> Objective:
         rows = objective.X.new_tensor(problem.coordinates(X))
         z = torch.from_numpy(codes).to(rows.device)
-        return Objective(
-            rows, z, objective.kernel, objective.preservation, objective.weight
-        ).value
+        return Objective(rows, z, objective.kernel, objective.preservation, objective.weight)
 
 
 @dataclass(frozen=True)
 class _Problem:
     """The rows in working coordinates: centred, and whitened if the metric says so."""
 
-    rows: NDArray[Any]  # (n, d)
+    rows: Any  # (n, d), an array or Rows that are read by mini-batches
     codes: NDArray[np.int64]
     statistics: ClassStatistics
     whiten: NDArray[np.float64] | None  # B, (d, d), invertible
     unwhiten: NDArray[np.float64] | None
 
     @classmethod
-    def of(
-        cls, X: NDArray[Any], codes: NDArray[np.int64], n_classes: int, metric: str
-    ) -> _Problem:
-        statistics = ClassStatistics.from_rows(X, codes, n_classes)
+    def of(cls, X: Any, codes: NDArray[np.int64], n_classes: int, metric: str) -> _Problem:
+        collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
+        statistics = collect(X, codes, n_classes)
         whiten = unwhiten = None
         if metric == "whitened":
             whiten, unwhiten = _invertible(*whitening(statistics.covariance))
         problem = cls(X, codes, statistics, whiten, unwhiten)
         return cls(problem.coordinates(X), codes, statistics, whiten, unwhiten)
 
-    def coordinates(self, X: NDArray[Any]) -> NDArray[Any]:
+    def coordinates(self, X: Any) -> Any:
         """Rows in working coordinates, in the dtype of the rows."""
+        if isinstance(X, Rows):
+            return X.mapped(self.coordinates)
         centred = X.astype(np.float64) - self.statistics.mean
         if self.whiten is not None:
             centred = centred @ self.whiten

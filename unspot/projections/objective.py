@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
+from unspot.projections.paper import stratified_batches
 
-__all__ = ["Objective", "Preservation"]
+__all__ = ["LazyObjective", "Objective", "Preservation"]
 
 
 @dataclass(frozen=True)
@@ -61,19 +65,66 @@ class Objective:
     def value(self, V: Tensor) -> float:
         """The objective alone: a third of the cost of value and gradient."""
         loss = float(mmd2(self.X @ V, self.z, self.kernel))
-        return loss - self._kept(V)[0]
+        return loss - self.kept(V)[0]
 
     def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
         """Value and gradient. O(n²r + ndr)."""
         loss, grad_Y = mmd2_and_grad(
             self.X @ V, self.z, self.kernel, detach_bandwidth=detach_bandwidth
         )
-        kept, grad_kept = self._kept(V)
+        kept, grad_kept = self.kept(V)
         grad = self.X.T @ grad_Y
         return float(loss) - kept, grad if grad_kept is None else grad - grad_kept
 
-    def _kept(self, V: Tensor) -> tuple[float, Tensor | None]:
+    def subset(self, rows: NDArray[np.int64]) -> Objective:
+        """The objective of a mini-batch."""
+        index = torch.from_numpy(rows).to(self.X.device)
+        return Objective(self.X[index], self.z[index], self.kernel, self.preservation, self.weight)
+
+    def new_empty(self, shape: tuple[int, int]) -> Tensor:
+        """A matrix of the rows' dtype and device."""
+        return self.X.new_empty(shape)
+
+    def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
+        """λ·(share of variance kept) and its gradient, or 0 and None without that term."""
         if self.preservation is None or self.weight == 0.0:
             return 0.0, None
         share, grad = self.preservation(V)
         return self.weight * share, self.weight * grad
+
+
+@dataclass(frozen=True)
+class LazyObjective:
+    """Rows that are read a mini-batch at a time, from wherever they are.
+
+    Parameters
+    ----------
+    rows : array-like with rows by number, of shape (n, d)
+        In working coordinates.
+    z : Tensor of shape (n,)
+        Class codes, on the CPU.
+    kernel : GaussianMixture
+    device : torch.device
+    """
+
+    rows: Any
+    z: Tensor
+    kernel: GaussianMixture
+    device: torch.device
+
+    def subset(self, rows: NDArray[np.int64]) -> Objective:
+        """The objective of a mini-batch, whose rows are read now."""
+        X = torch.from_numpy(self.rows[rows]).to(self.device)
+        return Objective(X, self.z[torch.from_numpy(rows)].to(self.device), self.kernel)
+
+    def sample(self, size: int = 8192) -> Objective:
+        """The objective of one batch of about ``size`` rows, always the same."""
+        return self.subset(stratified_batches(self.z.numpy(), size, np.random.default_rng(0))[0])
+
+    def new_empty(self, shape: tuple[int, int]) -> Tensor:
+        """A matrix of the rows' dtype and device."""
+        return torch.from_numpy(np.empty(shape, self.rows.dtype)).to(self.device)
+
+    def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
+        """As ``Objective.kept``, without that term."""
+        return 0.0, None

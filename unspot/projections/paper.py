@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from unspot.density import mmd2_and_grad
 from unspot.projections.history import History
-from unspot.projections.objective import Objective
 
 __all__ = ["PRESETS", "PaperSolver", "stratified_batches"]
 
@@ -49,9 +48,12 @@ class PaperSolver:
         return PRESETS[name]
 
     def minimise(
-        self, objective: Objective, U: Tensor, *, rng: np.random.Generator, verbose: bool = False
+        self, objective: Any, U: Tensor, *, rng: np.random.Generator, verbose: bool = False
     ) -> tuple[Tensor, History]:
-        """U after the last epoch, not yet orthonormal, and the history of epochs."""
+        """U after the last epoch, not yet orthonormal, and the history of epochs.
+
+        The objective is an ``Objective``, or what has its class codes ``z`` and ``subset(rows)``.
+        """
         U = U.clone().requires_grad_()
         adam = torch.optim.Adam([U], lr=self.learning_rate, weight_decay=0.0)
         decay = torch.optim.lr_scheduler.MultiStepLR(adam, [max(1, self.epochs // 2)], 0.1)
@@ -68,31 +70,30 @@ class PaperSolver:
             bar.set_postfix(loss=f"{history.loss[-1]:.5f}", refresh=False)
         return U.detach(), history
 
-    def _step(self, batch: Objective, U: Tensor, adam: torch.optim.Optimizer) -> float:
+    def _step(self, batch: Any, U: Tensor, adam: torch.optim.Optimizer) -> float:
         r = U.shape[1]
         gram = U.T @ U
-        penalty = self.gamma / r**2 * ((gram - torch.eye(r, dtype=U.dtype)) ** 2).sum()
+        penalty = self.gamma / r**2 * ((gram - torch.eye(r).to(U)) ** 2).sum()
         # The paper measures distances of UUᵀx, in d dimensions. With UᵀU = LLᵀ they are those
         # of (UL)ᵀx in r dimensions: exact, and cheaper by d/r.
         F = U @ torch.linalg.cholesky(gram)
         with torch.no_grad():
-            loss, grad_Y = mmd2_and_grad(
-                batch.X @ F, batch.z, batch.kernel, detach_bandwidth=True
-            )
-            grad_F = batch.X.T @ grad_Y
+            loss, grad_F = batch(F, detach_bandwidth=True)
         adam.zero_grad()
         torch.autograd.backward([penalty, F], [None, grad_F])
         adam.step()
         return float(loss) + float(penalty.detach())
 
-    def _batches(self, objective: Objective, rng: np.random.Generator) -> Iterator[Objective]:
-        n = len(objective.X)
-        if self.batch_size is None or self.batch_size >= n:
+    def is_full_batch(self, n_rows: int) -> bool:
+        """Whether every step takes all of n rows."""
+        return self.batch_size is None or self.batch_size >= n_rows
+
+    def _batches(self, objective: Any, rng: np.random.Generator) -> Iterator[Any]:
+        if self.batch_size is None or self.is_full_batch(len(objective.z)):
             yield objective
             return
         for rows in stratified_batches(objective.z.cpu().numpy(), self.batch_size, rng):
-            index = torch.from_numpy(rows).to(objective.X.device)
-            yield Objective(objective.X[index], objective.z[index], objective.kernel)
+            yield objective.subset(rows)
 
 
 #: The paper's settings (appendix C).

@@ -1,0 +1,224 @@
+"""Fitting on rows that stay where they are: files, memory maps, stores, and streams of batches.
+
+``Rows`` looks enough like an array (shape, dtype, length, rows by slice or by number) for a fit
+that samples its rows or passes over them once. Every row is checked when it is read, and none is
+read before it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+from unspot.io.sources import Floats, RowSource, as_source, read_in_chunks
+from unspot.labels import Labels, Measurements
+
+__all__ = ["Rows", "is_stream", "opened", "prefetched", "sampled"]
+
+#: Sources up to so many bytes are read whole: staying on disk gains nothing.
+LOAD_BYTES = 2**28
+CHUNK_ROWS = 8192
+#: The most bytes that a method which needs its rows in memory reads; of more it takes a sample.
+SAMPLE_BYTES = 2**31
+
+
+class Rows:
+    """Rows of a source, checked for NaN and infinity as they are read; itself a source.
+
+    Parameters
+    ----------
+    source : RowSource
+    change : callable, optional
+        What to do with rows when they are read, (m, d) → (m, width).
+    width : int, optional
+        The columns after ``change``.
+    start, stop : int, optional
+        The part of the source to see.
+
+    Examples
+    --------
+    >>> rows = Rows(as_source(np.arange(6.0).reshape(3, 2)))
+    >>> rows[[2, 0]]
+    array([[4., 5.],
+           [0., 1.]])
+    >>> (rows @ np.ones((2, 1)))[1:]
+    array([[5.],
+           [9.]])
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        *,
+        change: Callable[[Floats], Floats] | None = None,
+        width: int | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        self._source = source
+        self._change = change
+        self._start = start
+        self._stop = source.shape[0] if stop is None else stop
+        self.shape: tuple[int, int] = (self._stop - start, width or source.shape[1])
+        self.dtype = source.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that all rows would take."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def __getitem__(self, rows: slice | ArrayLike) -> Floats:
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            return self.read(start, stop) if step == 1 else self.take(np.arange(start, stop, step))
+        return self.take(rows)
+
+    def __matmul__(self, U: NDArray[Any]) -> Rows:
+        return self.mapped(lambda X: X @ U, U.shape[1])
+
+    def mapped(self, change: Callable[[Floats], Floats], width: int | None = None) -> Rows:
+        """The same rows, changed whenever they are read."""
+        return Rows(self, change=change, width=width)
+
+    def part(self, start: int, stop: int) -> Rows:
+        """The rows from ``start`` to ``stop``, still where they are."""
+        return Rows(self, start=start, stop=stop)
+
+    def read(self, start: int, stop: int) -> Floats:
+        stop = min(stop, len(self))
+        return self._checked(self._source.read(self._start + start, self._start + stop), start)
+
+    def take(self, rows: ArrayLike) -> Floats:
+        numbers = np.asarray(rows, dtype=np.int64)
+        return self._checked(self._source.take(numbers + self._start), numbers)
+
+    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
+        """All rows in order; the next chunk is read while this one is worked on."""
+        if len(self) < self._source.shape[0]:
+            return prefetched(read_in_chunks(self, rows_per_chunk))
+        chunks = self._checked_in_order(self._source.chunks(rows_per_chunk))
+        return chunks if isinstance(self._source, Rows) else prefetched(chunks)
+
+    def load(self) -> Floats:
+        """All rows in memory."""
+        out: Floats = np.empty(self.shape, self.dtype)
+        start = 0
+        for chunk in self.chunks(CHUNK_ROWS):
+            out[start : start + len(chunk)] = chunk
+            start += len(chunk)
+        return out
+
+    def column(self, name: str) -> Any:
+        """Another column of the source: the concept's labels."""
+        if not hasattr(self._source, "column"):
+            raise ValueError(
+                f"Got labels {name!r}, a name, but X has no columns. Pass one label for each row."
+            )
+        return self._source.column(name)
+
+    def _checked_in_order(self, chunks: Iterator[Floats]) -> Iterator[Floats]:
+        start = 0
+        for chunk in chunks:
+            yield self._checked(chunk, start)
+            start += len(chunk)
+
+    def _checked(self, X: Floats, rows: int | NDArray[np.int64]) -> Floats:
+        if self._change is not None:
+            return self._change(X)
+        if not isinstance(self._source, Rows):
+            _refuse_nonfinite(X, rows)
+        return X
+
+
+def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
+    flat = X.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(flat @ flat):  # one fast pass finds the common, clean case
+            return
+    bad = ~np.isfinite(X).all(axis=1)
+    if bad.any():
+        first = int(np.argmax(bad))
+        row = rows + first if isinstance(rows, int) else int(rows[first])
+        raise ValueError(
+            f"Got NaN or infinity in row {row} of X, but expected finite numbers. Drop or impute "
+            "such rows."
+        )
+
+
+def prefetched(chunks: Iterator[Floats]) -> Iterator[Floats]:
+    """The same chunks, with the next one read in a thread meanwhile. Memory: two chunks."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = pool.submit(next, chunks, None)
+            yield chunk
+
+
+# -- what a user may pass as X -------------------------------------------------------------------
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X is an iterator, or an iterable without rows by number, as a data loader."""
+    by_number = ("__getitem__", "__array__", "shape")
+    unordered = hasattr(X, "__iter__") and not any(hasattr(X, name) for name in by_number)
+    return hasattr(X, "__next__") or unordered
+
+
+def opened(X: Any, concept: Any) -> tuple[Any, Any]:
+    """X and labels ready for a fit: ``Rows`` for what is big and on disk, else as they came.
+
+    A path, a list of paths, a memory map, a foreign store or a ``RowSource`` becomes ``Rows``, or
+    an array if it is at most ``LOAD_BYTES``. A label that is a text names a column of the source.
+    """
+    if not _is_outside_memory(X):
+        return X, concept
+    rows = X if isinstance(X, Rows) else Rows(as_source(X))
+    if isinstance(concept, str):
+        concept = rows.column(concept)
+    return (rows if rows.nbytes > LOAD_BYTES else rows.load()), concept
+
+
+def _is_outside_memory(X: Any) -> bool:
+    if isinstance(X, np.ndarray):
+        return isinstance(X, np.memmap)
+    if isinstance(X, (str, os.PathLike, RowSource)):
+        return True
+    if isinstance(X, (list, tuple)):
+        return bool(X) and isinstance(X[0], (str, os.PathLike))
+    store = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
+    # Tensors, frames, sparse matrices and arrays of other libraries are in memory already.
+    inside = ("detach", "to_numpy", "__array_namespace__")
+    return store and not issparse(X) and not any(hasattr(X, name) for name in inside)
+
+
+# -- methods that need their rows in memory ------------------------------------------------------
+
+
+def sampled(
+    rows: Rows, target: Labels | Measurements, rng: np.random.Generator, *, min_rows: int = 1
+) -> tuple[Floats, Labels | Measurements]:
+    """Rows and targets in memory: all if they are at most ``SAMPLE_BYTES``, else a random part.
+
+    Classes keep their shares, and at least ``min_rows`` each.
+    """
+    if rows.nbytes <= SAMPLE_BYTES:
+        return rows.load(), target
+    share = SAMPLE_BYTES / rows.nbytes
+    if isinstance(target, Measurements):
+        chosen = np.sort(rng.permutation(len(rows))[: int(share * len(rows))])
+        return rows[chosen], Measurements(target.values[chosen])
+    parts = []
+    for k, count in enumerate(target.counts):
+        n = min(int(count), max(min_rows, int(share * count)))
+        parts.append(rng.permutation(np.flatnonzero(target.codes == k))[:n])
+    chosen = np.sort(np.concatenate(parts))
+    return rows[chosen], Labels(target.codes[chosen], target.classes)
