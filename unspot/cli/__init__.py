@@ -20,7 +20,7 @@ from unspot._version import __version__
 __all__ = ["COMMANDS", "app", "main"]
 
 #: The commands, in the order of ``unspot --help``: each is ``unspot.cli.<name>.<name>``.
-COMMANDS: tuple[str, ...] = ("fit", "transform", "inspect", "embed")
+COMMANDS: tuple[str, ...] = ("fit", "transform", "evaluate", "inspect", "embed")
 
 #: What a user can put right: shown as one sentence. Anything else is a bug, with its traceback.
 _EXPECTED = (ValueError, LookupError, OSError, ImportError, MemoryError)

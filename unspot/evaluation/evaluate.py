@@ -258,7 +258,7 @@ def _warn_if_concept_decides_task(data: Dataset) -> None:
     if pairs.shape[1] == len(np.unique(concept)):
         warnings.warn(
             "Got task labels that are a function of the concept: every class has one task label. "
-            "Erasing the concept must erase the task as well, and TPR gaps are undefined.",
+            "Erasing the concept must then erase the task too, and TPR gaps say little.",
             UserWarning,
             stacklevel=3,
         )

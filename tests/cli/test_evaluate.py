@@ -1,0 +1,103 @@
+"""unspot evaluate: a table for people, JSON for programs, one file or two."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unspot import LEACE, Eraser
+from unspot.cli.fit import with_source
+from unspot.evaluation import Evaluation
+from unspot.io import read_table
+
+QUICK = ("--metrics", "chance,linear,neighbours", "--seeds", "1")
+
+
+@pytest.fixture
+def saved(tmp_path, rows):
+    """An eraser of the first two coordinates, which hold the concept."""
+    path = tmp_path / "e.safetensors"
+    Eraser.projection(np.eye(6)[:, 2:], method="dropped").save(path)
+    return path
+
+
+@pytest.fixture
+def archive(tmp_path, rows):
+    """The rows as .npz, with a task that the concept does not decide."""
+    X, z = rows
+    path = tmp_path / "data.npz"
+    np.savez(path, X=X, gender=z, job=np.where(X[:, 2] > 0, "nurse", "judge"))
+    return path
+
+
+def test_a_table_for_people(cli, saved, table):
+    done = cli("evaluate", saved, table, "--concept", "gender", *QUICK)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "dropped on data.parquet"
+    assert "probes learn from 200 rows, attackers are chosen on 80, and all is tested on 120" in (
+        done.out
+    )
+    assert "split at random" in done.out
+    row = next(line for line in lines if line.startswith("  Linear probe accuracy"))
+    assert row.endswith("lower is better")
+    before, after = (float(part) for part in row.replace("%", "").split()[3:5])
+    assert before > 75 > after
+
+
+def test_json_for_programs(cli, saved, archive, tmp_path):
+    out = tmp_path / "found.json"
+    done = cli(
+        "evaluate", saved, archive, "-c", "gender", "--task", "job", "-m", "task,fairness",
+        "--seeds", 1, "--json", out, "-q",
+    )  # fmt: skip
+    assert (done.code, done.out) == (0, "")
+    found = Evaluation.from_json(out.read_text())
+    assert {"task", "tpr_gap", "demographic_parity"} <= {row.key for row in found}
+    printed = cli("evaluate", saved, archive, "-c", "gender", *QUICK, "--json", "-").out
+    assert json.loads(printed)["name"] == "dropped on data.npz"
+
+
+def test_every_default_metric(cli, saved, archive):
+    done = cli("evaluate", saved, archive, "-c", "gender", "-t", "job", "--seeds", 1)
+    assert done.code == 0, done.err
+    for label in ("Strongest attacker", "MDL", "Two-sample p-value", "A_50%", "Task accuracy"):
+        assert label in done.out
+
+
+def test_the_columns_of_the_fit_are_remembered(cli, table, tmp_path):
+    read = read_table(table, concept="gender")
+    estimator = LEACE().fit(read.X, read.z)
+    path = tmp_path / "fitted.safetensors"
+    with_source(estimator.eraser_, read, table, "gender").save(path)
+    done = cli("evaluate", path, table, *QUICK)
+    assert done.code == 0, done.err
+    assert "The eraser was fitted on these very rows" in done.err
+
+
+def test_rows_to_learn_from_in_a_file_of_their_own(cli, saved, table, archive):
+    done = cli("evaluate", saved, table, "-c", "gender", "-f", "emb", "--train", table, *QUICK)
+    assert done.code == 0, done.err
+    assert "learn from 320 rows, attackers are chosen on 80, and all is tested on 400" in done.out
+
+
+def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, rows):
+    X, z = rows
+    np.savez(tmp_path / "data.npz", X=X, gender=z)
+    done = cli(
+        "evaluate", saved, tmp_path / "data.npz", "-c", "gender", "-t", "gender", "-m", "task",
+        "--seeds", 1,
+    )  # fmt: skip
+    assert done.code == 0
+    assert "Warning: Got task labels that are a function of the concept" in done.err
+
+
+def test_errors_are_sentences(cli, saved, table):
+    done = cli("evaluate", saved, table)
+    assert done.code == 2
+    assert "Error: Got no concept. Name its column or array with --concept." in done.err
+    done = cli("evaluate", saved, table, "-c", "gender", "-m", "mld")
+    assert (done.code, "Did you mean 'mdl'?" in done.err) == (2, True)
+    done = cli("evaluate", saved, table, "-c", "sex")
+    assert (done.code, "'sex'" in done.err) == (2, True)
+    assert "Traceback" not in done.err

@@ -1,0 +1,266 @@
+"""The whole evaluation on rows with known answers, every way to pass an eraser, and bad input."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+from unspot import LEACE, Dataset, Eraser, evaluate
+from unspot.dataset import Lexicon, Split
+from unspot.datasets import load_wordsim353
+from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
+from unspot.evaluation.metrics import METRICS
+
+CONCEPT = {
+    "chance", "probe", "linear", "attack", "mdl", "mdl_prior", "two_sample", "neighbours",
+    "variance",
+}  # fmt: skip
+TASK = {"task", "tpr_gap", "tpr_gap_correlation", "demographic_parity", "equalised_odds"}
+
+
+def arrays(n=1200, n_classes=2, seed=0):
+    """The concept is in the first coordinate, the task in the second, biased by the concept."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(n_classes, size=n)
+    y = rng.integers(3, size=n)
+    X = rng.normal(size=(n, 5))
+    X[:, 0] += 4 * z
+    X[:, 1] += 3 * y + z
+    return X, np.array(["f", "m", "x", "u"])[z], np.array(["judge", "nurse", "poet"])[y]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Dataset.from_arrays(*arrays(), random_state=0, name="jobs")
+
+
+@pytest.fixture(scope="module")
+def eraser():
+    return Eraser.projection(np.eye(5)[:, 1:], method="dropped")
+
+
+@pytest.fixture(scope="module")
+def found(data, eraser):
+    return evaluate(eraser, data, seeds=2)
+
+
+def test_every_metric_has_a_row(found):
+    assert {row.key for row in found} == CONCEPT | TASK
+    assert found.name == "dropped on jobs"
+    for row in found:
+        assert row.label
+        for value in (row.before, row.after):
+            assert value is None or np.isfinite(value.mean)
+
+
+def test_before_the_concept_is_there(found, data):
+    counts = np.unique(data.test.z, return_counts=True)[1]
+    assert found["chance"].before.mean == counts.max() / counts.sum()
+    assert found["linear"].before.mean > 0.95
+    assert found["attack"].before.mean > 0.95
+    assert found["mdl"].before.mean < 0.5 * found["mdl_prior"].before.mean
+    assert found["two_sample"].before.mean < 0.01
+
+
+def test_after_less_of_it_is_there(found):
+    """The second coordinate still tells a little: the erasure is not complete."""
+    for key in ("linear", "attack"):
+        assert found[key].after.mean < found[key].before.mean - 0.2
+    assert found["mdl"].after.mean > 1.5 * found["mdl"].before.mean
+    assert found["mdl"].after.mean < 1.05 * found["mdl_prior"].after.mean
+
+
+def test_utility_is_that_of_the_single_functions(found, data, eraser):
+    erased = eraser(data.test.X)
+    assert found["neighbours"].after.mean == neighbour_overlap(data.test.X, erased)
+    assert found["variance"].after.mean == pytest.approx(variance_kept(data.test.X, erased))
+    assert found["neighbours"].before.mean == found["variance"].before.mean == 1.0
+
+
+def test_what_lies_behind_the_rows(found, data):
+    attackers = {side: {a["name"]: a for a in found.details["attackers"][side]} for side in (
+        "before", "after",
+    )}  # fmt: skip
+    assert attackers["before"].keys() == attackers["after"].keys()
+    named = found["attack"].note.split(" after: ")[0].split(", ")[-1]
+    assert found["attack"].after.mean == attackers["after"][named]["accuracy"]
+    records = found.details["gaps"]
+    assert {(r["class"], r["label"]) for r in records} == {
+        (c, y) for c in ("f", "m") for y in ("judge", "nurse", "poet")
+    }
+    share = np.mean(data.test.z[data.test.y == "poet"] == "f")
+    assert next(r for r in records if (r["class"], r["label"]) == ("f", "poet"))[
+        "share"
+    ] == pytest.approx(share)
+
+
+def test_metadata_say_what_was_measured(found, data):
+    assert found.metadata["eraser"]["method"] == "dropped"
+    assert found.metadata["eraser"]["rank"] == 4
+    assert found.metadata["n_rows"] == {"train": len(data.train), "test": len(data.test)}
+    assert found.metadata["seeds"] == 2
+    assert "torch" in found.metadata["versions"]
+    assert set(found.metadata["seconds"]) <= set(METRICS)
+
+
+def test_json_and_back(found):
+    assert Evaluation.from_json(found.to_json()) == found
+
+
+def test_the_same_seed_gives_the_same_numbers(data, eraser):
+    names = ["probe", "mdl", "two_sample", "task"]
+    first, second = (evaluate(eraser, data, metrics=names, seeds=2).rows for _ in range(2))
+    assert first == second
+    other = evaluate(eraser, data, metrics=names, seeds=2, random_state=1)
+    assert other.rows != first
+
+
+def test_every_way_to_pass_an_eraser(data, eraser):
+    class Estimator:
+        def transform(self, X):
+            return eraser(X)
+
+    erased = Dataset(*(dataclasses.replace(split, X=eraser(split.X)) for split in data))
+    expected = evaluate(eraser, data, metrics=["linear", "neighbours"]).rows
+    for way in (Estimator(), lambda X: eraser(X), erased):
+        assert evaluate(way, data, metrics=["linear", "neighbours"]).rows == expected
+
+
+def test_a_fitted_estimator_names_itself(data):
+    found = evaluate(LEACE().fit(data.train.X, data.train.z), data, metrics=["linear"])
+    assert found.name == "LEACE on jobs"
+    assert found["linear"].after.mean < 0.65
+    assert found.metadata["eraser"]["classes"] == ["f", "m"]
+
+
+def test_reduced_rows_are_taken_as_they_are(data, eraser):
+    found = evaluate(eraser.reduce, data, metrics=["linear", "neighbours"])
+    assert found.metadata["n_features_erased"] == 4
+    same = evaluate(eraser, data, metrics=["neighbours"])
+    assert found["neighbours"].after.mean == same["neighbours"].after.mean
+
+
+def test_without_a_task(data):
+    bare = Dataset.from_arrays(*arrays()[:2], random_state=0)
+    found = evaluate(lambda X: X, bare, metrics="paper", seeds=1)
+    assert {row.key for row in found} == {"chance", "probe", "mdl_paper", "neighbours_paper"}
+    assert not TASK & {row.key for row in evaluate(lambda X: X, data, task=False, metrics="paper")}
+
+
+def test_words_if_there_is_a_lexicon(data, eraser):
+    rng = np.random.default_rng(0)
+    words = np.array(["tiger", "cat", "plane", "car", "train", "media", "radio"])
+    lexicon = Lexicon(words, rng.normal(size=(7, 5)))
+    with_words = dataclasses.replace(data, lexicon=lexicon)
+    row = evaluate(eraser, with_words, metrics=["words"])["words"]
+    assert row.note.startswith("Spearman over 5 pairs of the similarity subset; 198 have")
+    assert row.before.mean == word_similarity(words, lexicon.X, load_wordsim353()).correlation
+    erased = word_similarity(words, eraser(lexicon.X), load_wordsim353())
+    assert row.after.mean == erased.correlation
+    with pytest.raises(ValueError, match="Got metric 'words', but the data have no lexicon"):
+        evaluate(Dataset(*data), with_words, metrics=["words"])
+
+
+def test_fifty_classes_as_strings():
+    rng = np.random.default_rng(0)
+    z = np.array([f"class {c}" for c in rng.permutation(np.arange(2500) % 50)])
+    data = Dataset.from_arrays(rng.normal(size=(2500, 4)), z, random_state=0)
+    found = evaluate(lambda X: X, data, seeds=1)
+    assert found["chance"].after.mean == pytest.approx(0.02, rel=0.2)
+    assert found["attack"].after.mean < 0.06
+    assert found["mdl"].after.mean == pytest.approx(found["mdl_prior"].after.mean, rel=0.05)
+
+
+def test_more_than_two_classes_have_fairness_too():
+    data = Dataset.from_arrays(*arrays(n_classes=4), random_state=0)
+    found = evaluate(lambda X: X, data, metrics="fairness", seeds=2)
+    assert {row.key for row in found} == TASK - {"task"}
+    assert found["tpr_gap"].after.spread is not None
+
+
+def test_an_empty_cell_is_named(data):
+    X, z, y = arrays()
+    y[(z == "f") & (y == "poet")] = "nurse"
+    data = Dataset.from_arrays(X, z, y, random_state=0)
+    row = evaluate(lambda X: X, data, metrics=["fairness"], seeds=1)["tpr_gap"]
+    assert "(f, poet)" in row.note
+
+
+def test_no_validation_rows_are_needed_and_the_choice_is_said(data, eraser):
+    empty = data.validation.take(np.arange(0))
+    row = evaluate(eraser, dataclasses.replace(data, validation=empty), metrics=["attack"])[
+        "attack"
+    ]
+    assert "on the test rows themselves, which errs against the eraser" in row.note
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+def test_a_task_that_the_concept_decides_is_warned_about():
+    X, z, _ = arrays()
+    data = Dataset.from_arrays(X, z, np.where(z == "f", "yes", "no"), random_state=0)
+    with pytest.warns(UserWarning, match="task labels that are a function of the concept"):
+        found = evaluate(lambda X: X, data, metrics=["task", "fairness"], seeds=1)
+    assert found["tpr_gap"].after is None
+    assert "undefined" in found["tpr_gap"].note
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(lambda X: X, data, metrics=["chance"])
+
+
+def test_labels_unseen_in_training_are_refused(data, eraser):
+    strange = dataclasses.replace(data.test, z=np.where(data.test.z == "f", "x", data.test.z))
+    with pytest.raises(ValueError, match="labels in z of the test split that were not seen"):
+        evaluate(eraser, dataclasses.replace(data, test=strange))
+    strange = dataclasses.replace(data.test, y=np.where(data.test.y == "poet", "king", "nurse"))
+    with pytest.raises(ValueError, match="labels in y of the test split that were not seen"):
+        evaluate(eraser, dataclasses.replace(data, test=strange))
+
+
+def test_a_split_without_a_class_is_refused(data, eraser):
+    only = data.test.take(np.flatnonzero(data.test.z == "f"))
+    with pytest.raises(ValueError, match="Got no rows of class m in the test split"):
+        evaluate(eraser, dataclasses.replace(data, test=only))
+    only = data.train.take(np.flatnonzero(data.train.z == "f"))
+    with pytest.raises(ValueError, match="Got one class in z of the train split"):
+        evaluate(eraser, dataclasses.replace(data, train=only))
+
+
+def test_erased_rows_of_another_length_are_refused(data, eraser):
+    with pytest.raises(ValueError, match=r"Got erased rows of shape \(10, 5\) for the .* original"):
+        evaluate(lambda X: X[:10], data)
+    short = Split(data.test.X[:-1], data.test.z[:-1])
+    with pytest.raises(ValueError, match="original rows of the test split"):
+        evaluate(Dataset(data.train, data.validation, short), data)
+    narrow = Split(data.test.X[:, :3], data.test.z)
+    with pytest.raises(ValueError, match="Got erased rows of 5 in train, 5 in validation, 3 in"):
+        evaluate(Dataset(data.train, data.validation, narrow), data)
+    with pytest.raises(ValueError, match="values of NaN or infinity in X"):
+        evaluate(lambda X: np.where(X > 1, np.nan, X), data)
+
+
+def test_what_is_no_eraser_is_refused(data):
+    with pytest.raises(ValueError, match="Got the class LEACE, but expected a fitted eraser"):
+        evaluate(LEACE, data)
+    with pytest.raises(ValueError, match="Got an eraser of type int, but expected a fitted"):
+        evaluate(3, data)
+    with pytest.raises(ValueError, match="Got data of type ndarray, but expected an unspot"):
+        evaluate(lambda X: X, data.train.X)
+
+
+def test_bad_options_are_refused(data, eraser):
+    with pytest.raises(ValueError, match=r"Got metric 'mld', but .* Did you mean 'mdl'"):
+        evaluate(eraser, data, metrics=["mld"])
+    with pytest.raises(ValueError, match="Got budget='huge', but expected one of quick, standard"):
+        evaluate(eraser, data, budget="huge")
+    with pytest.raises(ValueError, match="Got task='job', but expected 'auto', True or False"):
+        evaluate(eraser, data, task="job")
+    with pytest.raises(ValueError, match="Got seeds=0, but expected"):
+        evaluate(eraser, data, metrics=["probe"], seeds=0)
+    bare = Dataset.from_arrays(*arrays()[:2], random_state=0)
+    with pytest.raises(ValueError, match="Got task=True, but the data have no task labels y"):
+        evaluate(eraser, bare, task=True)
+    with pytest.raises(ValueError, match="Got metric 'fairness', but the data have no task labels"):
+        evaluate(eraser, bare, metrics=["fairness"])

@@ -1,0 +1,97 @@
+"""Evaluations as data and as tables: nothing lost on the way, nothing left unescaped."""
+
+import builtins
+import dataclasses
+import json
+
+import pytest
+
+from unspot.evaluation.results import Evaluation, Row, Value, format_value
+
+ROWS = (
+    Row("probe", "Probe accuracy", "share", Value(0.9, 0.01), Value(1 / 3, 0.005), "lower"),
+    Row("mdl", "MDL", "kbit", Value(0.5), Value(10.4567), "higher", "of 600 labels."),
+    Row("odds", "A_50% & σ_{x}|y", "", Value(1.0), None, "none", "undefined."),
+    Row("p", "p-value", "p", Value(0.005), Value(0.2)),
+)
+FOUND = Evaluation("LEOPARD on words", ROWS, {"seeds": 5}, {"gaps": [{"label": "ä"}]})
+
+
+def test_rows_by_key():
+    assert FOUND["mdl"].after.mean == 10.4567
+    assert "mdl" in FOUND
+    assert "tpr" not in FOUND
+    assert [row.key for row in FOUND] == ["probe", "mdl", "odds", "p"]
+    assert len(FOUND) == 4
+    with pytest.raises(KeyError, match="Got metric 'tpr', but this evaluation has: probe, mdl"):
+        FOUND["tpr"]
+
+
+def test_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        FOUND.name = "other"
+
+
+def test_json_and_back():
+    text = FOUND.to_json()
+    assert Evaluation.from_json(text) == FOUND
+    assert json.loads(text)["rows"][2]["after"] is None
+    assert "ä" in text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"name": "x", "rows": [{}], "metadata": {}}'])
+def test_other_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"Got text that is no evaluation .* Evaluation\.to_json"):
+        Evaluation.from_json(text)
+
+
+def test_frame_has_a_line_for_each_metric():
+    frame = FOUND.to_frame()
+    assert list(frame.index) == ["probe", "mdl", "odds", "p"]
+    assert frame.loc["probe", "before_spread"] == 0.01
+    assert frame.loc["mdl", "after"] == 10.4567
+    assert frame["after"].isna().tolist() == [False, False, True, False]
+    assert frame.loc["mdl", "note"] == "of 600 labels."
+
+
+def test_without_pandas_the_way_out_is_said(monkeypatch):
+    original = builtins.__import__
+
+    def without_pandas(name, *arguments, **options):
+        if name == "pandas":
+            raise ImportError(name)
+        return original(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    with pytest.raises(ImportError, match=r'pip install "unspot\[report\]"'):
+        FOUND.to_frame()
+
+
+def test_markdown_is_a_table_and_notes():
+    lines = FOUND.to_markdown().splitlines()
+    assert lines[2] == "| Probe accuracy ↓ | 90.0 ± 1.0 % | 33.3 ± 0.5 % |"
+    assert lines[3] == "| MDL ↑ | 0.50 kbit | 10.46 kbit |"
+    assert all(line.count("|") == 4 for line in lines[:6])
+    assert lines[6:] == ["", "- MDL: of 600 labels.", "- A_50% & σ_{x}|y: undefined."]
+    assert str(FOUND).startswith("LEOPARD on words\n\n| Metric ")
+
+
+def test_latex_is_escaped():
+    lines = FOUND.to_latex().splitlines()
+    assert lines[0] == r"\begin{tabular}{lrr}"
+    assert lines[4] == (r"Probe accuracy $\downarrow$ & 90.0 $\pm$ 1.0 \% & 33.3 $\pm$ 0.5 \% \\")
+    assert lines[6] == r"A\_50\% \& $\sigma$\_\{x\}|y & 1.00 & -- \\"
+    assert lines[-1] == r"\end{tabular}"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (Value(0.12345), "share", "12.3 %"),
+        (Value(0.0049), "p", "0.005"),
+        (Value(-0.5, 0.1), "", "-0.50 ± 0.10"),
+        (None, "kbit", "–"),
+    ],
+)
+def test_numbers_as_tables_show_them(value, unit, text):
+    assert format_value(value, unit) == text

@@ -1,0 +1,188 @@
+"""``unspot evaluate``: an eraser and labelled rows in, a table of evidence out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unspot.dataset import Dataset
+    from unspot.eraser import Eraser
+    from unspot.evaluation.results import Evaluation
+    from unspot.io import Table
+
+
+def evaluate(
+    eraser: Annotated[
+        Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="Rows to test on: .npy, .npz, .csv or .parquet."),
+    ],
+    concept: Annotated[
+        str | None,
+        typer.Option(
+            "--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task."),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features", "-f", metavar="NAMES", help="Vectors; by default as in unspot fit."
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            "--train", metavar="FILE", help="Rows that probes learn from; by default some of DATA."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", "-m", metavar="NAMES", help="A comma list, 'paper' or 'all'."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Networks a probe.")] = 5,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="NAME", help="quick, standard or thorough.")
+    ] = "quick",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same numbers.")] = 0,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - for stdout.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+) -> None:
+    """Show what an eraser leaves of the concept, and of everything else.
+
+    unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
+    """
+    from unspot.eraser import load, write_atomically
+    from unspot.io import read_table
+
+    loaded = load(eraser)
+    columns = _columns(loaded, concept, task, features)
+    table = read_table(data, **columns)
+    rows = _dataset(table, data.name, None if train is None else read_table(train, **columns), seed)
+    _warn_if_fitted_on(loaded, table)
+    quiet = quiet or json == Path("-")
+    found = _evaluated(
+        loaded,
+        rows,
+        metrics=_names(metrics),
+        seeds=seeds,
+        budget=budget,
+        random_state=seed,
+        verbose=not quiet and sys.stderr.isatty(),
+    )
+    if json == Path("-"):
+        typer.echo(found.to_json())
+    elif json is not None:
+        write_atomically(json, (found.to_json() + "\n").encode())
+    if html is not None:
+        found.to_html(html)
+    if not quiet:
+        _show(found, rows, data, train)
+
+
+def _columns(
+    eraser: Eraser, concept: str | None, task: str | None, features: str | None
+) -> dict[str, Any]:
+    """What to read: as asked for, else as ``unspot fit`` wrote it down."""
+    remembered = list(eraser.metadata.get("features", ()))
+    concept = concept or eraser.metadata.get("concept_name")
+    if concept is None:
+        raise ValueError("Got no concept. Name its column or array with --concept.")
+    own = remembered[0] if len(remembered) == 1 else remembered or None
+    return {"features": features or own, "concept": concept, "task": task}
+
+
+def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset:
+    """Rows to learn from, to choose on and to test on, from one table or two."""
+    import numpy as np
+
+    from unspot.dataset import Dataset, Split, stratified_parts
+    from unspot.labels import encode
+
+    if train is None:
+        return Dataset.from_arrays(table.X, table.z, table.y, random_state=seed, name=name)
+    rng = np.random.default_rng(seed)
+    codes = encode(train.z, name="the concept in --train").codes
+    learn, choose = stratified_parts(codes, (0.8, 0.2), rng)
+    whole = Split(train.X, np.asarray(train.z), train.y)
+    test = Split(table.X, np.asarray(table.z), table.y)
+    return Dataset(whole.take(learn), whole.take(choose), test, name=name)
+
+
+def _warn_if_fitted_on(eraser: Eraser, table: Table) -> None:
+    from unspot.cli.console import warn
+    from unspot.erasers.base import fingerprint
+    from unspot.labels import encode
+
+    if eraser.metadata.get("fingerprint") == fingerprint(table.X, encode(table.z).codes):
+        warn(
+            "The eraser was fitted on these very rows, where it does better than on new ones. Keep "
+            "some rows away from unspot fit, and evaluate on those."
+        )
+
+
+def _names(metrics: str | None) -> Any:
+    if metrics is None or metrics in ("paper", "all"):
+        return metrics
+    return [name.strip() for name in metrics.split(",")]
+
+
+def _evaluated(eraser: Eraser, rows: Dataset, **options: Any) -> Evaluation:
+    """Warnings of the library as sentences for people."""
+    import warnings
+
+    from unspot.cli.console import warn
+    from unspot.evaluation.evaluate import evaluate as measure
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        found = measure(eraser, rows, **options)
+    for warning in caught:
+        warn(str(warning.message))
+    return found
+
+
+def _show(found: Evaluation, rows: Dataset, data: Path, train: Path | None) -> None:
+    from unspot.evaluation.results import format_value
+
+    counts = [f"{len(split):,}" for split in rows]
+    typer.secho(found.name, bold=True)
+    source = "split at random, classes in their shares" if train is None else f"the first {train}"
+    typer.echo(
+        f"  {data}: probes learn from {counts[0]} rows, attackers are chosen on {counts[1]}, and "
+        f"all is tested on {counts[2]} ({source})."
+    )
+    cells = [
+        (row.label, format_value(row.before, row.unit), format_value(row.after, row.unit))
+        for row in found
+    ]
+    _table([("", "before", "after"), *cells], [row.direction for row in found])
+    for row in found:
+        if row.note:
+            typer.secho(f"  {row.label}: {row.note}", dim=True)
+
+
+def _table(lines: list[tuple[str, str, str]], directions: list[str]) -> None:
+    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+    arrows = {"lower": "  lower is better", "higher": "  higher is better", "none": ""}
+    typer.echo("")
+    for line, direction in zip(lines, ["none", *directions], strict=True):
+        label, before, after = line
+        numbers = f"{before.rjust(widths[1])}  {after.rjust(widths[2])}"
+        better = typer.style(arrows[direction], dim=True)
+        typer.echo(f"  {label.ljust(widths[0])}  {numbers}{better}")
+    typer.echo("")
