@@ -1,0 +1,253 @@
+"""A held-out certificate: what a family of attackers could still recover, and how sure that is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.dataset import Dataset
+from unspot.density.two_sample import TwoSampleTest, two_sample_test
+from unspot.evaluation.attackers import AttackResult, attack
+from unspot.evaluation.certificate_text import as_table, in_words
+from unspot.evaluation.held_out import SPLIT_OF, erased_rows, held_out_splits
+from unspot.evaluation.inference import accuracy_interval, agreement_p_values, detectable_advantage
+from unspot.labels import encode, encode_as
+from unspot.sampling import generator
+
+__all__ = ["AttackerReport", "Certificate", "certify"]
+
+#: Rows and permutations of the two-sample test.
+_TWO_SAMPLE = {"quick": (1_000, 200), "standard": (4_000, 200), "thorough": (8_000, 1_000)}
+
+
+@dataclass(frozen=True)
+class AttackerReport:
+    """One attacker on the test rows.
+
+    ``advantage`` is accuracy above the majority share of the test rows, and ``interval`` holds for
+    all attackers at once. ``p_value`` is corrected too: the chance that any attacker at all would
+    agree with unrelated labels as well as this one does.
+    """
+
+    name: str
+    accuracy: float
+    balanced_accuracy: float
+    advantage: float
+    interval: tuple[float, float]
+    p_value: float
+    log_loss_bits: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was tried on held-out rows, and what came of it.
+
+    Attributes
+    ----------
+    leaks : bool
+        The verdict. If rows and concept are independent it is true with a probability of at most
+        ``alpha``: half of it for the attackers, half for the two-sample test.
+    sentence : str
+        The verdict in plain words.
+    attackers : tuple of AttackerReport
+        In the order they were tried.
+    attack_p_value : float
+        Of the attackers together: the smallest of their corrected p-values.
+    p_value : float
+        Of the two-sample test on the erased test rows.
+    detectable : float or None
+        The smallest advantage that this many test rows would have shown with a probability of
+        80 %; None if no advantage would.
+    majority : float
+        Share of the most frequent class in the test rows.
+    attack_rows : "unseen" or "seen"
+        Whether the attackers learned from rows that the eraser was fitted on.
+    """
+
+    leaks: bool
+    sentence: str
+    attackers: tuple[AttackerReport, ...]
+    attack_p_value: float
+    p_value: float
+    detectable: float | None
+    majority: float
+    alpha: float
+    n_classes: int
+    n_attack_rows: int
+    n_test_rows: int
+    attack_rows: str
+    budget: str
+
+    @property
+    def strongest(self) -> AttackerReport:
+        """The attacker that was right most often."""
+        return max(self.attackers, key=lambda report: report.accuracy)
+
+    @property
+    def advantage(self) -> float:
+        """The strongest attacker's."""
+        return self.strongest.advantage
+
+    @property
+    def upper_bound(self) -> float:
+        """No attacker's advantage is above this, with confidence 1 − alpha."""
+        return max(report.interval[1] for report in self.attackers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, with the strongest attacker and its bounds spelt out."""
+        return {
+            **asdict(self),
+            "strongest": self.strongest.name,
+            "advantage": self.advantage,
+            "upper_bound": self.upper_bound,
+        }
+
+    def to_json(self) -> str:
+        """The same as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        return as_table(self)
+
+
+def certify(
+    eraser: Any,
+    data: Dataset,
+    *,
+    attackers: Sequence[str] | None = None,
+    budget: str = "standard",
+    alpha: float = 0.05,
+    attack_rows: Literal["unseen", "seen"] = "unseen",
+    random_state: Any = 0,
+    verbose: bool = False,
+) -> Certificate:
+    """Attack an eraser on held-out rows, and say what could be recovered.
+
+    Parameters
+    ----------
+    eraser : fitted estimator, Eraser, callable, Dataset or None
+        Whatever erases rows: by ``transform`` if it has one, else by a call. Or a Dataset of the
+        same rows, erased. None leaves the rows as they are: what there was to erase.
+    data : Dataset
+        Fit the eraser on ``data.train`` before. Verdict and numbers are from ``data.test``.
+    attackers : sequence of str, optional
+        Names from ``unspot.evaluation.ATTACKERS``; by default those of the budget.
+    budget : "quick", "standard" or "thorough"
+        Five, nine or twelve attackers, and how hard they try.
+    alpha : float
+        Probability of a false alarm, for everything in the certificate together.
+    attack_rows : "unseen" or "seen"
+        Attackers learn from ``data.validation``, which the eraser was not fitted on; or from
+        ``data.train``, which it was: more rows as a rule, but they look cleaner than new ones.
+    random_state : int, Generator or None
+        Decides everything that is random.
+    verbose : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    About a minute on one core for 22,000 rows of 100 features at ``budget="standard"``.
+
+    The attackers' p-values permute the labels of the test rows: predictions stay, so that any
+    number of dependent attackers is corrected for exactly, and unbalanced classes need no care.
+    Intervals are Clopper and Pearson's, Bonferroni-corrected, given the class counts of the test
+    rows.
+
+    Examples
+    --------
+    >>> from unspot import Dataset, certify
+    >>> from unspot.datasets.synthetic import law
+    >>> rows = law("mean", n=2000, d=5)
+    >>> data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
+    >>> U = rows.concept_basis
+    >>> certify(None, data, budget="quick").leaks
+    True
+    >>> certify(lambda X: X - X @ U @ U.T, data, budget="quick").leaks
+    False
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"Got alpha={alpha!r}, but expected a number between 0 and 1.")
+    learn, test = held_out_splits(eraser, data, attack_rows)
+    X = erased_rows(eraser, learn, SPLIT_OF[attack_rows])
+    X_test = erased_rows(eraser, test, "test")
+    rng = generator(random_state)
+    seeds = rng.integers(2**31, size=3)
+    results = attack(
+        X,
+        learn.z,
+        X_test,
+        test.z,
+        budget=budget,
+        attackers=attackers,
+        random_state=int(seeds[0]),
+        verbose=verbose,
+    )
+    codes = encode_as(test.z, encode(learn.z).classes)
+    two_sample = _two_sample(X_test, codes, budget, int(seeds[1]))
+    agreement = agreement_p_values([r.probabilities for r in results], codes, int(seeds[2]))
+    return _certificate(
+        results, agreement, two_sample, codes, len(learn), alpha, attack_rows, budget
+    )
+
+
+def _certificate(
+    results: tuple[AttackResult, ...],
+    p_values: NDArray[np.float64],
+    two_sample: TwoSampleTest,
+    codes: NDArray[np.int64],
+    n_attack_rows: int,
+    alpha: float,
+    attack_rows: str,
+    budget: str,
+) -> Certificate:
+    counts, n, m = np.bincount(codes), len(codes), len(results)
+    majority = float(counts.max() / n)
+    reports = []
+    for result, p_value in zip(results, p_values, strict=True):
+        low, high = accuracy_interval(int(result.correct.sum()), n, alpha / m)
+        reports.append(
+            AttackerReport(
+                name=result.name,
+                accuracy=result.accuracy,
+                balanced_accuracy=result.balanced_accuracy,
+                advantage=result.advantage,
+                interval=(low - majority, high - majority),
+                p_value=float(p_value),
+                log_loss_bits=result.log_loss_bits,
+            )
+        )
+    facts: dict[str, Any] = {
+        "attackers": tuple(reports),
+        "attack_p_value": float(p_values.min()),
+        "p_value": two_sample.p_value,
+        "detectable": detectable_advantage(majority, n, alpha / (2 * m)),
+        "majority": majority,
+        "alpha": alpha,
+        "n_classes": len(counts),
+        "n_attack_rows": n_attack_rows,
+        "n_test_rows": n,
+        "attack_rows": attack_rows,
+        "budget": budget,
+    }
+    leaks = bool(p_values.min() <= alpha / 2 or two_sample.p_value <= alpha / 2)
+    draft = Certificate(leaks=leaks, sentence="", **facts)
+    return Certificate(leaks=leaks, sentence=in_words(draft), **facts)
+
+
+def _two_sample(X: NDArray[Any], codes: NDArray[np.int64], budget: str, seed: int) -> TwoSampleTest:
+    max_rows, n_permutations = _TWO_SAMPLE[budget]
+    # The cost grows with the classes: many of them get fewer rows, and still some of each.
+    K = int(codes.max()) + 1
+    max_rows = max(round(max_rows * min(1.0, (10 / K) ** 0.5)), 4 * K)
+    return two_sample_test(
+        X, codes, max_rows=max_rows, n_permutations=n_permutations, random_state=seed
+    )
