@@ -49,7 +49,7 @@ class Team:
     Examples
     --------
     >>> Team().leads, Team(1, 2).slice(5)
-    (True, slice(3, 5, None))
+    (True, slice(2, 5, None))
     """
 
     rank: int = 0
@@ -64,9 +64,9 @@ class Team:
     def is_alone(self) -> bool:
         return self.size == 1
 
-    def slice(self, n: int) -> slice:
-        """This process's share of n rows, as even as can be."""
-        return _share(n, self.rank, self.size)
+    def slice(self, n: int, block: int = 1) -> slice:
+        """This process's share of n rows, cut where blocks of rows end."""
+        return _share(n, block, self.rank, self.size)
 
     def agree(self, value: T) -> T:
         """The leader's value, on every process."""
@@ -100,17 +100,17 @@ class Team:
                 dist.all_reduce(tensor)
         return tensor
 
-    def gather_rows(self, own: Tensor, n: int) -> Tensor:
-        """All n rows, from the share that each process has."""
+    def gather_rows(self, own: Tensor, n: int, block: int = 1) -> Tensor:
+        """All n rows, from the ``slice`` of them that each process has."""
         if self.is_alone:
             return own
-        most = -(-n // self.size)
-        padded = own.new_zeros(most, own.shape[1])
+        shares = [_share(n, block, i, self.size) for i in range(self.size)]
+        lengths = [rows.stop - rows.start for rows in shares]
+        padded = own.new_zeros(max(lengths), own.shape[1])
         padded[: len(own)] = own
-        parts = [torch.empty_like(padded) for _ in range(self.size)]
+        parts = [torch.empty_like(padded) for _ in shares]
         with _collective():
             dist.all_gather(parts, padded)
-        lengths = [_length(_share(n, i, self.size)) for i in range(self.size)]
         return torch.cat([part[:m] for part, m in zip(parts, lengths, strict=True)])
 
 
@@ -186,13 +186,10 @@ def _part(X: Any, rows: slice) -> Any:
     return X[rows] if isinstance(X, np.ndarray) else X.part(rows.start, rows.stop)
 
 
-def _share(n: int, i: int, m: int) -> slice:
-    most = -(-n // m)
-    return slice(min(i * most, n), min((i + 1) * most, n))
-
-
-def _length(rows: slice) -> int:
-    return int(rows.stop - rows.start)
+def _share(n: int, block: int, i: int, m: int) -> slice:
+    """The i-th of m shares of n rows, in whole blocks, as even as can be."""
+    blocks = -(-n // block)
+    return slice(min(blocks * i // m * block, n), min(blocks * (i + 1) // m * block, n))
 
 
 @contextmanager

@@ -72,7 +72,8 @@ def mmd2_and_grad(
         Treat σ as a constant, as the paper's code does. By default σ is differentiated where it
         depends on Y, so that the gradient is that of the function ``mmd2``.
     share : (i, m)
-        The i-th of m shares of the work; values and gradients of the shares add up.
+        The i-th of m shares of the work; values and gradients of the shares add up. The gradient
+        of a share is in float64, so that the sum does not depend on the cut.
 
     Notes
     -----
@@ -82,7 +83,7 @@ def mmd2_and_grad(
         Y, z, kernel, class_weights, gradient=True, detach=detach_bandwidth, share=share
     )
     assert grad is not None
-    return value, grad
+    return value, grad if share[1] > 1 else grad.to(Y.dtype)
 
 
 class MMDLoss(nn.Module):
@@ -154,7 +155,7 @@ def _mmd2(
         return _pooled(Y, codes, kernel, w, gradient, detach, share)
     # One bandwidth for every pair of classes: each pair is a two-class problem of its own.
     total = Y.new_zeros((), dtype=torch.float64)
-    grad = torch.zeros_like(Y) if gradient else None
+    grad = torch.zeros_like(Y, dtype=torch.float64) if gradient else None
     for i, j in combinations(range(K), 2):
         rows = torch.nonzero((codes == i) | (codes == j))[:, 0]
         two = (codes[rows] == j).long()

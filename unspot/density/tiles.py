@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -66,7 +67,7 @@ def kernel_sums(
     gradient: bool,
     share: tuple[int, int] = (0, 1),
 ) -> tuple[float, Tensor | None]:
-    """Σ_{a≠b} c_ab k(‖y_a − y_b‖²) and its gradient in Y at fixed σ.
+    """Σ_{a≠b} c_ab k(‖y_a − y_b‖²) and its gradient in Y at fixed σ, in float64.
 
     Parameters
     ----------
@@ -88,8 +89,11 @@ def kernel_sums(
     scale = 1.0 / (multipliers[-1] * sigma2)
     powers = [multipliers[-1] / m for m in reversed(multipliers)]  # 1 = p₁ < p₂ < …
     left, right, padded = _augmented(Y, scale)
-    G = torch.zeros_like(padded) if gradient else None
-    tile = _TileBuffers(Y, max((stop - start for _, start, stop in tiles.cuts), default=0))
+    # Tiles are added up in float64, where their order hardly matters: so the shares of several
+    # processes give what one process gives, and rounding does not grow with n.
+    G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
+    most = max((stop - start for _, start, stop in tiles.cuts), default=0)
+    tile, product = _TileBuffers(Y, most), torch.empty_like(padded[:most])
     total = 0.0
     for (ka, a0, a1), (kb, b0, b1) in tiles.pairs(share):
         on_diagonal = a0 == b0
@@ -101,9 +105,9 @@ def kernel_sums(
         total += c * _sum_powers(E, W if gradient else None, powers)
         if G is not None and c != 0.0:
             W.mul_(weights[ka][kb])
-            G[a0:a1].addmm_(W, padded[b0:b1])
+            G[a0:a1] += torch.mm(W, padded[b0:b1], out=product[: a1 - a0])
             if not on_diagonal:
-                G[b0:b1].addmm_(W.T, padded[a0:a1])
+                G[b0:b1] += torch.mm(W.T, padded[a0:a1], out=product[: b1 - b0])
     if G is None:
         return total, None
     # The column of ones has collected W1; k′ = −scale·Σ pᵢeᵢ gives the sign and the factor.
@@ -145,7 +149,7 @@ def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float]) -> float:
         W.copy_(E)
     total = S = float(E.sum())
     negligible = torch.finfo(E.dtype).eps * 1e-2
-    for before, p in zip(powers, powers[1:], strict=False):
+    for before, p in pairwise(powers):
         ratio = p / before
         if ratio * S ** (ratio - 1) < negligible:
             break

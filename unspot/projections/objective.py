@@ -13,7 +13,10 @@ from torch import Tensor
 from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
 from unspot.projections.paper import stratified_batches
 
-__all__ = ["LazyObjective", "Objective", "Preservation"]
+__all__ = ["BLOCK_ROWS", "LazyObjective", "Objective", "Preservation", "project", "pull_back"]
+
+#: Rows of one product. Where processes share the work, they share it by such blocks.
+BLOCK_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,22 @@ class Preservation:
         return share, grad
 
 
+def project(X: Tensor, V: Tensor) -> Tensor:
+    """XV, by blocks of rows: a row gets the same bits whichever rows are around it. O(ndr)."""
+    Y = X.new_empty(len(X), V.shape[1])
+    for start in range(0, len(X), BLOCK_ROWS):
+        torch.mm(X[start : start + BLOCK_ROWS], V, out=Y[start : start + BLOCK_ROWS])
+    return Y
+
+
+def pull_back(X: Tensor, G: Tensor) -> Tensor:
+    """XᵀG, with blocks of rows added up in float64. O(ndr)."""
+    total = X.new_zeros(X.shape[1], G.shape[1], dtype=torch.float64)
+    for start in range(0, len(X), BLOCK_ROWS):
+        total += X[start : start + BLOCK_ROWS].T @ G[start : start + BLOCK_ROWS]
+    return total
+
+
 @dataclass(frozen=True)
 class Objective:
     """MMD²(XV) − λ·(share of variance kept), and its gradient in V.
@@ -64,16 +83,16 @@ class Objective:
 
     def value(self, V: Tensor) -> float:
         """The objective alone: a third of the cost of value and gradient."""
-        loss = float(mmd2(self.X @ V, self.z, self.kernel))
+        loss = float(mmd2(project(self.X, V), self.z, self.kernel))
         return loss - self.kept(V)[0]
 
     def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
         """Value and gradient. O(n²r + ndr)."""
         loss, grad_Y = mmd2_and_grad(
-            self.X @ V, self.z, self.kernel, detach_bandwidth=detach_bandwidth
+            project(self.X, V), self.z, self.kernel, detach_bandwidth=detach_bandwidth
         )
         kept, grad_kept = self.kept(V)
-        grad = self.X.T @ grad_Y
+        grad = pull_back(self.X, grad_Y).to(V.dtype)
         return float(loss) - kept, grad if grad_kept is None else grad - grad_kept
 
     def subset(self, rows: NDArray[np.int64]) -> Objective:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unspot.density import mmd2, mmd2_and_grad
 from unspot.distributed import Team
+from unspot.projections.objective import BLOCK_ROWS, project, pull_back
 
 __all__ = ["SharedObjective", "led", "shared"]
 
@@ -29,7 +30,8 @@ class SharedObjective:
 
     Every process projects its rows (O(ndr/m) for m processes), gathers the projected rows of all
     (n×r), sums its share of the tile pairs (O(n²r/m)), and adds its gradient to that of the
-    others. σ and the class counts are those of all rows: the result is that of one process.
+    others. σ and the class counts are those of all rows. Products are cut and added up as in
+    ``Objective``, so the result is that of one process but for the last bit of a double.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ class SharedObjective:
         """Value and gradient, on all processes at once."""
         team, n = self._team, len(self.z)
         X = self._own_rows()
-        Y = team.gather_rows(X @ V, n)
+        Y = team.gather_rows(project(X, V), n, BLOCK_ROWS)
         share = (team.rank, team.size)
         if what == VALUE:
             value = mmd2(Y, self.z, self.kernel, share=share)
@@ -91,13 +93,12 @@ class SharedObjective:
         value, grad_Y = mmd2_and_grad(
             Y, self.z, self.kernel, detach_bandwidth=what == DETACHED, share=share
         )
-        grad = X.T @ team.sum(grad_Y)[team.slice(n)]
-        # One message for both; in float64, where the order of the sum hardly matters.
-        total = team.sum(torch.cat([grad.double().view(-1), value.view(1)]))
+        grad = pull_back(X, team.sum(grad_Y)[team.slice(n, BLOCK_ROWS)].to(Y.dtype))
+        total = team.sum(torch.cat([grad.view(-1), value.view(1)]))  # one message for both
         return float(total[-1]), total[:-1].view_as(grad).to(V.dtype)
 
     def _own_rows(self) -> Tensor:
-        mine = self._team.slice(len(self.z))
+        mine = self._team.slice(len(self.z), BLOCK_ROWS)
         if self._rows is None:
             return self._objective.X[mine]
         return self._objective.subset(self._rows[mine].numpy()).X
