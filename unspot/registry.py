@@ -212,7 +212,7 @@ def make(name: str, **params: Any) -> BaseEraser:
     if outer == "cascade":
         if inner == "cascade":
             raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
-        return method("cascade").cls(_instance(inner or "leopard", params))  # type: ignore[call-arg]
+        return method("cascade").cls(_instance(inner or "leopard", params))
     if inner:
         raise ValueError(f"Got method {name!r}, but only cascade:NAME holds another method.")
     return _instance(outer, params)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import class_rate, coding_rate
-from unspot.erasers.network import NetworkEraser, Scaling, dense_maps, mlp
+from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, mlp
+from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import Rows
 from unspot.labels import Labels
-from unspot.maps import LayerNorm, Map
+from unspot.maps import LayerNorm
+from unspot.sampling import generator
 
 __all__ = ["FaRM"]
 
@@ -87,7 +88,7 @@ class FaRM(NetworkEraser):
         weight_decay: float = 5e-4,
         distortion: float = 0.5,
         validation_fraction: float = 0.1,
-        patience: int = 20,
+        patience: int = 50,
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
@@ -104,21 +105,20 @@ class FaRM(NetworkEraser):
         self.device = device
         self.verbose = verbose
 
-    def _fit_eraser(self, X: NDArray[Any], labels: Labels) -> Eraser:
-        def build(
-            rows: Tensor, generator: torch.Generator
-        ) -> tuple[nn.Module, Callable[[Rows], Tensor]]:
-            network = mlp([X.shape[1]] * (self.n_layers + 1), generator)
-            codes = torch.from_numpy(labels.codes).to(rows.device)
-            normalise = LayerNorm(X.shape[1])
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+        rng = generator(self.random_state)
+        network = mlp([X.shape[1]] * (self.n_layers + 1), rng)
+        scaling = Scaling.of(X)
+        rows = self._tensor(scaling(X))
+        codes = torch.from_numpy(target.codes).to(rows.device)
+        normalise = LayerNorm(X.shape[1])
 
-            def loss(batch: Rows) -> Tensor:
-                Z = normalise(network(rows[batch]))
-                return -farm_objective(Z, codes[batch], distortion=self.distortion)
+        def loss(batch: Rows) -> Tensor:
+            Z = normalise(network(rows[batch]))
+            return -farm_objective(Z, codes[batch], distortion=self.distortion)
 
-            return network, loss
-
-        return self._train(X, labels.codes, build, _freeze)
+        problem = Problem(network, loss)
+        return self._train(problem, target.codes, rng, lambda: freeze_normalised(network, scaling))
 
 
 def farm_objective(Z: Tensor, codes: Tensor, *, distortion: float) -> Tensor:
@@ -127,8 +127,3 @@ def farm_objective(Z: Tensor, codes: Tensor, *, distortion: float) -> Tensor:
     return coding_rate(Z, distortion=distortion) + class_rate(
         Z, codes, n_classes, distortion=distortion
     )
-
-
-def _freeze(network: nn.Module, scaling: Scaling) -> tuple[Map, ...]:
-    layers = dense_maps(network, scaling)  # type: ignore[arg-type]
-    return (*layers, LayerNorm(layers[-1].n_out))

@@ -4,57 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.training import (
-    DivergenceError,
-    Rows,
-    Schedule,
-    held_out,
-    stratified_batches,
-    train,
-)
-from unspot.maps import Dense, Map
+from unspot.erasers.scaling import Scaling
+from unspot.erasers.training import DivergenceError, Rows, Schedule, train
+from unspot.maps import Dense, LayerNorm, Map
+from unspot.projections.paper import stratified_batches
+from unspot.sampling import sample_and_held_out
 
-__all__ = ["NetworkEraser", "Scaling", "dense_maps", "mlp"]
+__all__ = [
+    "NetworkEraser",
+    "Problem",
+    "dense",
+    "dense_maps",
+    "freeze_normalised",
+    "mlp",
+    "unscaled",
+]
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """x ↦ (x − mean)/scale with one scale for all features, so that units do not matter."""
+class Problem:
+    """What is trained: a module, the loss of some rows, and what to stop by (the loss, if None)."""
 
-    mean: NDArray[np.float64]  # (d,)
-    scale: float
-
-    @classmethod
-    def of(cls, X: NDArray[Any]) -> Scaling:
-        mean = X.mean(axis=0, dtype=np.float64)
-        # In float64 and around the mean: a common offset must not swallow the spread.
-        variance = float(np.mean([np.mean((X[:, j] - mean[j]) ** 2) for j in range(X.shape[1])]))
-        return cls(mean, float(np.sqrt(variance)) or 1.0)
-
-    def __call__(self, X: NDArray[Any], device: torch.device) -> Tensor:
-        scaled = ((X - self.mean) / self.scale).astype(np.float32)
-        return torch.from_numpy(scaled).to(device)
+    module: nn.Module
+    loss: Callable[[Rows], Tensor]
+    score: Callable[[Rows], Tensor] | None = None
 
 
 class NetworkEraser(BaseEraser):
-    """Base of the erasers that train a network; a subclass writes ``_prepare`` and ``_maps``.
+    """Base of the erasers that train a network: a subclass calls ``_train``.
 
     It has the parameters ``n_epochs``, ``batch_size``, ``learning_rate``, ``weight_decay``,
     ``validation_fraction``, ``patience``, ``random_state``, ``device`` and ``verbose``.
     """
 
     n_epochs: int
-    batch_size: int
+    batch_size: int | None
     learning_rate: float
     weight_decay: float
     validation_fraction: float
@@ -65,31 +59,30 @@ class NetworkEraser(BaseEraser):
 
     def _train(
         self,
-        X: NDArray[Any],
+        problem: Problem,
         codes: NDArray[np.int64],
-        build: Callable[[Tensor, torch.Generator], tuple[nn.Module, Callable[[Rows], Tensor]]],
-        freeze: Callable[[nn.Module, Scaling], tuple[Map, ...]],
+        rng: np.random.Generator,
+        freeze: Callable[[], tuple[Map, ...]],
+        *,
+        batch_size: int | None = None,
     ) -> Eraser:
-        """Train what ``build`` makes of the scaled rows; freeze its best state.
+        """Train, and freeze the best state.
 
-        ``build`` returns the module and the loss of some of the rows. ``codes`` decide how
-        mini-batches and the held-out part are stratified.
+        ``codes`` decide how mini-batches and the held-out part are stratified; ``batch_size``
+        stands for a parameter that was left to the method.
         """
-        self._check_schedule()
-        rng = check_random_state(self.random_state)
-        device = torch.device(self.device or "cpu")
-        generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
-        scaling = Scaling.of(X)
-        module, loss = build(scaling(X, device), generator)
-        module.to(device)
-        kept, held = held_out(codes, self.validation_fraction, rng)
-        fixed = [held[rows] for rows in stratified_batches(codes[held], self.batch_size, rng)]
+        size = self.batch_size if batch_size is None else batch_size
+        self._check_schedule(size)
+        module = problem.module.to(self._device)
+        score = problem.score or problem.loss
+        kept, held = self._split(codes, rng)
+        fixed = [held[r] for r in stratified_batches(codes[held], size, rng)]
         try:
             history = train(
                 module,
-                loss,
-                lambda: (kept[r] for r in stratified_batches(codes[kept], self.batch_size, rng)),
-                lambda: float(np.mean([float(loss(rows)) for rows in fixed])),
+                problem.loss,
+                lambda: [kept[r] for r in stratified_batches(codes[kept], size, rng)],
+                lambda: float(np.mean([float(score(r)) for r in fixed])),
                 self._schedule(),
                 verbose=self.verbose,
                 name=type(self).__name__,
@@ -97,11 +90,26 @@ class NetworkEraser(BaseEraser):
         except DivergenceError as error:
             if error.state is not None:
                 module.load_state_dict(error.state)
-                error.eraser = self.eraser_ = Eraser(freeze(module, scaling), {"diverged": True})
+                error.eraser = self.eraser_ = Eraser(freeze(), {"diverged": True})
             raise
         self.history_ = history.losses
         self.n_iter_ = len(history.losses)
-        return Eraser(freeze(module, scaling), {"epochs": self.n_iter_})
+        return Eraser(freeze(), {"epochs": self.n_iter_})
+
+    @property
+    def _device(self) -> torch.device:
+        return torch.device(self.device or "cpu")
+
+    def _tensor(self, rows: NDArray[Any]) -> Tensor:
+        """Rows in single precision, where the training is."""
+        return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
+
+    def _split(self, codes: NDArray[np.int64], rng: np.random.Generator) -> tuple[Rows, Rows]:
+        """Rows to train on and rows to stop by; where those are too few, all rows do both."""
+        kept, held = sample_and_held_out(
+            codes, len(codes), rng, held_out_share=self.validation_fraction
+        )
+        return (kept, held) if len(held) else (kept, kept)
 
     def _schedule(self) -> Schedule:
         return Schedule(
@@ -111,9 +119,9 @@ class NetworkEraser(BaseEraser):
             patience=self.patience,
         )
 
-    def _check_schedule(self) -> None:
-        for name in ("n_epochs", "batch_size", "patience"):
-            value = getattr(self, name)
+    def _check_schedule(self, batch_size: Any) -> None:
+        counts = {"n_epochs": self.n_epochs, "batch_size": batch_size, "patience": self.patience}
+        for name, value in counts.items():
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"Got {name}={value!r}, but expected an integer of at least 1.")
         if not self.learning_rate > 0:
@@ -127,10 +135,11 @@ class NetworkEraser(BaseEraser):
             )
 
 
-def mlp(widths: list[int], generator: torch.Generator) -> nn.Sequential:
-    """Linear layers with ReLU between them, initialised from a generator of their own."""
+def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
+    """Linear layers with ReLU between them, initialised without the global generator."""
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     layers: list[nn.Module] = []
-    for n_in, n_out in zip(widths, widths[1:], strict=False):
+    for n_in, n_out in pairwise(widths):
         layer = torch.nn.utils.skip_init(nn.Linear, n_in, n_out)
         bound = n_in**-0.5
         for parameter in (layer.weight, layer.bias):
@@ -139,15 +148,26 @@ def mlp(widths: list[int], generator: torch.Generator) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def dense_maps(network: nn.Sequential, scaling: Scaling) -> tuple[Map, ...]:
+def dense(layer: nn.Module, *, relu: bool = False) -> Dense:
+    """A linear layer as a map, in float64."""
+    weight, bias = (p.detach().cpu().numpy().astype(np.float64) for p in layer.parameters())
+    return Dense(np.ascontiguousarray(weight.T), bias, relu=relu)
+
+
+def dense_maps(network: nn.Sequential, scaling: Scaling) -> tuple[Dense, ...]:
     """The layers of an ``mlp`` as maps that take unscaled rows."""
-    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
-    weights = [w.weight.detach().cpu().numpy().astype(np.float64).T for w in linear]
-    biases = [w.bias.detach().cpu().numpy().astype(np.float64) for w in linear]
-    biases[0] = biases[0] - (scaling.mean / scaling.scale) @ weights[0]
-    weights[0] = weights[0] / scaling.scale
-    last = len(linear) - 1
-    return tuple(
-        Dense(np.ascontiguousarray(W), b, relu=i < last)
-        for i, (W, b) in enumerate(zip(weights, biases, strict=True))
-    )
+    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+    first, *rest = [dense(layer, relu=layer is not layers[-1]) for layer in layers]
+    weight = first.weight / scaling.scale
+    return (Dense(weight, first.bias - scaling.mean @ weight, first.relu), *rest)
+
+
+def unscaled(last: Dense, scaling: Scaling) -> Dense:
+    """A last layer whose outputs go back to the embeddings' own origin and unit."""
+    return Dense(last.weight * scaling.scale, last.bias * scaling.scale + scaling.mean)
+
+
+def freeze_normalised(network: nn.Sequential, scaling: Scaling) -> tuple[Map, ...]:
+    """An ``mlp`` and the normalisation of its output that the rate losses see."""
+    layers = dense_maps(network, scaling)
+    return (*layers, LayerNorm(layers[-1].n_out))

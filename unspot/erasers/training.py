@@ -1,13 +1,13 @@
-"""The one training loop: stratified mini-batches, Adam, a held-out part that says when to stop.
+"""The one training loop: mini-batches, Adam, a held-out part that says when to stop.
 
 The learning rate falls tenfold once, at a fixed share of the epochs or when the held-out loss no
 longer improves, whichever comes first; when it stops improving again, training ends. The best
-state on the held-out part is what counts. All randomness comes from one ``RandomState``.
+state on the held-out part is what counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from unspot.eraser import Eraser
 
-__all__ = ["DivergenceError", "History", "Schedule", "held_out", "stratified_batches", "train"]
+__all__ = ["DivergenceError", "History", "Schedule", "train"]
 
 Rows = NDArray[np.int64]
 State = dict[str, Any]
@@ -41,7 +41,9 @@ class DivergenceError(ValueError):
     """
 
     def __init__(self, step: int, learning_rate: float, state: State | None) -> None:
-        kept = "The best state so far is kept in eraser_." if state else "There is no state to keep."
+        kept = (
+            "The best state so far is kept in eraser_." if state else "There is no state to keep."
+        )
         super().__init__(
             f"Got a loss that is not finite at step {step} with learning_rate={learning_rate:g}, "
             f"but training needs a finite one. {kept} Try a smaller learning rate, such as "
@@ -75,8 +77,8 @@ class Schedule:
     learning_rate: float = 1e-3
     weight_decay: float = 5e-4
     decay_at: float = 0.8
-    patience: int = 20
-    tolerance: float = 1e-3
+    patience: int = 50
+    tolerance: float = 1e-4
 
 
 @dataclass
@@ -90,7 +92,7 @@ class History:
 def train(
     module: nn.Module,
     loss: Callable[[Rows], Tensor],
-    batches: Callable[[], Iterator[Rows]],
+    batches: Callable[[], Iterable[Rows]],
     monitor: Callable[[], float],
     schedule: Schedule,
     *,
@@ -134,7 +136,7 @@ def train(
                 value = loss(rows)
                 progress.refuse_nonfinite(float(value.detach()))
                 optimiser.zero_grad(set_to_none=True)
-                value.backward()  # type: ignore[no-untyped-call]
+                value.backward()
                 optimiser.step()
             module.eval()
             with torch.no_grad():
@@ -198,52 +200,3 @@ class _Progress:
         self._decayed, self._waited = True, 0
         if self.best is not None:
             module.load_state_dict(self.best)
-
-
-def held_out(
-    codes: NDArray[np.int64], fraction: float, rng: np.random.RandomState
-) -> tuple[Rows, Rows]:
-    """Rows to train on and rows to stop by: a stratified part of every class.
-
-    With too few rows for two of every class in the held-out part, all rows do both.
-    """
-    counts = np.bincount(codes)
-    parts = [rng.permutation(np.flatnonzero(codes == k)) for k in range(len(counts))]
-    sizes = [int(fraction * len(part)) for part in parts]
-    if min(sizes) < 2:
-        everything = np.arange(len(codes))
-        return everything, everything
-    held = np.sort(np.concatenate([p[:s] for p, s in zip(parts, sizes, strict=True)]))
-    kept = np.sort(np.concatenate([p[s:] for p, s in zip(parts, sizes, strict=True)]))
-    return kept, held
-
-
-def stratified_batches(
-    codes: NDArray[np.int64], batch_size: int, rng: np.random.RandomState
-) -> Iterator[Rows]:
-    """Mini-batches that hold every class in its share, at least two rows of it, and drop no row.
-
-    A class too rare for two rows in every batch is dealt out again from its start, so that its
-    rows come more than once in an epoch.
-
-    Examples
-    --------
-    >>> codes = np.array([0] * 8 + [1] * 2)
-    >>> rng = np.random.RandomState(0)
-    >>> [codes[rows].tolist() for rows in stratified_batches(codes, 5, rng)]
-    [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1]]
-    """
-    n_batches = max(1, round(len(codes) / batch_size))
-    dealt: list[list[Rows]] = [[] for _ in range(n_batches)]
-    turn = 0
-    for k in np.unique(codes):
-        rows = rng.permutation(np.flatnonzero(codes == k))
-        least = min(2, len(rows)) * n_batches
-        if len(rows) < least:
-            rows = np.resize(rows, least)
-        for i, part in enumerate(np.array_split(rows, n_batches)):
-            # The larger parts come first; start each class elsewhere, so that sizes even out.
-            dealt[(i + turn) % n_batches].append(part)
-        turn += len(rows) % n_batches
-    for parts in dealt:
-        yield np.concatenate(parts)

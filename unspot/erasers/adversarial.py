@@ -1,0 +1,150 @@
+"""Adversarial erasure: an autoencoder against an adversary, by gradient reversal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from unspot.eraser import Eraser
+from unspot.erasers.network import NetworkEraser, Problem, dense_maps, mlp, unscaled
+from unspot.erasers.scaling import Scaling
+from unspot.erasers.training import Rows
+from unspot.labels import Labels
+from unspot.maps import Map
+from unspot.sampling import generator
+
+__all__ = ["AdversarialErasure"]
+
+
+class AdversarialErasure(NetworkEraser):
+    """A network that reconstructs the embeddings while an MLP adversary looks for the concept.
+
+    Encoder and adversary are trained together on ‖x − x̂‖² + CE(adversary(x̂), z), where the
+    gradient that the adversary sends back to the encoder is reversed and multiplied by
+    ``strength``: what lowers the adversary's loss for the one raises it for the other. The erased
+    rows are the reconstructions x̂, in the space of the embeddings.
+
+    There is no guarantee: the adversary of the training is beaten, another one, fitted afterwards
+    and for longer, finds more.
+
+    Cost: O(n·(n_layers·d² + d·n_hidden)) an epoch.
+
+    Parameters
+    ----------
+    strength : float
+        The weight of the adversary against the reconstruction.
+    n_layers : int
+        Layers of the encoder, as wide as the embeddings.
+    n_hidden : int
+        Width of the two hidden layers of the adversary.
+    n_epochs : int
+        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
+        held-out score stops improving; when it stops again, training ends. The score is the
+        reconstruction's error plus ``strength`` times what the adversary knows beyond the class
+        shares, in nats.
+    batch_size : int
+    learning_rate, weight_decay : float
+        Adam's.
+    validation_fraction : float
+        The stratified part that is held out to say when to stop; 0 for none.
+    patience : int
+        Epochs without improvement that are waited for.
+    random_state : int, RandomState or None
+    device : str or torch.device, optional
+        Where to train; the CPU if None.
+    verbose : bool
+        Show progress.
+
+    Attributes
+    ----------
+    eraser_ : Eraser
+        The frozen encoder, which needs numpy alone. If training diverges, the best state before.
+    history_ : list of float
+        The held-out score after every epoch.
+    n_iter_ : int
+        Epochs run.
+
+    References
+    ----------
+    Y. Ganin et al., "Domain-Adversarial Training of Neural Networks", JMLR 2016; Y. Elazar and
+    Y. Goldberg, "Adversarial Removal of Demographic Attributes from Text Data", EMNLP 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unspot.erasers import AdversarialErasure
+    >>> rng = np.random.default_rng(0)
+    >>> z = np.repeat(["a", "b"], 100)
+    >>> X = rng.normal(size=(200, 4)) * np.where(z == "a", 1, 3)[:, None]
+    >>> AdversarialErasure(n_epochs=5, random_state=0).fit(X, z).transform(X).shape
+    (200, 4)
+    """
+
+    def __init__(
+        self,
+        *,
+        strength: float = 1.0,
+        n_layers: int = 2,
+        n_hidden: int = 128,
+        n_epochs: int = 200,
+        batch_size: int = 256,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        validation_fraction: float = 0.1,
+        patience: int = 50,
+        random_state: Any = None,
+        device: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.strength = strength
+        self.n_layers = n_layers
+        self.n_hidden = n_hidden
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+        d, n_classes = X.shape[1], len(target.classes)
+        rng = generator(self.random_state)
+        encoder = mlp([d] * (self.n_layers + 1), rng)
+        adversary = mlp([d, self.n_hidden, self.n_hidden, n_classes], rng)
+        scaling = Scaling.of(X)
+        rows = self._tensor(scaling(X))
+        codes = torch.from_numpy(target.codes).to(rows.device)
+        shares = target.counts / len(target)
+        entropy = float(-np.sum(shares * np.log(shares)))
+
+        def loss(batch: Rows) -> Tensor:
+            erased = encoder(rows[batch])
+            found = cross_entropy(adversary(reverse(erased, self.strength)), codes[batch])
+            return mse_loss(erased, rows[batch]) + found
+
+        def score(batch: Rows) -> Tensor:
+            erased = encoder(rows[batch])
+            known = entropy - cross_entropy(adversary(erased), codes[batch])
+            return mse_loss(erased, rows[batch]) + self.strength * known.clamp(min=0)
+
+        problem = Problem(nn.ModuleList([encoder, adversary]), loss, score)
+        return self._train(problem, target.codes, rng, lambda: _freeze(encoder, scaling))
+
+
+def reverse(x: Tensor, strength: float) -> Tensor:
+    """x itself on the way forward, the gradient times −strength on the way back."""
+    return x * -strength + (x * (1 + strength)).detach()
+
+
+def _freeze(encoder: nn.Sequential, scaling: Scaling) -> tuple[Map, ...]:
+    """The encoder, from the embeddings' own scale and back to it."""
+    *layers, last = dense_maps(encoder, scaling)
+    return (*layers, unscaled(last, scaling))

@@ -1,0 +1,99 @@
+"""Trivial baselines that keep comparisons honest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.eraser import Eraser
+from unspot.erasers.base import BaseEraser, check_rank
+from unspot.erasers.leace import LEACE
+from unspot.labels import Labels
+from unspot.sampling import generator
+from unspot.statistics import ClassStatistics
+
+__all__ = ["MeanProjection", "PCAProjection", "RandomProjection"]
+
+
+class MeanProjection(BaseEraser):
+    """Project off the differences of class means: what is easiest to remove.
+
+    The same projector as ``LEACE(method="orthogonal")``, under the name of the baseline that it
+    is: I − QQᵀ with Q a basis of the span of μₖ − μ. Cost: O(nd + Kd²).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [0.0, 2.0], [4.0, 1.0], [4.0, 2.0]])
+    >>> MeanProjection().fit(X, ["a", "a", "b", "b"]).transform(X).round(12) + 0.0
+    array([[0., 1.],
+           [0., 2.],
+           [0., 1.],
+           [0., 2.]])
+    """
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+        return LEACE(method="orthogonal")._fit_eraser(X, target)
+
+
+class RandomProjection(BaseEraser):
+    """A random subspace, blind to the concept: what losing dimensions alone does.
+
+    Cost: O(dr²).
+
+    Parameters
+    ----------
+    rank : int or float
+        The dimensions to keep, or the share of them.
+    random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(12.0).reshape(4, 3)
+    >>> RandomProjection(2, random_state=0).fit(X, [0, 0, 1, 1]).eraser_.rank
+    2
+    """
+
+    def __init__(self, rank: int | float = 0.5, *, random_state: Any = None) -> None:
+        self.rank = rank
+        self.random_state = random_state
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+        d = X.shape[1]
+        r = check_rank(self.rank, d)
+        U, _ = np.linalg.qr(generator(self.random_state).normal(size=(d, r)))
+        return Eraser.projection(U)
+
+
+class PCAProjection(BaseEraser):
+    """The principal subspace, blind to the concept: what keeps most variance at a rank.
+
+    Cost: O(nd² + d³).
+
+    Parameters
+    ----------
+    rank : int or float
+        The dimensions to keep, or the share of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [9.0, 1.1], [0.0, 1.1], [9.0, 1.0]])
+    >>> eraser = PCAProjection(rank=1).fit(X, [0, 0, 1, 1])
+    >>> abs(eraser.eraser_.U.ravel()).round(6)
+    array([1., 0.])
+    """
+
+    def __init__(self, rank: int | float = 0.5) -> None:
+        self.rank = rank
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+        r = check_rank(self.rank, X.shape[1])
+        statistics = ClassStatistics.from_rows(
+            X, target.codes, len(target.classes), per_class=False
+        )
+        _, vectors = np.linalg.eigh(statistics.covariance)
+        return Eraser.projection(vectors[:, ::-1][:, :r], mean=statistics.mean)
