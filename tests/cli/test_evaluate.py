@@ -58,6 +58,13 @@ def test_json_for_programs(cli, saved, archive, tmp_path):
     assert json.loads(printed)["name"] == "dropped on data.npz"
 
 
+def test_a_page_for_the_browser(cli, saved, table, tmp_path):
+    page = tmp_path / "page.html"
+    done = cli("evaluate", saved, table, "-c", "gender", *QUICK, "--html", page)
+    assert done.code == 0, done.err
+    assert "Linear probe" in page.read_text(encoding="utf-8")
+
+
 def test_every_default_metric(cli, saved, archive):
     done = cli("evaluate", saved, archive, "-c", "gender", "-t", "job", "--seeds", 1)
     assert done.code == 0, done.err

@@ -14,7 +14,8 @@ ROWS = (
     Row("odds", "A_50% & σ_{x}|y", "", Value(1.0), None, "none", "undefined."),
     Row("p", "p-value", "p", Value(0.005), Value(0.2)),
 )
-FOUND = Evaluation("LEOPARD on words", ROWS, {"seeds": 5}, {"gaps": [{"label": "ä"}]})
+GAP = {"class": "f", "label": "Bäcker", "share": 0.3, "before": 0.2, "after": None}
+FOUND = Evaluation("LEOPARD on words", ROWS, {"seeds": 5}, {"gaps": [GAP]})
 
 
 def test_rows_by_key():
@@ -36,7 +37,7 @@ def test_json_and_back():
     text = FOUND.to_json()
     assert Evaluation.from_json(text) == FOUND
     assert json.loads(text)["rows"][2]["after"] is None
-    assert "ä" in text
+    assert "Bäcker" in text
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"name": "x", "rows": [{}], "metadata": {}}'])
@@ -95,3 +96,8 @@ def test_latex_is_escaped():
 )
 def test_numbers_as_tables_show_them(value, unit, text):
     assert format_value(value, unit) == text
+
+
+def test_html_is_written(tmp_path):
+    page = FOUND.to_html(tmp_path / "page.html", title="Words without gender")
+    assert "Words without gender" in page.read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from unspot.density.two_sample import TwoSampleTest, two_sample_test
 from unspot.evaluation.attackers import ATTACKERS, AttackResult, attack
+from unspot.evaluation.certificate import Certificate, certify
 from unspot.evaluation.evaluate import evaluate
 from unspot.evaluation.fairness import Fairness, fairness
 from unspot.evaluation.mdl import MDL, mdl
@@ -14,6 +15,7 @@ __all__ = [
     "ATTACKERS",
     "MDL",
     "AttackResult",
+    "Certificate",
     "Evaluation",
     "Fairness",
     "ProbeScores",
@@ -23,6 +25,7 @@ __all__ = [
     "WordPairs",
     "WordSimilarity",
     "attack",
+    "certify",
     "evaluate",
     "fairness",
     "load_pairs",

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 __all__ = ["Evaluation", "Row", "Value"]
@@ -173,11 +174,11 @@ class Evaluation:
             lines.append(" & ".join(_escape(cell, _LATEX) for cell in cells) + r" \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page."""
+    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write one self-contained HTML page; options are those of ``unspot.report.to_html``."""
         from unspot.report import to_html
 
-        to_html(self, path)
+        return to_html(self, path, **options)
 
     def _cells(self) -> Iterator[tuple[str, str, str]]:
         for row in self.rows:
