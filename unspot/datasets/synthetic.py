@@ -90,20 +90,20 @@ class SyntheticLaw:
 def law(name: str, *, n: int = 5000, d: int = 20, random_state: Any = 0) -> SyntheticLaw:
     """Draw rows of a law by name.
 
-    ========== == ========================================================== ==============
-    name       q  how the concept is coded                                   Bayes accuracy
-    ========== == ========================================================== ==============
-    mean       1  two classes at ±1                                          Φ(1) = 0.841
-    variance   2  two classes of deviation ½ and 3/2 around the same mean    0.838
-    xor        2  four clusters at (±3/2, ±3/2), the class is the sign of    0.875
-                  the product
-    ring       2  a disc inside a ring                                       0.93
-    mixture    2  three classes of three clusters each, in turn on a         0.87
-                  circle: equal means and equal covariances
-    heavy      1  two classes at ±3/2 with Student's t₃ around them, in all  F₃(3/2) = 0.885
-                  coordinates
+    =========== == ========================================================== ==============
+    name        q  how the concept is coded                                   Bayes accuracy
+    =========== == ========================================================== ==============
+    mean        1  two classes at ±1                                          Φ(1) = 0.841
+    variance    2  two classes of deviation ½ and 3/2 around the same mean    0.838
+    xor         2  four clusters at (±3/2, ±3/2), the class is the sign of    0.875
+                   the product
+    ring        2  a disc inside a ring                                       0.93
+    mixture     2  three classes of three clusters each, in turn on a         0.87
+                   circle: equal means and equal covariances
+    heavy       1  two classes at ±3/2 with Student's t₃ around them, in all  F₃(3/2) = 0.885
+                   coordinates
     independent 0 two labels that have nothing to do with the rows           0.5
-    ========== == ========================================================== ==============
+    =========== == ========================================================== ==============
 
     Parameters
     ----------
