@@ -103,3 +103,11 @@ def test_what_exists_is_not_replaced(tmp_path):
         refuse_existing(path, force=False)
     with pytest.raises(ValueError, match="is a folder, but expected a file's name"):
         refuse_existing(tmp_path, force=True)
+
+
+def test_nothing_is_written_after_the_end(tmp_path):
+    with finished_file(tmp_path / "out.bin", hashed=True) as sink:
+        sink.write(b"abc")
+    with pytest.raises(ValueError, match="Got data for a file that is closed"):
+        sink.write(b"late")
+    assert (tmp_path / "out.bin").read_bytes() == b"abc"

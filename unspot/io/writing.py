@@ -41,6 +41,9 @@ class Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Write all of it. An array must not change until the next write."""
+        if self.closed:
+            # Arrow's writers flush when they are collected, at any time and in any thread.
+            raise ValueError("Got data for a file that is closed.")
         view = memoryview(data)
         if view.nbytes == 0:
             return 0

@@ -1,0 +1,375 @@
+"""Many files into a folder: resumed, atomic, checked, and honest about what went wrong."""
+
+import errno
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspot import Eraser
+from unspot.bulk import Erasure, transform_files
+from unspot.bulk import files as bulk_files
+from unspot.bulk.engine import check_workers
+from unspot.bulk.journal import JOURNAL, read_records
+from unspot.io.writing import TEMPORARY, Sink
+
+D, R, PARTS, ROWS = 4, 2, 6, 30
+RNG = np.random.default_rng(0)
+ERASER = Eraser.projection(np.linalg.qr(RNG.normal(size=(D, R)))[0])
+JOB = Erasure(ERASER)
+
+
+@pytest.fixture
+def big(tmp_path):
+    folder = tmp_path / "big"
+    (folder / "deep").mkdir(parents=True)
+    for i in range(PARTS):
+        X = np.random.default_rng(i).normal(size=(ROWS, D))
+        if i % 2:
+            np.save(folder / f"part-{i}.npy", X)
+        else:
+            table = pa.table({"id": range(ROWS), "emb": list(X)})
+            pq.write_table(table, folder / "deep" / f"part-{i}.parquet")
+    (folder / "_SUCCESS").write_text("")
+    (folder / "notes.md").write_text("no part")
+    return folder
+
+
+def checksums(folder):
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_folder_becomes_a_folder_with_a_manifest(tmp_path, big, workers):
+    rows = []
+    result = transform_files(JOB, [big], tmp_path / "clean", workers=workers, advance=rows.append)
+    manifest = json.loads((tmp_path / "clean" / "manifest.json").read_text())
+    assert manifest == result.manifest
+    assert manifest["rows"] == sum(rows) == PARTS * ROWS
+    assert manifest["skipped"] == []
+    names = [part["output"] for part in manifest["parts"]]
+    assert names == sorted(names)
+    assert len(names) == PARTS
+    found = checksums(tmp_path / "clean")
+    assert {part["output"]: part["sha256"] for part in manifest["parts"]} | {
+        "manifest.json": found["manifest.json"]
+    } == found
+    X = np.load(big / "part-3.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "clean" / "part-3.npy"), ERASER(X))
+
+
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path, big):
+    for workers in (1, 2, 5):
+        transform_files(JOB, [big], tmp_path / f"clean{workers}", workers=workers)
+    assert checksums(tmp_path / "clean1") == checksums(tmp_path / "clean2")
+    assert checksums(tmp_path / "clean1") == checksums(tmp_path / "clean5")
+
+
+def test_a_second_run_does_nothing(tmp_path, big):
+    clean = tmp_path / "clean"
+    first = transform_files(JOB, [big], clean)
+    before = {path: path.stat().st_mtime_ns for path in clean.rglob("part-*")}
+    again = transform_files(JOB, [big], clean)
+    assert again.done == ()
+    assert set(again.kept) == set(first.done)
+    assert again.manifest == first.manifest
+    assert before == {path: path.stat().st_mtime_ns for path in clean.rglob("part-*")}
+
+
+def test_only_what_changed_is_done_again(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    np.save(big / "part-1.npy", np.zeros((7, D)))  # another content
+    (clean / "part-3.npy").unlink()  # lost
+    (clean / "part-5.npy").write_bytes(b"cut")  # damaged
+    result = transform_files(JOB, [big], clean)
+    assert sorted(result.done) == ["part-1.npy", "part-3.npy", "part-5.npy"]
+    transform_files(JOB, [big], tmp_path / "fresh")
+    assert checksums(clean) == checksums(tmp_path / "fresh")
+
+
+def test_more_files_may_come_later(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big / "part-1.npy"], clean)
+    result = transform_files(JOB, [big / "part-3.npy"], clean)
+    assert [part["output"] for part in result.manifest["parts"]] == ["part-1.npy", "part-3.npy"]
+    assert (result.done, result.kept) == (("part-3.npy",), ())
+
+
+def test_what_lies_in_the_output_folder_is_no_input(tmp_path, big):
+    transform_files(JOB, [big], big / "clean")
+    again = transform_files(JOB, [big], big / "clean")
+    assert len(again.kept) == PARTS
+    assert again.done == ()
+
+
+def test_a_broken_run_goes_on(tmp_path, big, monkeypatch):
+    """The fourth part fails once; the three before it are kept, and the end is the same."""
+    clean, real = tmp_path / "clean", bulk_files._ERASE[".npy"]
+
+    def breaking(source, *args):
+        if source.name == "part-3.npy":
+            raise RuntimeError("power cut")
+        return real(source, *args)
+
+    monkeypatch.setitem(bulk_files._ERASE, ".npy", breaking)
+    with pytest.raises(RuntimeError, match="power cut"):
+        transform_files(JOB, [big], clean, workers=1)
+    assert not (clean / "manifest.json").exists()
+    assert not list(clean.rglob(f"*{TEMPORARY}"))
+    finished = {path.name: path.stat().st_ino for path in clean.rglob("part-*")}
+    assert finished
+    monkeypatch.setitem(bulk_files._ERASE, ".npy", real)
+    result = transform_files(JOB, [big], clean)
+    assert {name.split("/")[-1] for name in result.kept} == set(finished)
+    after = {path.name: path.stat().st_ino for path in clean.rglob("part-*")}
+    assert {name: after[name] for name in finished} == finished
+    transform_files(JOB, [big], tmp_path / "unbroken")
+    assert checksums(clean) == checksums(tmp_path / "unbroken")
+
+
+def test_a_journal_that_was_cut_is_read_as_far_as_it_goes(tmp_path, big):
+    clean = tmp_path / "clean"
+    manifest = transform_files(JOB, [big], clean).manifest
+    lines = [json.dumps({"job": manifest["job"]})]
+    lines += [json.dumps(part) for part in manifest["parts"][:3]]
+    (clean / "manifest.json").unlink()
+    (clean / JOURNAL).write_text("\n".join(lines)[:-9])
+    assert len(read_records(clean)[1]) == 2
+    assert len(transform_files(JOB, [big], clean).done) == PARTS - 2
+
+
+@pytest.mark.slow
+def test_kill_and_run_again(tmp_path):
+    """kill -9 in the middle: finished parts are not written again, and the end is the same."""
+    big, clean = tmp_path / "big", tmp_path / "clean"
+    big.mkdir()
+    X = np.random.default_rng(0).normal(size=(5_000, 64)).astype(np.float32)
+    for i in range(24):
+        column = pa.FixedSizeListArray.from_arrays(pa.array((X + i).ravel()), 64)
+        pq.write_table(pa.table({"emb": column}), big / f"part-{i:02}.parquet")
+    Eraser.projection(np.eye(64)[:, :40]).save(tmp_path / "e.safetensors")
+    command = [sys.executable, "-m", "unspot", "transform", str(tmp_path / "e.safetensors")]
+    command += [str(big), "--workers", "2", "--quiet", "-o"]
+    running = subprocess.Popen([*command, str(clean)])
+    deadline = time.monotonic() + 120
+    while len(list(clean.glob("part-*"))) < 3:
+        assert running.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    finished = set(read_records(clean)[1])
+    assert 1 <= len(finished) < 24  # it was killed in the middle
+    before = {name: (clean / name).stat() for name in finished}
+    subprocess.run([*command, str(clean)], check=True)
+    subprocess.run([*command, str(tmp_path / "unbroken")], check=True)
+    for name, old in before.items():
+        new = (clean / name).stat()
+        assert (new.st_ino, new.st_mtime_ns) == (old.st_ino, old.st_mtime_ns)
+    assert checksums(clean) == checksums(tmp_path / "unbroken")
+
+
+# -- what goes wrong -----------------------------------------------------------------------------
+
+
+def _corrupt(big):
+    path = big / "deep" / "part-2.parquet"
+    path.write_bytes(b"PAR1" + path.read_bytes()[4:-30])
+    return path
+
+
+def test_a_corrupt_part_is_named_and_leaves_nothing_half_done(tmp_path, big):
+    _corrupt(big)
+    clean = tmp_path / "clean"
+    with pytest.raises(ValueError, match=r"Got '.*part-2\.parquet', which cannot be read as Parq"):
+        transform_files(JOB, [big], clean)
+    assert not (clean / "manifest.json").exists()
+    assert not (clean / "deep" / "part-2.parquet").exists()
+    assert not list(clean.rglob(f"*{TEMPORARY}"))
+
+
+def test_bad_parts_are_skipped_recorded_and_tried_again(tmp_path, big):
+    good = (big / "deep" / "part-2.parquet").read_bytes()
+    bad = _corrupt(big)
+    np.save(big / "part-1.npy", np.zeros((5, D + 1)))
+    result = transform_files(JOB, [big], tmp_path / "clean", skip_bad=True)
+    skipped = {entry["input"]: entry["error"] for entry in result.manifest["skipped"]}
+    assert set(skipped) == {str(bad), str(big / "part-1.npy")}
+    assert "cannot be read as Parquet" in skipped[str(bad)]
+    assert "Got vectors of length 5" in skipped[str(big / "part-1.npy")]
+    assert len(result.done) == PARTS - 2
+    bad.write_bytes(good)
+    again = transform_files(JOB, [big], tmp_path / "clean", skip_bad=True)
+    assert again.done == ("deep/part-2.parquet",)
+    assert [entry["input"] for entry in again.manifest["skipped"]] == [str(big / "part-1.npy")]
+
+
+def test_skipping_everything_is_an_error(tmp_path, big):
+    with pytest.raises(ValueError, match=r"Got no file that could be erased\. The first: Got"):
+        transform_files(Erasure(ERASER, "nope"), [big / "deep"], tmp_path / "c", skip_bad=True)
+
+
+def test_a_folder_of_others_is_refused(tmp_path, big):
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    (clean / "thesis.tex").write_text("precious")
+    with pytest.raises(ValueError, match="is not empty and was not written by `unspot transform`"):
+        transform_files(JOB, [big], clean)
+    transform_files(JOB, [big], clean, force=True)
+    assert (clean / "thesis.tex").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Erasure(ERASER, reduce=True),
+        Erasure(Eraser.projection(np.eye(D)[:, :3])),
+        Erasure(ERASER, "emb"),
+    ],
+)
+def test_a_folder_of_another_job_is_refused(tmp_path, big, other):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    with pytest.raises(ValueError, match="holds the output of another job"):
+        transform_files(other, [big], clean)
+    forced = transform_files(other, [big], clean, force=True)
+    assert len(forced.done) == PARTS
+    transform_files(other, [big], tmp_path / "fresh")
+    assert checksums(clean) == checksums(tmp_path / "fresh")
+
+
+def test_the_same_eraser_from_another_file_is_the_same_job(tmp_path, big):
+    transform_files(JOB, [big], tmp_path / "clean")
+    renamed = Erasure(Eraser(ERASER.maps, {"method": "other words"}))
+    assert transform_files(renamed, [big], tmp_path / "clean").done == ()
+
+
+def test_two_inputs_of_one_name(tmp_path, big):
+    other = tmp_path / "other"
+    other.mkdir()
+    np.save(other / "part-1.npy", np.zeros((2, D)))
+    with pytest.raises(ValueError, match=r"Got two inputs for '.*part-1\.npy'"):
+        transform_files(JOB, [big, other], tmp_path / "clean")
+    assert not (tmp_path / "clean").exists()
+
+
+def test_input_as_output(big):
+    before = checksums(big)
+    with pytest.raises(ValueError, match="as input and output, but expected another folder"):
+        transform_files(JOB, [big / "part-1.npy"], big, force=True)
+    assert checksums(big) == before
+
+
+def test_missing_and_empty_inputs(tmp_path, big):
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
+        transform_files(JOB, [big, tmp_path / "none.npy"], tmp_path / "clean")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"there is no file of format \.npy, \.npz"):
+        transform_files(JOB, [tmp_path / "empty"], tmp_path / "clean")
+    with pytest.raises(ValueError, match="Got no input"):
+        transform_files(JOB, [], tmp_path / "clean")
+    assert not (tmp_path / "clean").exists()
+
+
+def test_workers():
+    assert check_workers(8, 3) == 3
+    assert 1 <= check_workers(None, 100) <= (os.cpu_count() or 1)
+    with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
+        check_workers(0, 3)
+
+
+def test_two_jobs_in_one_folder(tmp_path, big):
+    pytest.importorskip("fcntl")
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait(part):
+        inside.set()
+        go_on.wait(30)
+
+    args = (JOB, [big], tmp_path / "clean")
+    first = threading.Thread(target=transform_files, args=args, kwargs={"finished": wait})
+    first.start()
+    try:
+        assert inside.wait(30)
+        with pytest.raises(ValueError, match="in which another transform is at work"):
+            transform_files(*args)
+    finally:
+        go_on.set()
+        first.join()
+    assert len(transform_files(*args).kept) == PARTS
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path, big, monkeypatch):
+    clean, real = tmp_path / "clean", Sink.write
+    budget = [2000]
+
+    def limited(self, data):
+        budget[0] -= len(memoryview(data).cast("B"))
+        if budget[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, data)
+
+    monkeypatch.setattr(Sink, "write", limited)
+    message = "No space left on the disk while writing .*run the same command again"
+    with pytest.raises(OSError, match=message):
+        transform_files(JOB, [big], clean, workers=1, skip_bad=True)
+    assert not (clean / "manifest.json").exists()
+    assert not list(clean.rglob(f"*{TEMPORARY}"))
+    finished = set(read_records(clean)[1])
+    assert finished == {p.relative_to(clean).as_posix() for p in clean.rglob("part-*")}
+    monkeypatch.setattr(Sink, "write", real)
+    result = transform_files(JOB, [big], clean)
+    assert set(result.kept) == finished
+    transform_files(JOB, [big], tmp_path / "fresh")
+    assert checksums(clean) == checksums(tmp_path / "fresh")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte, where one may be mounted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True)
+    except OSError as error:
+        pytest.skip(f"there is no mount: {error}")
+    if done.returncode:
+        pytest.skip(f"a tmpfs may not be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_a_disk_that_is_really_full(tmp_path, small_disk, kind):
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    X = np.random.default_rng(0).normal(size=(15_000, D))  # 480 kB a part
+    for i in range(4):
+        if kind == "npy":
+            np.save(parts / f"{i}.npy", X)
+        else:
+            pq.write_table(pa.table({"emb": list(X)}), parts / f"{i}.parquet")
+    clean = small_disk / "clean"
+    with pytest.raises(OSError, match="No space left on the disk while writing"):
+        transform_files(JOB, [parts], clean, workers=1)
+    left = [path.name for path in clean.rglob("*") if path.is_file()]
+    assert not [name for name in left if name.endswith(TEMPORARY)]
+    finished = read_records(clean)[1]
+    assert {name for name in left if not name.startswith(".")} == set(finished)
+    for name, part in finished.items():
+        assert hashlib.sha256((clean / name).read_bytes()).hexdigest() == part.sha256
