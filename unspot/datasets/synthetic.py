@@ -102,7 +102,7 @@ def law(name: str, *, n: int = 5000, d: int = 20, random_state: Any = 0) -> Synt
                    circle: equal means and equal covariances
     heavy       1  two classes at ±3/2 with Student's t₃ around them, in all  F₃(3/2) = 0.885
                    coordinates
-    independent 0 two labels that have nothing to do with the rows           0.5
+    independent 0  two labels that have nothing to do with the rows           0.5
     =========== == ========================================================== ==============
 
     Parameters
