@@ -169,7 +169,7 @@ class LEOPARD(BaseEraser):
         check = checks[0].value if checks else None
         V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
         whole = hasattr(objective, "X")  # else it is read by mini-batches
-        V = narrow(objective if whole else objective.sample(), V, self.rank_, score=check)
+        V = narrow(objective if whole else objective.sample(), V, self.rank_)
         if isinstance(solver, PaperSolver):
             return solver.minimise(objective, V, rng=rng, verbose=self.verbose)
         return solver.minimise(objective, V, held_out=check, verbose=self.verbose)
