@@ -1,0 +1,161 @@
+"""unspot fit: from every format, with every option, and refusing before it works."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unspot import LEACE, LEOPARD, Cascade, load
+from unspot.cli.fit import make_estimator, parse_parameters, parse_rank
+
+
+def test_the_default_is_a_cascade_that_equals_the_library(cli, table, rows, tmp_path):
+    X, z = rows
+    out = tmp_path / "gender.safetensors"
+    done = cli("fit", table, "--features", "emb", "--concept", "gender", "--rank", 3, "-o", out)
+    assert done.code == 0, done.err
+    eraser = load(out)
+    expected = Cascade(LEOPARD(rank=3, random_state=0)).fit(X, z).eraser_
+    np.testing.assert_array_equal(eraser.P, expected.P)
+    assert eraser.metadata["features"] == ["emb"]
+    assert eraser.metadata["concept_name"] == "gender"
+    assert eraser.metadata["data"] == "data.parquet"
+    lines = dict(line.split(None, 1) for line in done.out.splitlines()[1:])
+    assert done.out.startswith("Erased 'gender' with Cascade(LEOPARD)\n")
+    assert lines["rank"] == "3 of 6"
+    assert lines["rows"] == "400"
+    assert lines["classes"] == "f (200), m (200)"
+    assert str(out) in lines["written"]
+    assert "held-out" in lines
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "npy with labels", "npy with a table of labels"])
+def test_every_format_gives_the_same_eraser(cli, rows, tmp_path, kind):
+    X, z = rows
+    arguments = ["--concept", "gender"]
+    if kind == "npz":
+        data = tmp_path / "x.npz"
+        np.savez(data, X=X, gender=z)
+    elif kind == "csv":
+        data = tmp_path / "x.csv"
+        pd.DataFrame(X, columns=[f"e_{i}" for i in range(6)]).assign(gender=z).to_csv(data)
+        arguments += ["--features", "e_*"]
+    else:
+        data = tmp_path / "x.npy"
+        np.save(data, X)
+        if kind == "npy with labels":
+            (tmp_path / "z.txt").write_text("\n".join(z))
+            arguments = ["--labels", tmp_path / "z.txt"]
+        else:
+            pd.DataFrame({"age": range(400), "gender": z}).to_csv(tmp_path / "z.csv")
+            arguments += ["--labels", tmp_path / "z.csv"]
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", data, *arguments, "--method", "leace", "-o", out, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    expected = LEACE().fit(X, z).eraser_
+    np.testing.assert_allclose(load(out).P, expected.P, atol=1e-6)
+
+
+def test_options_reach_the_method(cli, table, tmp_path):
+    out = tmp_path / "e.safetensors"
+    options = ["--method", "leopard", "--rank", "0.5", "--metric", "whitened", "--init", "pca"]
+    options += ["--kernel", "reference", "--preserve", "0.1", "--max-rows", "200", "--seed", "7"]
+    done = cli("fit", table, "--concept", "gender", *options, "-o", out, "-q")
+    assert done.code == 0, done.err
+    found = load(out).metadata["parameters"]
+    expected = {"rank": 0.5, "metric": "whitened", "init": "pca", "kernel": "reference"}
+    expected |= {"preserve": 0.1, "max_rows": 200, "random_state": 7, "solver": "manifold"}
+    assert found.items() >= expected.items()
+    assert load(out).rank == 3
+
+
+def test_any_parameter_can_be_set(cli, table, tmp_path):
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", table, "-c", "gender", "-m", "leace", "--set", "method=orthogonal", "-o", out)
+    assert done.code == 0, done.err
+    assert load(out).rank == 5
+    assert "held-out" not in done.out
+
+
+def test_seeds_and_progress_go_where_they_are_known():
+    assert make_estimator("leace", {}, seed=3, verbose=True).get_params()["method"] == "oblique"
+    cascade = make_estimator("cascade:leopard", {"rank": 2}, seed=3, verbose=True)
+    assert cascade.eraser.random_state == 3
+    assert cascade.eraser.verbose is True
+    plain = make_estimator("Cascade", {}, seed=4, verbose=False)
+    assert plain.eraser.random_state == 4
+
+
+def test_parameters_as_typed():
+    assert parse_parameters(["a=1", "b=1e-3", "c=x=y", "d=null", "e=[1, 2]"]) == {
+        "a": 1,
+        "b": 1e-3,
+        "c": "x=y",
+        "d": None,
+        "e": [1, 2],
+    }
+    assert isinstance(parse_rank("12"), int)
+
+
+# -- bad input ----------------------------------------------------------------------------------
+
+
+def test_an_output_that_exists_is_refused_before_anything_is_read(cli, tmp_path):
+    out = tmp_path / "e.safetensors"
+    out.write_bytes(b"precious")
+    done = cli("fit", tmp_path / "not-even-there.npy", "--concept", "z", "-o", out)
+    assert done.code == 2
+    assert "exists already. Choose another name, or replace it with --force." in done.err
+    assert out.read_bytes() == b"precious"
+
+
+def test_force_replaces(cli, table, tmp_path):
+    out = tmp_path / "e.safetensors"
+    out.write_bytes(b"old")
+    assert cli("fit", table, "-c", "gender", "-m", "leace", "-o", out, "--force").code == 0
+    assert load(out).n_features == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-c", "gendr"], "Did you mean 'gender'?"),
+        (["-c", "gender", "-f", "emp"], "Did you mean 'emb'?"),
+        (["-c", "gender", "-f", "gender"], "which holds no numbers"),
+        ([], "Got no concept. Name its column or array with --concept"),
+        (["-c", "gender", "--rank", "many"], "Got --rank many, but expected an integer such as"),
+        (["-c", "gender", "--rank", "900"], "Got rank=900, but expected an integer from 1 to 5"),
+        (["-c", "gender", "-m", "leopart"], "Did you mean leopard"),
+        (["-c", "gender", "-m", "leace", "--rank", "3"], "Got parameter 'rank' for method 'leace'"),
+        (["-c", "gender", "--set", "lr"], "Got --set lr, but expected KEY=VALUE"),
+        (["-c", "gender", "--metric", "city"], "city"),
+        (["-c", "gender", "--labels", "none.txt"], "there is no such file"),
+    ],
+)
+def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments, message):
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", table, *arguments, "-o", out)
+    assert done.code == 2
+    assert done.err.startswith("Error: ")
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("X", "z", "message"),
+    [
+        ([[1.0, np.nan]] * 4, ["a", "b"] * 2, "Got 4 values of NaN or infinity in X (the first in"),
+        ([[1.0, 2.0]] * 4, ["a"] * 4, "Got one class in z (a)"),
+        ([[1.0, 2.0]] * 3, ["a", "b", "b"], "Got 1 row of class a in z"),
+        ([[1.0, 2.0]] * 4, [1.0, 2.0, np.nan, 1.0], "Got 1 missing labels in z"),
+        ([[1.0, 2.0]] * 4, ["a", "b"], "Got 2 labels in z"),
+        (np.zeros((0, 3)), [], "Got an empty table"),
+        ([["a", "b"]] * 4, ["a", "b"] * 2, "but expected numbers"),
+    ],
+)
+def test_data_that_cannot_be_fitted(cli, tmp_path, X, z, message):
+    np.savez(tmp_path / "x.npz", X=np.asarray(X), z=np.asarray(z))
+    done = cli("fit", tmp_path / "x.npz", "--concept", "z", "-o", tmp_path / "e.safetensors")
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "e.safetensors").exists()

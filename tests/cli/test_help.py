@@ -1,0 +1,130 @@
+"""The program itself: help in an instant, errors as one sentence, one program by two names."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import unspot
+from unspot.cli import COMMANDS, app, main, sentence
+
+HEAVY = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "torch", "plotly", "matplotlib")
+
+
+def _run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["transform", "-h"]])
+def test_help_loads_nothing_heavy(arguments):
+    program = f"""
+import json, sys
+from unspot.cli import main
+try:
+    main({arguments!r})
+except SystemExit as ended:
+    assert ended.code in (0, None), ended.code
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)
+"""
+    done = _run("-c", program)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr.splitlines()[-1]) == []
+    assert "Usage: unspot" in done.stdout
+
+
+def test_help_is_quick():
+    """Half a second; counted in time of the processor, which others on the machine do not use."""
+    seconds = []
+    for _ in range(3):
+        before = os.times()
+        assert _run("-m", "unspot", "--help").returncode == 0
+        after = os.times()
+        seconds.append(sum(after[2:4]) - sum(before[2:4]))
+    assert min(seconds) < 0.5 * 1.5  # a busy core is slower: half as much again
+
+
+def test_help_lists_every_command(cli):
+    out = cli("--help").out
+    assert all(name in out for name in COMMANDS)
+    assert cli("fit", "--help").out == cli("fit", "-h").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(cli, command):
+    done = cli(command, "--help")
+    assert done.code == 0
+    assert f"unspot {command}" in done.out
+
+
+def test_no_arguments_show_the_help(cli):
+    assert "Usage: unspot" in cli().out + cli().err
+
+
+def test_two_names_of_one_program():
+    as_module = _run("-m", "unspot", "--version")
+    as_script = subprocess.run(
+        [os.path.join(os.path.dirname(sys.executable), "unspot"), "--version"],
+        capture_output=True,
+        text=True,
+    )
+    assert as_module.stdout == as_script.stdout == f"unspot {unspot.__version__}\n"
+
+
+def test_an_error_is_one_sentence_without_a_traceback(cli, tmp_path):
+    done = cli("inspect", tmp_path / "none.safetensors")
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err == f"Error: Got '{tmp_path}/none.safetensors', but there is no such file.\n"
+
+
+@pytest.mark.parametrize("where", ["before", "after", "environment"])
+def test_debug_shows_the_traceback(where):
+    before = ["--debug"] if where == "before" else []
+    after = ["--debug"] if where == "after" else []
+    environment = {"UNSPOT_DEBUG": "1"} if where == "environment" else {}
+    done = _run("-m", "unspot", *before, "inspect", "none.safetensors", *after, **environment)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "FileNotFoundError" in done.stderr
+
+
+def test_usage_errors(cli):
+    done = cli("inspect", "--colour")
+    assert done.code == 2
+    assert "No such option" in done.err
+    done = cli("inspekt")
+    assert done.code == 2
+    assert "inspekt" in done.err
+
+
+def test_an_interrupt_is_no_error(monkeypatch, capsys):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(app), "__call__", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", "x"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("Got a,\n  but expected b."), "Got a, but expected b."),
+        (KeyError("no such key"), "no such key"),
+        (PermissionError(13, "Permission denied", "x.npy"), "x.npy: Permission denied."),
+        (OSError(28, "No space left; free some"), "No space left; free some."),
+        (MemoryError(), "The memory of this machine is not enough."),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_sentences(error, text):
+    assert sentence(error).strip() == text

@@ -1,0 +1,75 @@
+"""unspot inspect: facts for people, JSON for programs, and a warning for what is not sound."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unspot import LEACE, LEOPARD, Cascade, Eraser
+from unspot.cli.inspect import checks, class_list, method_name
+from unspot.maps import Projection
+
+
+@pytest.fixture
+def saved(tmp_path, rows):
+    path = tmp_path / "e.safetensors"
+    Cascade(LEOPARD(rank=2, random_state=0)).fit(*rows).eraser_.save(path)
+    return path
+
+
+def test_facts_for_people(cli, saved):
+    done = cli("inspect", saved)
+    assert done.code == 0
+    lines = dict(line.split(None, 1) for line in done.out.splitlines()[1:])
+    assert lines["method"] == "Cascade(LEOPARD)"
+    assert lines["rank"] == "2 of 6"
+    assert lines["classes"] == "f (200), m (200)"
+    assert "rank=2" in lines["parameters"]
+    assert "unspot " in lines["versions"]
+    assert "fingerprint" in done.out
+    assert lines["checks"].startswith("sound, ‖UᵀU−I‖ = ")
+
+
+def test_json_for_programs(cli, saved):
+    found = json.loads(cli("inspect", saved, "--json").out)
+    assert found["bytes"] == saved.stat().st_size
+    assert (found["method"], found["rank"], found["n_features"]) == ("Cascade(LEOPARD)", 2, 6)
+    assert found["checks"]["sound"] is True
+    assert found["checks"]["orthonormality"] < 1e-12
+    assert found["metadata"]["classes"] == ["f", "m"]
+
+
+def test_an_eraser_without_metadata(cli, tmp_path):
+    Eraser.projection(np.eye(3)[:, :2]).save(tmp_path / "bare.safetensors")
+    done = cli("inspect", tmp_path / "bare.safetensors")
+    assert done.code == 0
+    assert "unknown method" in done.out
+    assert "2 of 3" in done.out
+
+
+def test_an_oblique_projector_is_sound(rows):
+    found = checks(LEACE().fit(*rows).eraser_)
+    assert found["sound"]
+    assert "orthonormality" not in found
+    assert found["idempotence"] < 1e-6
+
+
+@pytest.mark.parametrize("U", [np.full((3, 1), 0.9), np.array([[np.nan], [0.0], [0.0]])])
+def test_what_is_not_sound_is_said(cli, tmp_path, U):
+    eraser = Eraser((Projection(U),))
+    assert not checks(eraser)["sound"]
+    eraser.save(tmp_path / "bad.safetensors")
+    assert "NOT SOUND" in cli("inspect", tmp_path / "bad.safetensors").out
+
+
+def test_a_foreign_file(cli, tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"nothing")
+    done = cli("inspect", tmp_path / "x.safetensors")
+    assert done.code == 2
+    assert "which is not a readable safetensors file" in done.err
+
+
+def test_words():
+    assert method_name({}) == "unknown method"
+    assert class_list({"classes": None}) == ""
+    assert class_list({"classes": list(range(12)), "class_counts": [1] * 12}).endswith("… 4 more")

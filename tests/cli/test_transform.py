@@ -1,0 +1,168 @@
+"""unspot transform: one file to one file, many to a folder, and sentences when it cannot."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspot import Eraser, load
+from unspot.cli.transform import _to_folder
+
+D, R = 6, 3
+
+
+@pytest.fixture
+def eraser(tmp_path):
+    path = tmp_path / "e.safetensors"
+    U = np.linalg.qr(np.random.default_rng(0).normal(size=(D, R)))[0]
+    Eraser.projection(U, method="test", features=["emb"]).save(path)
+    return path
+
+
+def test_one_file(cli, eraser, table, rows, tmp_path):
+    out = tmp_path / "clean.parquet"
+    done = cli("transform", eraser, table, "-o", out)
+    assert done.code == 0, done.err
+    assert done.out.startswith("Erased 400 rows (")
+    assert done.out.endswith(f"into {out}.\n")
+    found = pq.read_table(out)
+    values = np.array(found["emb"].to_pylist(), np.float32)
+    np.testing.assert_allclose(values, load(eraser)(rows[0]), rtol=1e-5, atol=1e-6)
+    assert found["gender"].to_pylist() == rows[1].tolist()
+    assert found.schema == pq.read_table(table).schema
+
+
+def test_reduce_and_quiet(cli, eraser, rows, tmp_path):
+    np.save(tmp_path / "x.npy", rows[0])
+    done = cli("transform", eraser, tmp_path / "x.npy", "-o", tmp_path / "c.npy", "--reduce", "-q")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    np.testing.assert_allclose(
+        np.load(tmp_path / "c.npy"), load(eraser).reduce(rows[0]), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_many_files_then_again_then_damaged(cli, eraser, table, rows, tmp_path):
+    np.save(tmp_path / "x.npy", rows[0])
+    out = tmp_path / "clean"
+    command = ["transform", eraser, table, tmp_path / "x.npy", "-o", out, "--workers", "2"]
+    first = cli(*command)
+    assert first.code == 0, first.err
+    assert "Erased 800 rows" in first.out
+    assert "in 2 files into" in first.out
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert [part["rows"] for part in manifest["parts"]] == [400, 400]
+    again = cli(*command)
+    assert "Kept 2 files that an earlier run had finished." in again.out
+    assert "Erased" not in again.out
+    table.write_bytes(b"PAR1 nothing")
+    broken = cli(*command)
+    assert broken.code == 2
+    assert "data.parquet', which cannot be read as Parquet" in broken.err
+    skipped = cli(*command, "--skip-bad")
+    assert skipped.code == 0
+    assert f"Warning: Skipped {table}." in skipped.err
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "folder"),
+    [
+        (["a.npy"], "b.npy", False),
+        (["a.npy"], "b/", True),
+        (["a.npy"], "there", True),
+        (["a.npy", "b.npy"], "c.npy", True),
+        (["there"], "b", True),
+    ],
+)
+def test_when_the_output_is_a_folder(tmp_path, monkeypatch, inputs, output, folder):
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("there")
+    from pathlib import Path
+
+    assert _to_folder([Path(name) for name in inputs], output) is folder
+
+
+def test_an_output_that_exists(cli, eraser, table, tmp_path):
+    (tmp_path / "c.parquet").write_bytes(b"precious")
+    done = cli("transform", eraser, table, "-o", tmp_path / "c.parquet")
+    assert done.code == 2
+    assert "exists already. Choose another name, or replace it with --force." in done.err
+    assert (tmp_path / "c.parquet").read_bytes() == b"precious"
+    assert cli("transform", eraser, table, "-o", tmp_path / "c.parquet", "--force").code == 0
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "thesis.tex").write_text("precious")
+    done = cli("transform", eraser, table, "-o", full)
+    assert done.code == 2
+    assert "is not empty and was not written by `unspot transform`" in done.err
+
+
+def test_an_eraser_that_is_none(cli, table, tmp_path):
+    foreign = tmp_path / "f.safetensors"
+    done = cli("transform", foreign, table, "-o", tmp_path / "c.parquet")
+    assert "there is no such file" in done.err
+    foreign.write_bytes(b"no safetensors at all")
+    done = cli("transform", foreign, table, "-o", tmp_path / "c.parquet")
+    assert "which is not a readable safetensors file" in done.err
+    from safetensors.numpy import save_file
+
+    save_file({"weight": np.zeros(3)}, foreign)
+    done = cli("transform", foreign, table, "-o", tmp_path / "c.parquet")
+    assert done.code == 2
+    assert "a safetensors file that unspot did not write" in done.err
+
+
+@pytest.mark.parametrize(
+    ("write", "arguments", "message"),
+    [
+        (lambda p: np.save(p / "x.npy", np.zeros((3, 4))), ["x.npy"], "Got vectors of length 4 in"),
+        (lambda p: np.save(p / "x.npy", np.array([["a"] * 6])), ["x.npy"], "but expected numbers"),
+        (
+            lambda p: np.save(p / "x.npy", np.full((3, 6), np.nan)),
+            ["x.npy"],
+            "Got 18 values of NaN",
+        ),
+        (lambda p: None, ["x.npy"], "but there is no such file or folder"),
+        (lambda p: (p / "x.txt").write_text(""), ["x.txt"], "but expected a file of format .npy"),
+        (
+            lambda p: pq.write_table(pa.table({"embb": [[0.0] * 6]}), p / "x.parquet"),
+            ["x.parquet", "-f", "emb"],
+            "Did you mean 'embb'?",
+        ),
+        (lambda p: (p / "x").mkdir(), ["x"], "there is no file of format .npy, .npz"),
+        (
+            lambda p: np.save(p / "x.npy", np.zeros((3, 6))),
+            ["x.npy", "--workers", "0"],
+            "workers=0",
+        ),
+    ],
+)
+def test_errors_are_sentences(cli, eraser, tmp_path, monkeypatch, write, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    out = f"out{os.path.splitext(arguments[0])[1]}" if "--workers" not in arguments else "out/"
+    done = cli("transform", eraser, *arguments, "-o", out)
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not os.path.isfile(out)
+
+
+def test_it_needs_neither_torch_nor_scikit_learn(eraser, rows, tmp_path):
+    import subprocess
+    import sys
+
+    np.save(tmp_path / "x.npy", rows[0])
+    arguments = ["transform", str(eraser), str(tmp_path / "x.npy"), "-o", str(tmp_path / "c.npy")]
+    program = f"""
+import sys
+from unspot.cli import main
+try:
+    main({arguments!r})
+except SystemExit as ended:
+    assert ended.code == 0
+assert not {{"torch", "sklearn", "pandas", "pyarrow"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
