@@ -56,7 +56,9 @@ def run(folder: Path, seeds: int = 2) -> list[dict[str, Any]]:
 
 
 def _key(row: dict[str, Any]) -> str:
-    return json.dumps([row.get(k) for k in ("dataset", "seed", "rank", "metric", "preserve", "init")])
+    return json.dumps(
+        [row.get(k) for k in ("dataset", "seed", "rank", "metric", "preserve", "init")]
+    )
 
 
 def _load(name: str, folder: Path, seed: int) -> Dataset | None:

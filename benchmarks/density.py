@@ -77,7 +77,9 @@ def _dense(Y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 def _memory(rows: int, rank: int) -> float:
     """Peak resident memory above the inputs, in a process of its own."""
     program = f"from benchmarks.density import peak; print(peak({rows}, {rank}))"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
     return float(run.stdout)
 
 

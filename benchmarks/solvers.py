@@ -62,7 +62,7 @@ def _problem(cascaded: bool, rank: int) -> tuple[Objective, Any, dict[str, torch
     rows, z = torch.from_numpy(X_held - mean), np.searchsorted(classes, data.validation.z)
     first = {
         init: objective.X.new_tensor(start(init, statistics, rank))
-        for init in ("moments", "identity")
+        for init in ("pca", "moments", "identity")
     }
     return objective, lambda V: float(mmd2(rows @ V, z, kernel)), first
 

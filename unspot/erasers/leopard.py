@@ -59,8 +59,9 @@ class LEOPARD(BaseEraser):
         How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves;
         0 is the paper. Only with the manifold solver.
     kernel : {"paper", "reference"} or GaussianMixture
-    init : {"moments", "identity", "pca"} or array of shape (d, s)
-        Where the search begins. Of an array with more than r columns, such as the basis U of a
+    init : {"auto", "pca", "moments", "identity"} or array of shape (d, s)
+        Where the search begins. ``"auto"``: the directions of most variance, or the paper's
+        truncated identity for the paper's solver. Of an array with more than r columns, such as the basis U of a
         fit of higher rank, the r directions of least discrepancy are taken.
     max_rows : int
         The most rows that the manifold solver works on; its held-out rows come on top.
@@ -111,7 +112,7 @@ class LEOPARD(BaseEraser):
         metric: Literal["euclidean", "whitened"] = "euclidean",
         preserve: float = 0.0,
         kernel: Literal["paper", "reference"] | GaussianMixture = "paper",
-        init: Any = "moments",
+        init: Any = "auto",
         max_rows: int = 10_000,
         random_state: Any = None,
         device: Any = None,
@@ -151,7 +152,7 @@ class LEOPARD(BaseEraser):
         if len(held):
             checks = [self._held_out(problem, objective, part[len(rows) :], target.codes[held])]
         parts = shared(team(), objective, *checks)
-        begin = problem.working(start(self.init, problem.statistics, self.rank_))
+        begin = problem.working(start(self._init(solver), problem.statistics, self.rank_))
         V, history = led(team(), parts, lambda: self._search(solver, parts, begin, rng))
         self.history_ = history.arrays()
         U = problem.embedding_basis(V.cpu().double().numpy())
@@ -195,6 +196,12 @@ class LEOPARD(BaseEraser):
         if self.max_rows < 8:
             raise ValueError(f"Got max_rows={self.max_rows!r}, but expected at least 8.")
         return solver
+
+    def _init(self, solver: ManifoldSolver | PaperSolver) -> Any:
+        if not (isinstance(self.init, str) and self.init == "auto"):
+            return self.init
+        # Begun among the directions of most variance, the search keeps more of them.
+        return "identity" if isinstance(solver, PaperSolver) else "pca"
 
     def _kernel(self) -> GaussianMixture:
         if isinstance(self.kernel, GaussianMixture):
