@@ -1,4 +1,4 @@
-"""Run the benchmarks, print a table, write JSON: ``make bench``, or ``python -m benchmarks NAME…``."""
+"""Run the benchmarks, print a table, write JSON: ``make bench``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def main(names: list[str]) -> None:
     for name in names or QUICK:
-        print(f"\n{name}: {import_module(f'benchmarks.{name}').__doc__.splitlines()[0]}", flush=True)
+        print(
+            f"\n{name}: {import_module(f'benchmarks.{name}').__doc__.splitlines()[0]}", flush=True
+        )
         figures = import_module(f"benchmarks.{name}").run()
         for key, value in figures.items():
             print(f"  {key:40} {_short(value)}", flush=True)

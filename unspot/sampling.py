@@ -32,7 +32,8 @@ def sample_and_held_out(
 
     Where all rows fit the budget the classes keep their shares. Where they do not, the budget is
     spread over the classes as evenly as they have rows, since the precision of a distance between
-    classes is that of the smaller one. A class too small to spare rows leaves no held-out part.
+    classes is that of the smaller one. Where a class cannot spare ``min_held_out`` rows nothing is
+    held out.
     """
     counts = np.bincount(codes)
     held = np.floor(counts * held_out_share).astype(int)
