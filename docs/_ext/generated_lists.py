@@ -1,0 +1,132 @@
+"""Lists that are made when the docs are built, from what is there: they cannot fall behind it.
+
+In a page, on a line of its own,
+
+- ``@public unspot.density`` becomes a table of the public classes and functions of a module, with
+  a page for each (``@public unspot.registry make`` of those named alone);
+- ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
+  of each docstring;
+- ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
+  pages are written by tools, and are there once their results are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "api/generated"
+PUBLIC = re.compile(r"^@public ([\w.]+)(?: ([\w. ]+))?$", re.MULTILINE)
+MODULES = re.compile(r"^@modules ([\w.]+)$", re.MULTILINE)
+PAGES = re.compile(r"^@pages (\S+)$", re.MULTILINE)
+
+
+def expand(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the lists into a page."""
+    folder = "../" * docname.count("/") + FOLDER
+    text = PUBLIC.sub(lambda m: _directive(_table(m[1], m[2], app.first_names, folder)), source[0])
+    text = MODULES.sub(lambda m: modules(m[1]), text)
+    source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)
+
+
+# -- public names --------------------------------------------------------------------------------
+
+
+def names(module: str, only: str | None = None) -> list[str]:
+    """Public classes and functions of a module, all or only some. Constants have no page."""
+    found = import_module(module)
+    listed = only.split() if only else getattr(found, "__all__", None)
+    if listed is None:
+        logger.warning("%s has no __all__: nothing in it is public", module)
+        return []
+    return [f"{module}.{name}" for name in listed if _has_page(found, name)]
+
+
+def _has_page(module: ModuleType, name: str) -> bool:
+    try:
+        return callable(getattr(module, name))
+    except ImportError as error:  # public names are imported on first use
+        logger.warning("%s.%s is public, but cannot be imported: %s", module.__name__, name, error)
+        return False
+
+
+def _object(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+def _table(module: str, only: str | None, first: dict[int, str], folder: str) -> str:
+    """An autosummary. What has a page under another name already is listed under that."""
+    listed = [first.setdefault(id(_object(name)), name) for name in names(module, only)]
+    lines = [".. autosummary::", f"   :toctree: {folder}", "   :nosignatures:", ""]
+    return "\n".join([*lines, *(f"   ~{name}" for name in listed)])
+
+
+def _directive(rst: str) -> str:
+    return f"```{{eval-rst}}\n{rst}\n```"
+
+
+def list_for_autosummary(app: Sphinx) -> None:
+    """Write all tables into one file that autosummary makes its pages from."""
+    app.first_names = {}
+    page = Path(app.srcdir, "api.md").read_text(encoding="utf-8")
+    folder = str(Path(app.srcdir, FOLDER))
+    tables = [_table(m[1], m[2], app.first_names, folder) for m in PUBLIC.finditer(page)]
+    listing = Path(app.doctreedir, "public_names.rst")
+    listing.parent.mkdir(parents=True, exist_ok=True)
+    listing.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+    app.config.autosummary_generate = [str(listing)]
+
+
+# -- modules and pages ---------------------------------------------------------------------------
+
+
+def modules(package: str) -> str:
+    """A table of the modules of a package, read and not imported."""
+    folder = Path(import_module(package).__path__[0])
+    lines = ["| module | what |", "|---|---|"]
+    for path in sorted(folder.glob("[!_]*.py")):
+        about = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        lines.append(f"| `{path.stem}` | {_as_markdown(about)} |")
+    return "\n".join(lines)
+
+
+def _as_markdown(docstring: str) -> str:
+    sentence = " ".join(docstring.split("\n\n")[0].split())
+    return sentence.replace("``", "`").replace("|", "\\|")
+
+
+def pages(folder: Path, pattern: str) -> str:
+    """Names of the pages that match, without their suffix."""
+    found = sorted(folder.glob(f"{pattern}.md"))
+    return "\n".join(path.relative_to(folder).with_suffix("").as_posix() for path in found)
+
+
+# -- docstrings ----------------------------------------------------------------------------------
+
+
+def keep_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """|x| in a docstring is an absolute value, and not one of reST's substitutions."""
+    in_example = False
+    for i, line in enumerate(lines):
+        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
+        if not in_example:
+            parts = line.split("``")  # every second one is code
+            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
+            lines[i] = "``".join(parts)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", list_for_autosummary, priority=100)  # before autosummary itself
+    app.connect("source-read", expand)
+    app.connect("autodoc-process-docstring", keep_bars, priority=900)  # after numpydoc
+    return {"parallel_read_safe": True}

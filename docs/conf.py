@@ -1,0 +1,75 @@
+"""Settings of the documentation. It builds without a network: nothing is fetched."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+from unspot import __version__
+
+project = "unspot"
+author = "The unspot developers"
+copyright = f"{date.today().year}, {author}"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # equations without a network
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "generated_lists",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_generated"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+
+# -- Markdown ------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = True
+
+# -- API -----------------------------------------------------------------------------------------
+
+# numpydoc would list members a second time, beside autodoc's.
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+autodoc_typehints = "none"  # the docstrings say the types, in words
+autodoc_member_order = "bysource"
+add_module_names = False
+python_use_unqualified_type_names = True
+
+# -- the look ------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "unspot"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "unspot"},
+    "header_links_before_dropdown": 7,
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+    "pygments_light_style": "friendly",
+    "pygments_dark_style": "github-dark",
+}
+# Only the methods have pages below them that are worth a list at the side.
+html_sidebars = {
+    name: []
+    for name in (
+        *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
+        *("architecture", "api", "api/generated/*"),
+    )
+}
+html_context = {"default_mode": "auto"}

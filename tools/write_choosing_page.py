@@ -1,0 +1,220 @@
+"""Write the tables of the docs' page on choosing from what ``benchmarks/choosing.py`` measured.
+
+    python tools/write_choosing_page.py
+
+reads ``benchmarks/results/choosing.json`` and writes ``docs/_generated/choosing_evidence.md``: for
+every data set what each setting erases and costs, the winners, and what each choice buys on
+average. Nothing here is typed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from unspot import LEOPARD
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "benchmarks" / "results" / "choosing.json"
+TARGET = ROOT / "docs" / "_generated" / "choosing_evidence.md"
+
+Row = dict[str, Any]
+SETTING = ("rank", "metric", "preserve", "init")
+DEFAULT = {key: LEOPARD().get_params()[key] for key in ("metric", "preserve", "init")}
+
+NAMES = {
+    "glove": "Gender of words (GloVe 6B, 100 dimensions, three classes; in the package)",
+    "tweets": "Dialect of tweets (MiniLM, 384 dimensions, two classes; the task is sentiment)",
+    "bios": "Gender in biographies (MiniLM, 384 dimensions, two classes; the task is occupation)",
+}
+#: Columns: title, what to read, scale, digits, whether less is better.
+COLUMNS: dict[str, tuple[str, float, int, bool]] = {
+    "advantage": ("strongest attacker over chance", 100, 1, True),
+    "probe": ("paper's probe over chance", 100, 1, True),
+    "a50": ("A_50%", 1, 3, False),
+    "task_accuracy": ("task accuracy, %", 100, 1, False),
+    "variance_kept": ("variance kept, %", 100, 0, False),
+    "seconds": ("fit, seconds", 1, 0, True),
+}
+#: Within so many points of the strongest erasure, utility decides.
+NEAR = 0.02
+
+
+def page(rows: list[Row]) -> str:
+    """All tables and summaries as Markdown."""
+    cells = averaged([with_advantage(row) for row in rows])
+    parts = [section(name, of) for name, of in _by(cells, "dataset").items()]
+    return "\n".join([*parts, paired(cells)])
+
+
+def with_advantage(row: Row) -> Row:
+    """Accuracies as distances from chance, so that data sets compare."""
+    return row | {
+        "advantage": row["strongest_accuracy"] - row["chance"],
+        "probe": row["paper_probe"] - row["chance"],
+    }
+
+
+def averaged(rows: list[Row]) -> list[Row]:
+    """One row a setting: lists over seeds of every number."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[(row["dataset"], *(row.get(key) for key in SETTING))].append(row)
+    return [
+        {"dataset": key[0], **dict(zip(SETTING, key[1:], strict=True))}
+        | {c: [r[c] for r in group if r.get(c) is not None] for c in COLUMNS}
+        | {
+            "attackers": sorted({r["strongest_attacker"] for r in group}),
+            "chance": group[0]["chance"],
+        }
+        for key, group in groups.items()
+    ]
+
+
+def section(name: str, cells: list[Row]) -> str:
+    """One data set: a sentence of winners, and the table from the strongest erasure down."""
+    columns = [c for c in COLUMNS if any(cell[c] for cell in cells)]
+    ordered = sorted(cells, key=lambda cell: fmean(cell["advantage"]))
+    n_seeds = max(len(cell["advantage"]) for cell in cells)
+    splits = "one split" if n_seeds == 1 else f"mean ± spread over {n_seeds} splits"
+    lines = [
+        f"### {NAMES.get(name, name)}",
+        "",
+        f"Chance is {100 * cells[0]['chance']:.1f} %; accuracies are in points above it; {splits}.",
+        "",
+        *winners([cell for cell in cells if cell["rank"] is not None]),
+        "",
+        _line(["setting", *(COLUMNS[c][0] for c in columns)]),
+        _line(["---", *("---:" for _ in columns)]),
+    ]
+    for cell in ordered:
+        best = {c for c in columns if c != "seconds" and _is_best(cell, cells, c)}
+        shown = [f"**{_text(cell, c)}**" if c in best else _text(cell, c) for c in columns]
+        lines.append(_line([_setting(cell), *shown]))
+    return "\n".join([*lines, ""])
+
+
+def winners(cells: list[Row]) -> list[str]:
+    """Who erases most, and who keeps most among those that erase about as much."""
+    if not cells:
+        return []
+    strongest = min(cells, key=lambda cell: fmean(cell["advantage"]))
+    limit = fmean(strongest["advantage"]) + NEAR
+    near = [cell for cell in cells if fmean(cell["advantage"]) <= limit]
+    lines = [
+        f"- Strongest erasure: {_setting(strongest)}, {_text(strongest, 'advantage')} points above "
+        f"chance for the strongest attacker ({', '.join(strongest['attackers'])})."
+    ]
+    for column in ("a50", "task_accuracy"):
+        if not all(cell[column] for cell in near):
+            continue
+        best = max(near, key=lambda cell: fmean(cell[column]))
+        lines.append(
+            f"- Highest {COLUMNS[column][0].removesuffix(', %')} among the {len(near)} within "
+            f"{100 * NEAR:.0f} points of that: {_setting(best)}, {_text(best, column)} (strongest "
+            f"attacker {_text(best, 'advantage')})."
+        )
+    return lines
+
+
+# -- what a choice buys --------------------------------------------------------------------------
+
+CHOICES: dict[str, tuple[Callable[[Row], bool], Row]] = {
+    "whitened instead of euclidean": (lambda c: c["metric"] == "euclidean", {"metric": "whitened"}),
+    "preserve 0.3 instead of 0 (from pca)": (
+        lambda c: c["preserve"] == 0 and c["init"] == "pca",
+        {"preserve": 0.3},
+    ),
+    "preserve 0.3 instead of 0 (from moments)": (
+        lambda c: c["preserve"] == 0 and c["init"] == "moments",
+        {"preserve": 0.3},
+    ),
+    "preserve 1 instead of 0.3": (lambda c: c["preserve"] == 0.3, {"preserve": 1.0}),
+    "init moments instead of identity": (lambda c: c["init"] == "identity", {"init": "moments"}),
+    "init moments instead of pca": (lambda c: c["init"] == "pca", {"init": "moments"}),
+}
+
+
+def paired(cells: list[Row]) -> str:
+    """Mean change by each choice, all else equal, over the data sets that have both."""
+    columns = ("advantage", "probe", "a50", "task_accuracy", "variance_kept")
+    lines = [
+        "### What each choice buys",
+        "",
+        "Mean change when one setting changes and all others stay, over the pairs that were "
+        "measured; in brackets the smallest and the largest change.",
+        "",
+        _line(["choice", "pairs", *(COLUMNS[c][0] for c in columns)]),
+        _line(["---", "---:", *("---:" for _ in columns)]),
+    ]
+    for title, (applies, change) in CHOICES.items():
+        pairs = [(a, b) for a in cells if applies(a) for b in cells if _differs_by(a, b, change)]
+        if pairs:
+            changes = [_change(pairs, column) for column in columns]
+            lines.append(_line([title, str(len(pairs)), *changes]))
+    return "\n".join([*lines, ""])
+
+
+def _differs_by(a: Row, b: Row, change: Row) -> bool:
+    keys = ("dataset", *SETTING)
+    return a is not b and {k: b[k] for k in keys} == {k: a[k] for k in keys} | change
+
+
+def _change(pairs: Iterable[tuple[Row, Row]], column: str) -> str:
+    _, scale, digits, _ = COLUMNS[column]
+    found = [
+        scale * (fmean(b[column]) - fmean(a[column])) for a, b in pairs if a[column] and b[column]
+    ]
+    if not found:
+        return "–"
+    text = f"{fmean(found):+.{digits}f}"
+    return (
+        text if len(found) == 1 else f"{text} [{min(found):+.{digits}f}, {max(found):+.{digits}f}]"
+    )
+
+
+# -- cells of tables -----------------------------------------------------------------------------
+
+
+def _setting(cell: Row) -> str:
+    if cell["rank"] is None:
+        return str(cell["metric"])
+    text = f"r={cell['rank']}, {cell['metric']}, preserve {cell['preserve']:g}, {cell['init']}"
+    return f"{text} (default)" if all(cell[k] == v for k, v in DEFAULT.items()) else text
+
+
+def _text(cell: Row, column: str) -> str:
+    _, scale, digits, _ = COLUMNS[column]
+    values = [scale * value for value in cell[column]]
+    if not values:
+        return "–"
+    text = f"{fmean(values):.{digits}f}"
+    return f"{text} ± {pstdev(values):.{digits}f}" if len(values) > 1 else text
+
+
+def _is_best(cell: Row, cells: list[Row], column: str) -> bool:
+    means = [fmean(other[column]) for other in cells if other[column] and other["rank"] is not None]
+    if cell["rank"] is None or not cell[column] or not means:
+        return False
+    return fmean(cell[column]) == (min(means) if COLUMNS[column][3] else max(means))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _by(cells: list[Row], key: str) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for cell in cells:
+        groups[cell[key]].append(cell)
+    return groups
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(page(json.loads(SOURCE.read_text())), encoding="utf-8")
+    print(TARGET.relative_to(ROOT))
