@@ -140,7 +140,7 @@ class LEOPARD(BaseEraser):
         else:
             rows, held = team().agree(
                 # The MMD² of a few rows is noise, and would choose by chance.
-                sample_and_held_out(target.codes, self.max_rows, rng, min_held_out=100)
+                sample_and_held_out(target.codes, self.max_rows, rng, min_held_out=40)
             )
             part = X[np.concatenate([rows, held])]  # of a file, one reading for both
         if part.dtype not in (np.float32, np.float64):
