@@ -23,14 +23,16 @@ def to_html(
     neighbours: Sequence[NeighbourList] = (),
     title: str | None = None,
     chosen: str | None = None,
+    chosen_rank: int | None = None,
 ) -> Path:
     """Write a report: one HTML file that needs no network.
 
     Parameters
     ----------
-    results : Evaluation, Certificate, sequence of them, or mapping of names to them
-        Under one name there may be an evaluation and a certificate, as a pair. Several erasers
-        stand side by side, and on the plane of erasure and utility.
+    results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
+        Under one name there may be an evaluation and a certificate, as a pair; a certificate
+        under "before" is of the original rows. Several erasers stand side by side, and they or
+        the ranks of a path on the plane of erasure and utility.
     path : path
         The file; it appears under its name when it is complete.
     views : Views, optional
@@ -40,6 +42,8 @@ def to_html(
     title : str, optional
     chosen : str, optional
         Which of the erasers the headline is about, by name; by default the last.
+    chosen_rank : int, optional
+        Which rank of a path is marked.
 
     Examples
     --------
@@ -55,7 +59,9 @@ def to_html(
     from unspot.report.html import render
     from unspot.report.reading import read_contents
 
-    contents = read_contents(results, title=title, chosen=chosen, neighbours=neighbours)
+    contents = read_contents(
+        results, title=title, chosen=chosen, chosen_rank=chosen_rank, neighbours=neighbours
+    )
     page = render(contents, views, made=datetime.now())
     write_atomically(Path(path), page.encode("utf-8"))
     return Path(path)

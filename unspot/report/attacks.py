@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from unspot.report.columns import Column
+from unspot.report.columns import Results
 from unspot.report.contents import Attack, Number
 
 __all__ = ["attacker_name", "attacks", "wilson"]
@@ -22,12 +22,12 @@ _NAMES = {
 }
 
 
-def attacks(columns: Sequence[Column]) -> tuple[Attack, ...]:
+def attacks(results: Results) -> tuple[Attack, ...]:
     """What attackers recover before erasure, once, and after each eraser.
 
-    Where an eraser has both an evaluation and a certificate, the certificate's attackers count.
+    Where there are both an evaluation and a certificate, the certificate's attackers count.
     """
-    return (*_before(columns), *_after(columns))
+    return (*_before(results), *_after(results))
 
 
 def attacker_name(name: str) -> str:
@@ -40,10 +40,10 @@ def attacker_name(name: str) -> str:
     """
     if name in _NAMES:
         return _NAMES[name]
-    whitened, _, widths = name.rpartition("mlp-")
-    if not widths or widths == name:
+    before, mark, widths = name.rpartition("mlp-")
+    if not mark:
         return name
-    return f"network {widths}" + (", whitened" if whitened else "")
+    return f"network {widths}" + (f", {before.rstrip('-')}" if before else "")
 
 
 def wilson(share: float, n: int, alpha: float = 0.05) -> tuple[float, float]:
@@ -63,16 +63,19 @@ def wilson(share: float, n: int, alpha: float = 0.05) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _before(columns: Sequence[Column]) -> Iterator[Attack]:
-    for column in columns:
+def _before(results: Results) -> Iterator[Attack]:
+    if results.before is not None:
+        yield from _certified(results.before, 0)
+        return
+    for column in results.columns:
         found = list(_measured(column.evaluation, "before", 0))
         if found:
             yield from found
             return
 
 
-def _after(columns: Sequence[Column]) -> Iterator[Attack]:
-    for i, column in enumerate(columns, start=1):
+def _after(results: Results) -> Iterator[Attack]:
+    for i, column in enumerate(results.columns, start=1):
         if column.certificate is not None:
             yield from _certified(column.certificate, i)
         else:
@@ -88,9 +91,13 @@ def _measured(evaluation: Any, side: str, column: int) -> Iterator[Attack]:
     for entry in listed:
         accuracy = float(entry["accuracy"])
         low, high = wilson(accuracy, n, 0.05 / len(listed)) if n else (None, None)
-        number = Number(accuracy, low=low, high=high)
-        yield Attack(attacker_name(entry["name"]), column, number)
+        yield Attack(attacker_name(entry["name"]), column, Number(accuracy, low=low, high=high))
 
 
 def _certified(certificate: Any, column: int) -> Iterator[Attack]:
-    raise NotImplementedError
+    """Attackers of a certificate: their intervals are of the advantage, over the majority."""
+    chance = certificate.majority
+    for report in certificate.attackers:
+        low, high = (chance + end for end in report.interval)
+        number = Number(report.accuracy, low=low, high=high)
+        yield Attack(attacker_name(report.name), column, number)

@@ -1,13 +1,17 @@
-"""Results by eraser: an evaluation and a certificate of one eraser share a column."""
+"""Results sorted for a report: one column for each eraser, and the paths of ranks."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["Column", "columns_of"]
+__all__ = ["BEFORE", "Column", "Results", "sort_results"]
+
+#: The name under which a certificate of the original rows may stand.
+BEFORE = "before"
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,7 @@ class Column:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """What was measured on which data, by which settings."""
-        result = self.evaluation if self.evaluation is not None else self.certificate
-        found: Mapping[str, Any] = result.metadata
+        found: Mapping[str, Any] = {} if self.evaluation is None else self.evaluation.metadata
         return found
 
     @property
@@ -39,25 +42,52 @@ class Column:
         return found
 
 
-def columns_of(results: Any) -> list[Column]:
-    """The columns of a report.
+@dataclass(frozen=True)
+class Results:
+    """Everything that a report is made from.
 
     Parameters
     ----------
-    results : Evaluation, Certificate, sequence of them, or mapping of names to them
-        Under one name there may be an evaluation and a certificate, as a pair. Without names,
-        results of the same method and rank share a column.
+    columns : tuple of Column
+    before : Certificate or None
+        That of the original rows.
+    paths : mapping of str to sequence of mappings
+        Points of a path of ranks by the name of the method: plain numbers by their names.
     """
-    found: dict[str, Column] = {}
+
+    columns: tuple[Column, ...] = ()
+    before: Any = None
+    paths: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+def sort_results(results: Any) -> Results:
+    """Sort results by eraser.
+
+    Parameters
+    ----------
+    results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
+        Under one name there may be an evaluation and a certificate, as a pair; a certificate
+        under "before" is of the original rows. Without names, evaluations stand in columns by
+        method and rank, and a certificate belongs to the evaluation before it.
+    """
+    columns: dict[str, Column] = {}
+    before, paths = None, {}
     for name, result in _named(results):
-        column = _column(name, result)
-        key = name or f"{column.method} {column.rank}"
-        found[key] = _merged(found[key], column) if key in found else column
-    if not found:
+        kind = _kind(result)
+        if kind == "path":
+            paths[name or result.method] = json.loads(result.to_json())["points"]
+        elif kind == "certificate" and name == BEFORE:
+            before = result
+        else:
+            column = _column(name, kind, result)
+            key = name or _place(column, columns)
+            columns[key] = _merged(columns[key], column) if key in columns else column
+    if not columns and not paths:
         raise ValueError(
-            "Got no results, but a report needs at least one: an Evaluation or a Certificate."
+            "Got no results, but a report needs at least one: an Evaluation, a Certificate or a "
+            "RankPath."
         )
-    return _with_names(list(found.values()))
+    return Results(tuple(_with_names(list(columns.values()))), before, paths)
 
 
 def method_name(metadata: Mapping[str, Any]) -> str:
@@ -76,48 +106,58 @@ def _named(results: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(results, Mapping):
         results = {"": results}
     for name, value in results.items():
-        several = isinstance(value, Sequence) and not isinstance(value, str)
-        for result in value if several else (value,):
+        for result in value if isinstance(value, (list, tuple)) else (value,):
             yield str(name), result
 
 
-def _column(name: str, result: Any) -> Column:
-    part = "evaluation" if hasattr(result, "rows") else "certificate"
-    if not hasattr(result, "metadata") or not hasattr(
-        result, "rows" if part == "evaluation" else "attackers"
-    ):
-        raise ValueError(
-            f"Got a result of type {type(result).__name__}, but expected an Evaluation or a "
-            "Certificate."
-        )
-    column = Column(name, "", **{part: result})
+def _kind(result: Any) -> str:
+    marks = {"evaluation": "rows", "certificate": "attackers", "path": "points"}
+    for kind, attribute in marks.items():
+        if hasattr(result, attribute) and hasattr(result, "to_json"):
+            return kind
+    raise ValueError(
+        f"Got a result of type {type(result).__name__}, but expected an Evaluation, a Certificate "
+        "or a RankPath."
+    )
+
+
+def _column(name: str, kind: str, result: Any) -> Column:
+    column = Column(name, "", **{kind: result})
     method = method_name(column.eraser) or name or "erased"
     return replace(column, method=method, rank=column.eraser.get("rank"))
+
+
+def _place(column: Column, columns: Mapping[str, Column]) -> str:
+    """Where a result without a name belongs."""
+    if (
+        column.certificate is not None
+        and columns
+        and list(columns.values())[-1].certificate is None
+    ):
+        return list(columns)[-1]
+    return f"{column.method} {column.rank}"
 
 
 def _merged(first: Column, second: Column) -> Column:
     for part in ("evaluation", "certificate"):
         if getattr(first, part) is not None and getattr(second, part) is not None:
             raise ValueError(
-                f"Got two {part}s of {first.name or first.method!r}, but expected one. Give each "
+                f"Got two {part}s of {first.name or first.method}, but expected one. Give each "
                 "eraser a name of its own."
             )
+    later = second if second.evaluation is not None else first
     return replace(
-        first,
-        evaluation=first.evaluation if first.evaluation is not None else second.evaluation,
-        certificate=first.certificate if first.certificate is not None else second.certificate,
+        later,
+        name=first.name,
+        evaluation=later.evaluation,
+        certificate=first.certificate or second.certificate,
     )
 
 
-def _with_names(columns: list[Column]) -> list[Column]:
+def _with_names(columns: list[Column]) -> Iterator[Column]:
     """Columns without a name get that of the method, with the rank where it comes more often."""
     often = Counter(column.method for column in columns)
-
-    def name(column: Column) -> str:
-        if column.name:
-            return column.name
-        return (
-            column.method if often[column.method] == 1 else f"{column.method}, rank {column.rank}"
-        )
-
-    return [replace(column, name=name(column)) for column in columns]
+    for column in columns:
+        ranked = f"{column.method}, rank {column.rank}"
+        name = column.name or (column.method if often[column.method] == 1 else ranked)
+        yield replace(column, name=name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from unspot.report.contents import Contents, Measure, Number
 from unspot.report.tables import attack_table, measure_groups
 
-__all__ = ["to_csv", "to_latex"]
+__all__ = ["save_tables", "to_csv", "to_latex"]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -27,6 +29,16 @@ _LATEX = {
     "–": "--",
     "…": r"\ldots{}",
 }
+
+
+def save_tables(folder: str | os.PathLike[str], contents: Contents) -> list[Path]:
+    """Write ``tables.csv`` and ``tables.tex``, and return the files."""
+    from unspot.eraser import write_atomically
+
+    made = {"tables.csv": to_csv(contents), "tables.tex": to_latex(contents)}
+    for name, text in made.items():
+        write_atomically(Path(folder) / name, text.encode("utf-8"))
+    return [Path(folder) / name for name in made]
 
 
 def to_csv(contents: Contents) -> str:

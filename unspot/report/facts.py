@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unspot.report.columns import Column
+from unspot.report.columns import Column, Results
 
 __all__ = ["facts", "notes", "subtitle", "title_of"]
 
@@ -14,6 +14,8 @@ Facts = tuple[tuple[str, str], ...]
 
 def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
     """Groups of facts: the data, every eraser, how it was measured, versions."""
+    if not columns:
+        return ()
     groups = [("Data", _data(columns[0]))]
     groups += [(column.name, _eraser(column)) for column in columns]
     groups += [("Measured with", _measurement(columns))]
@@ -22,15 +24,21 @@ def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
     return tuple((name, found) for name, found in groups if found)
 
 
-def notes(columns: Sequence[Column]) -> tuple[str, ...]:
+def notes(results: Results) -> tuple[str, ...]:
     """What a reader must know before comparing columns."""
-    prints = {column.eraser.get("fingerprint") for column in columns} - {None}
-    sizes = {_rows_text(column.metadata) for column in columns} - {""}
+    prints = {column.eraser.get("fingerprint") for column in results.columns} - {None}
+    sizes = {_rows_text(column.metadata) for column in results.columns} - {""}
+    certified = [column.certificate is not None for column in results.columns]
     found = []
     if len(prints) > 1:
         found.append("The erasers were not fitted on the same rows: their fingerprints differ.")
     if len(sizes) > 1:
         found.append("The results were not measured on the same number of rows.")
+    if any(certified) and (not all(certified) or results.before is None):
+        found.append(
+            "Attackers of certificates learn from other rows than those of evaluations, so that "
+            "their accuracies differ a little where a report has both."
+        )
     return tuple(found)
 
 
@@ -49,13 +57,15 @@ def subtitle(column: Column) -> str:
     return " · ".join([str(name), *parts] if name else parts)
 
 
-def title_of(columns: Sequence[Column]) -> str:
+def title_of(results: Results) -> str:
     """A title for results without one."""
+    columns = results.columns
     if len(columns) > 1:
         return f"{len(columns)} erasers compared"
-    column = columns[0]
-    data = column.metadata.get("data")
-    return f"{column.name} on {data}" if data else column.name
+    if not columns:
+        return f"Ranks of {', '.join(results.paths)}"
+    data = columns[0].metadata.get("data")
+    return f"{columns[0].name} on {data}" if data else columns[0].name
 
 
 def _data(column: Column) -> Facts:
@@ -93,10 +103,15 @@ def _eraser(column: Column) -> Facts:
 def _measurement(columns: Sequence[Column]) -> Facts:
     metadata = columns[0].metadata
     seconds = sum(_seconds(column.metadata.get("seconds")) for column in columns)
+    certificate = next((c.certificate for c in columns if c.certificate is not None), None)
+    budget = metadata.get("budget") if certificate is None else certificate.budget
     return _facts(
         {
             "seeds of each probe": metadata.get("seeds"),
-            "budget of the attackers": metadata.get("budget"),
+            "budget of the attackers": budget,
+            "rows that attackers learn from": certificate and certificate.n_attack_rows,
+            "rows that they are judged on": certificate and certificate.n_test_rows,
+            "probability of a false alarm": certificate and certificate.alpha,
             "time": f"{seconds:.0f} s" if seconds else None,
         }
     )

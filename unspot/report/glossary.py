@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GLOSSARY", "GROUPS", "UTILITIES", "About", "about"]
+__all__ = ["GLOSSARY", "GROUPS", "About", "about"]
 
-#: Measures of utility for the trade-off, the most telling first: key → (title, unit).
-UTILITIES = {
-    "task": ("accuracy of the task", "share"),
-    "neighbours": ("neighbours kept (A_50 %)", ""),
-    "words": ("word similarity (WordSim-353)", ""),
-    "variance": ("share of variance kept", "share"),
-}
 GROUPS = ("What can still be recovered", "What is kept", "Fairness of the task", "Other")
 
 
 @dataclass(frozen=True)
 class About:
-    """Where a measure stands in the report, and what a tile at the top says under it."""
+    """A measure in the report: its place, its title, and what a tile says under its number."""
 
     group: str
+    title: str = ""
     tile: str = ""
-    title: str = ""  # a short title for the tile
 
 
 #: The reading guide of the report.
@@ -93,22 +86,22 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
 _RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
 _KNOWN: dict[str, About] = {
     "chance": About(_RECOVERED),
-    "probe": About(_RECOVERED, "an ordinary small network", "Probe of the paper"),
-    "linear": About(_RECOVERED),
-    "attack": About(_RECOVERED, "best of all attackers", "Strongest attacker"),
-    "mdl": About(_RECOVERED),
-    "mdl_prior": About(_RECOVERED),
+    "attack": About(_RECOVERED, "Strongest attacker", "best of all attackers"),
+    "probe": About(_RECOVERED, "Probe of the paper"),
+    "linear": About(_RECOVERED, "Linear probe"),
+    "mdl": About(_RECOVERED, "Description length (MDL)"),
+    "mdl_prior": About(_RECOVERED, "MDL with nothing left"),
     "mdl_paper": About(_RECOVERED),
-    "two_sample": About(_RECOVERED, "small: the classes still differ", "Two-sample p"),
-    "neighbours": About(_KEPT, "1 is unchanged, 0.5 is random", "Neighbours kept (A_50 %)"),
-    "neighbours_paper": About(_KEPT),
-    "variance": About(_KEPT, "of the total variance", "Variance kept"),
-    "words": About(_KEPT, "rank correlation with people", "WordSim-353"),
-    "task": About(_KEPT, "accuracy of the task’s classifier", "Task"),
-    "tpr_gap": About(_FAIR, "0 treats all classes alike", "TPR gap"),
-    "tpr_gap_correlation": About(_FAIR),
-    "demographic_parity": About(_FAIR),
-    "equalised_odds": About(_FAIR),
+    "two_sample": About(_RECOVERED, "Two-sample p-value", "small: the classes still differ"),
+    "neighbours": About(_KEPT, "Neighbours kept (A_50 %)", "1 is unchanged, 0.5 is random"),
+    "neighbours_paper": About(_KEPT, "A_50 % as in the paper"),
+    "variance": About(_KEPT, "Variance kept", "of the total variance"),
+    "words": About(_KEPT, "WordSim-353", "rank correlation with people"),
+    "task": About(_KEPT, "Accuracy of the task", "of the task’s classifier"),
+    "tpr_gap": About(_FAIR, "TPR gap, root mean square", "0 treats all classes alike"),
+    "tpr_gap_correlation": About(_FAIR, "Correlation of gap and share"),
+    "demographic_parity": About(_FAIR, "Demographic parity gap"),
+    "equalised_odds": About(_FAIR, "Equalised odds gap"),
 }
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from unspot.report.attacks import attacks
-from unspot.report.columns import Column, columns_of
+from unspot.report.columns import Column, Results, sort_results
 from unspot.report.contents import (
     Contents,
     GapPoint,
@@ -16,11 +15,9 @@ from unspot.report.contents import (
     Measure,
     NeighbourList,
     Number,
-    Tradeoff,
-    TradeoffPoint,
 )
 from unspot.report.facts import facts, notes, subtitle, title_of
-from unspot.report.glossary import UTILITIES
+from unspot.report.tradeoffs import tradeoff
 from unspot.report.verdicts import verdicts
 
 __all__ = ["read_contents"]
@@ -31,38 +28,42 @@ def read_contents(
     *,
     title: str | None = None,
     chosen: str | None = None,
+    chosen_rank: int | None = None,
     neighbours: Sequence[NeighbourList] = (),
 ) -> Contents:
     """Everything that results say, ready to be shown.
 
     Parameters
     ----------
-    results : Evaluation, Certificate, sequence of them, or mapping of names to them
-        Under one name there may be an evaluation and a certificate, as a pair.
+    results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
+        As ``sort_results`` takes them.
     title : str, optional
     chosen : str, optional
-        Which of the names the headline is about; by default the last one.
+        Which of the columns the headline is about; by default the last one.
+    chosen_rank : int, optional
+        Which point of a path of ranks is marked.
     neighbours : sequence of NeighbourList
     """
-    columns = columns_of(results)
+    found = sort_results(results)
+    columns = found.columns
     names = [column.name for column in columns]
     if chosen is not None and chosen not in names:
         raise ValueError(f"Got chosen={chosen!r}, but expected one of: {', '.join(names)}.")
-    at = names.index(chosen) if chosen is not None else len(names) - 1
-    chance = _chance(columns)
+    at = names.index(chosen) if chosen is not None else max(len(names) - 1, 0)
+    chance, attacked = _chance(found), attacks(found)
     contents = Contents(
-        title=title or title_of(columns),
-        subtitle=subtitle(columns[at]),
+        title=title or title_of(found),
+        subtitle=subtitle(columns[at]) if columns else "",
         columns=tuple(names),
         chosen=at,
         chance=chance,
-        measures=_measures(columns, at),
-        attacks=attacks(columns),
+        measures=(*_certified(found), *_measures(columns, at)),
+        attacks=attacked,
         gaps=_gaps(columns),
-        tradeoff=_tradeoff(columns, at, chance),
+        tradeoff=tradeoff(found, attacked, chosen=at, chance=chance, chosen_rank=chosen_rank),
         neighbours=tuple(neighbours),
         facts=facts(columns),
-        notes=notes(columns),
+        notes=notes(found),
     )
     return replace(contents, verdicts=verdicts(contents, columns))
 
@@ -71,19 +72,57 @@ def _number(value: Any) -> Number | None:
     return None if value is None else Number(value.mean, value.spread)
 
 
-def _chance(columns: Sequence[Column]) -> float | None:
-    for column in columns:
-        if column.certificate is not None:
-            return float(column.certificate.chance)
-        if (row := column.row("chance")) is not None and row.before is not None:
-            return float(row.before.mean)
-    return None
+def _chance(results: Results) -> float | None:
+    certificates = [results.before, *(column.certificate for column in results.columns)]
+    for certificate in certificates:
+        if certificate is not None:
+            return float(certificate.majority)
+    rows = [column.row("chance") for column in results.columns]
+    return next((float(row.before.mean) for row in rows if row is not None), None)
 
 
 def _measures(columns: Sequence[Column], chosen: int) -> tuple[Measure, ...]:
+    """The rows of the evaluations; those that certificates answer better are left to them."""
     evaluations = [column.evaluation for column in columns if column.evaluation is not None]
     keys = dict.fromkeys(row.key for evaluation in evaluations for row in evaluation.rows)
+    if any(column.certificate is not None for column in columns):
+        for key in ("chance", "attack", "two_sample"):
+            keys.pop(key, None)
     return tuple(_measure(key, columns, chosen) for key in keys)
+
+
+def _certified(results: Results) -> tuple[Measure, ...]:
+    """Strongest attacker and two-sample test as the certificates have them."""
+    certificates = [column.certificate for column in results.columns]
+    first = next((c for c in certificates if c is not None), None)
+    if first is None:
+        return ()
+
+    def accuracy(certificate: Any) -> Number | None:
+        return certificate and Number(certificate.strongest.accuracy)
+
+    def p_value(certificate: Any) -> Number | None:
+        return certificate and Number(certificate.p_value)
+
+    attack = Measure(
+        key="attack",
+        title="Strongest attacker",
+        before=accuracy(results.before),
+        after=tuple(map(accuracy, certificates)),
+        unit="share",
+        better="lower",
+        note=f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows; "
+        f"chance is {100 * first.majority:.1f} %.",
+    )
+    two_sample = Measure(
+        key="two_sample",
+        title="Two-sample p-value",
+        before=p_value(results.before),
+        after=tuple(map(p_value, certificates)),
+        unit="p",
+        note="of the hypothesis that the classes have one law; a small one refutes it.",
+    )
+    return attack, two_sample
 
 
 def _measure(key: str, columns: Sequence[Column], chosen: int) -> Measure:
@@ -125,28 +164,3 @@ def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> G
         before=first["before"],
         after=tuple(found[cell]["after"] if cell in found else None for found in records),
     )
-
-
-def _tradeoff(columns: Sequence[Column], chosen: int, chance: float | None) -> Tradeoff | None:
-    """Utility against the strongest attacker, where at least two erasers have both."""
-    often = Counter(column.method for column in columns)
-    for key, (utility_title, unit) in UTILITIES.items():
-        points = []
-        for i, column in enumerate(columns):
-            utility, attack = column.row(key), column.row("attack")
-            if utility is None or attack is None or not (utility.after and attack.after):
-                continue
-            points.append(
-                TradeoffPoint(
-                    series=column.method if often[column.method] > 1 else column.name,
-                    label="" if column.rank is None else f"rank {column.rank}",
-                    utility=Number(utility.after.mean, utility.after.spread),
-                    erasure=Number(attack.after.mean, attack.after.spread),
-                    rank=column.rank,
-                    chosen=i == chosen,
-                )
-            )
-        if len(points) > 1:
-            axis = "accuracy of the strongest attacker"
-            return Tradeoff(utility_title, axis, tuple(points), unit, reference=chance)
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unspot.report.charts import strongest_first
-from unspot.report.contents import Attack, Contents, Measure
+from unspot.report.contents import Attack, Contents, Measure, Number
 from unspot.report.glossary import GROUPS, About, about
 from unspot.report.wording import interval_text, number_text, value_text
 
@@ -37,11 +37,11 @@ class Tile:
     hint: str
 
 
-def measure_groups(contents: Contents) -> list[tuple[str, list[Line]]]:
+def measure_groups(contents: Contents, *, spreads: bool = True) -> list[tuple[str, list[Line]]]:
     """The lines of the main table under the headings of ``GROUPS``, empty groups left out."""
     groups: dict[str, list[Line]] = {name: [] for name in GROUPS}
     for measure in contents.measures:
-        groups[about(measure.key).group].append(_line(measure))
+        groups[about(measure.key).group].append(_line(measure, spreads))
     return [(name, lines) for name, lines in groups.items() if lines]
 
 
@@ -106,14 +106,20 @@ def _measure_tile(measure: Measure, chosen: int, known: About) -> Tile | None:
     if after is None:
         return None
     before = value_text(measure.before.value, measure.unit) if measure.before else ""
-    return Tile(known.title, before, value_text(after.value, measure.unit), known.tile)
+    title = known.title or measure.title
+    return Tile(title, before, value_text(after.value, measure.unit), known.tile)
 
 
-def _line(measure: Measure) -> Line:
+def _line(measure: Measure, spreads: bool) -> Line:
+    def text(number: Number | None) -> str:
+        if number is None or spreads:
+            return number_text(number, measure.unit)
+        return value_text(number.value, measure.unit)
+
     return Line(
-        title=measure.title,
+        title=about(measure.key).title or measure.title,
         arrow=ARROWS[measure.better],
         note=measure.note,
-        before=number_text(measure.before, measure.unit),
-        after=tuple(number_text(value, measure.unit) for value in measure.after),
+        before=text(measure.before),
+        after=tuple(map(text, measure.after)),
     )

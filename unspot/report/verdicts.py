@@ -33,9 +33,9 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
     return Verdict(
         column=i,
         tone=tone,
-        headline=_headline(tone, gone),
+        headline=_headline(tone, gone, attack, chance),
         sentence=_sentence(attack, chance, number, contents),
-        details=() if certificate is None else (str(certificate.sentence),),
+        details=() if certificate is None else (f"Certificate: {certificate.sentence}",),
     )
 
 
@@ -55,9 +55,12 @@ def _gone(contents: Contents, attack: Attack, chance: float) -> float | None:
     return max(0.0, 1 - advantage / (before.accuracy.value - chance))
 
 
-def _headline(tone: Tone, gone: float | None) -> str:
+def _headline(tone: Tone, gone: float | None, attack: Attack, chance: float) -> str:
     if tone == "good":
         return "No attacker found the concept"
+    low = attack.accuracy.low
+    if low is not None and low <= chance:
+        return "Attackers are at chance, yet the classes still differ a little"
     if tone == "unsure" and gone is not None:
         return f"{100 * gone:.0f} % of what attackers could read is gone"
     return "The concept can still be read"

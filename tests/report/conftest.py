@@ -1,0 +1,138 @@
+"""Results made by hand, with names that try to be markup, and a page of them."""
+
+import numpy as np
+import pytest
+
+from unspot import Dataset, Eraser
+from unspot.evaluation.certificate import AttackerReport, Certificate
+from unspot.evaluation.results import Evaluation, Row, Value
+from unspot.report.contents import NeighbourList
+from unspot.report.reading import read_contents
+from unspot.report.views import make_views
+
+#: Class names, words and labels that must appear as text.
+NASTY = (
+    "<script>window.hacked = 1</script>",
+    "\"quoted\" & 'single'",
+    "🐆 léopard",
+    "שלום عالم",
+    '</script><img src=x onerror="window.hacked = 2">',
+    "a_b $c$ %d {{7*7}} \\x",
+)
+
+
+def evaluation_of(method="LEOPARD", rank=3, *, after=0.42, utility=0.7, classes=NASTY[:3]):
+    """An evaluation with a row of every kind."""
+    names = ("logistic", "mlp-64", "trees")
+    rows = (
+        Row("chance", "Chance", "share", Value(0.36), Value(0.36)),
+        Row("probe", "Probe accuracy", "share", Value(0.9, 0.01), Value(0.4, 0.02), "lower"),
+        Row("attack", "Strongest attacker", "share", Value(0.95), Value(after), "lower"),
+        Row("mdl", "MDL", "kbit", Value(1.2, 0.1), Value(9.5, 0.2), "higher", "online code."),
+        Row("two_sample", "Two-sample p-value", "p", Value(0.0004), Value(0.3)),
+        Row("neighbours", "A_50%", "", Value(1.0), Value(utility), "higher"),
+        Row("task", "Task accuracy", "share", Value(0.8, 0.01), Value(utility, 0.01), "higher"),
+        Row("tpr_gap", "TPR gap, RMS", "", Value(0.2), None, "lower", f"No rows of {NASTY[0]}."),
+    )
+    gaps = [
+        {"class": c, "label": label, "share": 0.2 + 0.1 * i, "before": 0.1 * i, "after": 0.01 * i}
+        for c in classes
+        for i, label in enumerate(NASTY)
+    ]
+    gaps[0] |= {"before": None, "after": None}
+    metadata = {
+        "eraser": {
+            "method": method,
+            "rank": rank,
+            "parameters": {"rank": rank, "kernel": "paper"},
+            "fingerprint": "0123456789abcdef",
+            "classes": list(classes),
+            "class_counts": [300] * len(classes),
+            "n_rows": 900,
+        },
+        "data": NASTY[0],
+        "n_rows": {"train": 900, "test": 500},
+        "n_features": 6,
+        "classes": list(classes),
+        "seeds": 3,
+        "budget": "quick",
+        "versions": {"unspot": "0"},
+        "seconds": {"probe": 1.5, "mdl": 2.0},
+    }
+    attackers = {
+        "before": [{"name": name, "accuracy": 0.95 - 0.05 * i} for i, name in enumerate(names)],
+        "after": [{"name": name, "accuracy": after - 0.02 * i} for i, name in enumerate(names)],
+    }
+    return Evaluation(f"{method} on words", rows, metadata, {"attackers": attackers, "gaps": gaps})
+
+
+def certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004):
+    """A certificate with two attackers."""
+    reports = tuple(
+        AttackerReport(name, a, a, a - 0.36, (a - 0.36 - 0.03, a - 0.36 + 0.03), 0.01, 1.5)
+        for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
+    )
+    return Certificate(
+        leaks=leaks,
+        sentence="The concept leaks, or not.",
+        attackers=reports,
+        attack_p_value=0.01,
+        p_value=p_value,
+        detectable=0.02,
+        majority=0.36,
+        alpha=0.05,
+        n_classes=3,
+        n_attack_rows=400,
+        n_test_rows=500,
+        attack_rows="unseen",
+        budget="quick",
+    )
+
+
+@pytest.fixture
+def make_evaluation():
+    return evaluation_of
+
+
+@pytest.fixture
+def make_certificate():
+    return certificate_of
+
+
+@pytest.fixture(scope="session")
+def nasty():
+    return NASTY
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Three classes with names like markup: means differ along one axis, spreads along another."""
+    rng = np.random.default_rng(0)
+    z = np.array(NASTY[:3])[np.arange(900) % 3]
+    X = rng.normal(size=(900, 6)) + 3.0 * (np.arange(900) % 3)[:, None] * np.eye(6)[0]
+    X[:, 1] *= 1.0 + 2.0 * (np.arange(900) % 3)
+    names = np.array([f"{NASTY[i % 6]} {i}" for i in range(900)])
+    return Dataset.from_arrays(X, z, names=names, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def views(rows):
+    return make_views(
+        {
+            "mean gone": Eraser.projection(np.eye(6)[:, 1:]),
+            NASTY[4]: Eraser.projection(np.eye(6)[:, 2:]),
+        },
+        rows,
+    )
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """Everything that a report can hold."""
+    results = {
+        "before": certificate_of(0.95),
+        "mean gone": (evaluation_of("LEACE", 5, after=0.8, utility=0.9), certificate_of(0.8)),
+        NASTY[4]: (evaluation_of(), certificate_of()),
+    }
+    neighbours = (NeighbourList(NASTY[0], NASTY[1:4], NASTY[2:5]),)
+    return read_contents(results, title=f"Title {NASTY[0]}", neighbours=neighbours)

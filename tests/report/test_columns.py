@@ -1,0 +1,48 @@
+import pytest
+
+from unspot.report.columns import sort_results
+
+
+def test_one_evaluation_is_a_column_named_by_its_method(make_evaluation):
+    found = sort_results(make_evaluation("LEACE", 5))
+    assert [column.name for column in found.columns] == ["LEACE"]
+
+
+def test_a_certificate_joins_the_evaluation_before_it(make_evaluation, make_certificate):
+    evaluation, certificate = make_evaluation(), make_certificate()
+    for results in ([evaluation, certificate], {"a": (evaluation, certificate)}):
+        (column,) = sort_results(results).columns
+        assert column.evaluation is evaluation
+        assert column.certificate is certificate
+
+
+def test_a_certificate_may_come_first_under_a_name(make_evaluation, make_certificate):
+    (column,) = sort_results({"a": (make_certificate(), make_evaluation(rank=7))}).columns
+    assert (column.name, column.rank) == ("a", 7)
+
+
+def test_a_certificate_named_before_is_of_the_original_rows(make_evaluation, make_certificate):
+    before = make_certificate()
+    found = sort_results({"before": before, "LEACE": make_evaluation()})
+    assert found.before is before
+    assert len(found.columns) == 1
+
+
+def test_ranks_of_one_method_are_told_apart(make_evaluation):
+    found = sort_results([make_evaluation(rank=3), make_evaluation(rank=5)])
+    assert [column.name for column in found.columns] == ["LEOPARD, rank 3", "LEOPARD, rank 5"]
+
+
+def test_two_evaluations_of_one_eraser_are_refused(make_evaluation):
+    with pytest.raises(ValueError, match="Got two evaluations of LEOPARD, but expected one"):
+        sort_results([make_evaluation(), make_evaluation()])
+
+
+def test_nothing_is_refused():
+    with pytest.raises(ValueError, match="Got no results, but a report needs at least one"):
+        sort_results([])
+
+
+def test_other_objects_are_refused():
+    with pytest.raises(ValueError, match="Got a result of type str, but expected an Evaluation"):
+        sort_results("LEACE.json")

@@ -1,0 +1,130 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from unspot.evaluation.results import Value
+from unspot.report.files import PathNumbers
+from unspot.report.reading import read_contents
+
+
+@pytest.fixture
+def two(make_evaluation):
+    return {"a": make_evaluation("A", 5), "b": make_evaluation("B", 3, after=0.4, utility=0.6)}
+
+
+def measure(contents, key):
+    (found,) = [m for m in contents.measures if m.key == key]
+    return found
+
+
+def test_measures_stand_side_by_side(two):
+    found = measure(read_contents(two), "task")
+    assert found.before.value == 0.8
+    assert [number.value for number in found.after] == [0.7, 0.6]
+
+
+def test_a_measure_that_one_eraser_lacks_is_empty_there(two, make_evaluation):
+    some = replace(two["a"], rows=two["a"].rows[:2])
+    found = measure(read_contents({"a": some, "b": two["b"]}), "task")
+    assert found.before.value == 0.8
+    assert found.after[0] is None
+
+
+def test_an_undefined_number_is_none_not_nan(two):
+    assert measure(read_contents(two), "tpr_gap").after == (None, None)
+
+
+def test_the_last_is_chosen_unless_said_otherwise(two):
+    assert read_contents(two).chosen == 1
+    assert read_contents(two, chosen="a").chosen == 0
+    with pytest.raises(ValueError, match="Got chosen='c', but expected one of: a, b"):
+        read_contents(two, chosen="c")
+
+
+def test_attackers_of_an_evaluation_have_intervals_of_all_test_rows(two):
+    contents = read_contents(two)
+    before = [a for a in contents.attacks if a.column == 0]
+    assert len(before) == 3
+    assert all(a.accuracy.low < a.accuracy.value < a.accuracy.high for a in contents.attacks)
+    assert {a.attacker for a in before} == {"logistic regression", "network 64", "boosted trees"}
+
+
+def test_attackers_of_a_certificate_win(make_evaluation, make_certificate):
+    contents = read_contents([make_evaluation(after=0.5), make_certificate(0.41)])
+    after = {a.attacker: a.accuracy for a in contents.attacks if a.column == 1}
+    assert after["boosted trees"].value == 0.41
+    assert after["boosted trees"].low == pytest.approx(0.38)
+    assert measure(contents, "attack").after[0].value == 0.41
+    assert measure(contents, "two_sample").after[0].value == 0.004
+
+
+def test_of_two_classes_one_has_its_gaps_drawn(make_evaluation):
+    two_classes = read_contents(make_evaluation(classes=("f", "m")))
+    assert [gaps.concept_class for gaps in two_classes.gaps] == ["f"]
+    three = read_contents(make_evaluation(classes=("f", "m", "n")))
+    assert len(three.gaps) == 3
+
+
+def test_several_erasers_make_a_tradeoff_with_the_chosen_one_marked(two):
+    tradeoff = read_contents(two, chosen="a").tradeoff
+    assert tradeoff.utility == "accuracy of the task"
+    assert [(p.series, p.chosen) for p in tradeoff.points] == [("a", True), ("b", False)]
+    assert tradeoff.reference == 0.36
+
+
+def test_one_eraser_makes_no_tradeoff(make_evaluation):
+    assert read_contents(make_evaluation()).tradeoff is None
+
+
+def test_ranks_of_one_method_are_one_series(make_evaluation):
+    results = [make_evaluation(rank=rank) for rank in (5, 3, 1)]
+    tradeoff = read_contents(results).tradeoff
+    assert {p.series for p in tradeoff.points} == {"LEOPARD"}
+    assert [p.rank for p in tradeoff.points] == [5, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "utility", "erasure"),
+    [
+        ({"neighbours": 0.7, "attack": 0.5}, "neighbours kept (A_50 %)", "share"),
+        ({"task": 0.7, "probe": 0.5}, "accuracy of the task", "share"),
+        ({}, "rank: dimensions kept", ""),
+    ],
+)
+def test_a_path_makes_a_tradeoff_of_the_most_telling_metrics(metrics, utility, erasure):
+    points = tuple({"rank": r, "held_out": 0.01 * r, **metrics} for r in (5, 3))
+    tradeoff = read_contents(PathNumbers("LEOPARD", points), chosen_rank=3).tradeoff
+    assert tradeoff.utility == utility
+    assert tradeoff.erasure_unit == erasure
+    assert [p.chosen for p in tradeoff.points] == [False, True]
+
+
+def test_results_of_other_rows_are_pointed_out(two):
+    eraser = {**two["b"].metadata["eraser"], "fingerprint": "fedcba9876543210"}
+    other = replace(two["b"], metadata={**two["b"].metadata, "eraser": eraser})
+    assert read_contents(two).notes == ()
+    (note,) = read_contents({"a": two["a"], "b": other}).notes
+    assert "not fitted on the same rows" in note
+
+
+def test_facts_name_data_settings_and_versions(two):
+    facts = dict(read_contents(two).facts)
+    assert ("fingerprint of the fitted rows", "0123456789abcdef") in facts["Data"]
+    assert ("kernel", "paper") in facts["a"]
+    assert ("unspot", "0") in facts["Versions"]
+    assert ("time", "7 s") in facts["Measured with"]
+
+
+def test_an_evaluation_read_from_its_json_gives_the_same_report(make_evaluation):
+    evaluation = make_evaluation()
+    again = type(evaluation).from_json(evaluation.to_json())
+    assert read_contents(again) == read_contents(evaluation)
+
+
+def test_rows_of_unknown_metrics_are_shown_by_their_label(make_evaluation):
+    evaluation = make_evaluation()
+    row = replace(evaluation.rows[0], key="new", label="A new metric", after=Value(0.1))
+    contents = read_contents(replace(evaluation, rows=(row,)))
+    assert measure(contents, "new").title == "A new metric"
+    assert json.dumps(contents.title)

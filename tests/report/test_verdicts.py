@@ -1,0 +1,50 @@
+import pytest
+
+from unspot.report.reading import read_contents
+
+
+def verdict(results):
+    return read_contents(results).headline
+
+
+def test_no_leak_is_good_news(make_evaluation, make_certificate):
+    found = verdict([make_evaluation(), make_certificate(0.37, leaks=False, p_value=0.6)])
+    assert found.tone == "good"
+    assert found.headline == "No attacker found the concept"
+    assert found.details == ("Certificate: The concept leaks, or not.",)
+
+
+def test_a_small_leak_says_how_much_is_gone(make_evaluation, make_certificate):
+    found = verdict([make_evaluation(), make_certificate(0.41)])
+    assert found.tone == "unsure"
+    # Before 95 %, after 41 %, chance 36 %: 5 of 59 points are left.
+    assert found.headline == "92 % of what attackers could read is gone"
+    assert "41.0 %" in found.sentence
+    assert "36.0 %" in found.sentence
+    assert "before erasure: 95.0 %" in found.sentence
+
+
+def test_a_large_leak_is_bad_news(make_evaluation, make_certificate):
+    found = verdict([make_evaluation(), make_certificate(0.8)])
+    assert (found.tone, found.headline) == ("bad", "The concept can still be read")
+
+
+def test_classes_that_differ_while_attackers_fail_are_no_good_news(
+    make_evaluation, make_certificate
+):
+    found = verdict([make_evaluation(), make_certificate(0.37, leaks=True)])
+    assert found.tone != "good"
+    assert found.headline == "Attackers are at chance, yet the classes still differ a little"
+
+
+@pytest.mark.parametrize(("accuracy", "tone"), [(0.37, "good"), (0.46, "unsure"), (0.7, "bad")])
+def test_without_a_certificate_the_intervals_decide(make_evaluation, accuracy, tone):
+    found = verdict(make_evaluation(after=accuracy))
+    assert found.tone == tone
+    assert found.details == ()
+
+
+def test_no_attack_no_verdict(make_evaluation):
+    from dataclasses import replace
+
+    assert verdict(replace(make_evaluation(), details={})) is None

@@ -1,0 +1,150 @@
+"""``unspot demo``: the whole story on real word vectors, in about a minute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unspot.demo import Demo
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.")
+    ] = Path("unspot-demo"),
+    rank: Annotated[
+        int, typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep, of 100.")
+    ] = 30,
+    tsne: Annotated[
+        bool, typer.Option("--tsne", help="Draw maps by t-SNE instead of PCA (slower).")
+    ] = False,
+) -> None:
+    """Take gender out of 21,996 word vectors, and see what is left.
+
+    Fits LEACE, LEOPARD and its cascade on vectors that come with the package, attacks the
+    results, and writes a report. Needs no network; about a minute.
+    """
+    from unspot.datasets import load_glove_gender
+
+    data = load_glove_gender()
+    replaced = _check(output, rank, data.n_features)
+    show = _Show()
+    show.begin(data, rank)
+    started = time.perf_counter()
+    from unspot.demo import run_demo
+
+    found = run_demo(output, data, rank=rank, map_kind="tsne" if tsne else "pca", step=show.step)
+    show.table(found)
+    show.neighbours(found)
+    show.files(found, replaced, time.perf_counter() - started)
+
+
+def _check(output: Path, rank: int, n_features: int) -> bool:
+    """Refuse what cannot work before anything is computed; whether files will be replaced."""
+    if not 1 <= rank <= n_features - 2:
+        raise ValueError(
+            f"Got --rank {rank}, but expected an integer from 1 to {n_features - 2}: the vectors "
+            f"have {n_features} dimensions, of which linear erasure takes two."
+        )
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"Got --output {output}, which is a file, but expected a folder.")
+    return any((output / name).exists() for name in FILES)
+
+
+#: What the demo writes.
+FILES = {
+    "report.html": "the report: open it in a browser",
+    "eraser.safetensors": "the eraser: load it with unspot.load",
+    "erased.npz": "all words and their erased vectors",
+}
+
+
+class _Show:
+    """Output for a terminal of 80 columns."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console = Console(highlight=False)
+
+    def begin(self, data: Any, rank: int) -> None:
+        train, validation, test = (f"{len(split):,}" for split in data)
+        self.console.print("\n[bold]Taking gender out of word vectors[/bold]\n")
+        self.console.print(
+            f"  {sum(map(len, data)):,} words that lean female, lean male or are neutral.\n"
+            f"  GloVe vectors of {data.n_features} dimensions, of which {rank} are kept.\n"
+            f"  Erasers learn from {train} words and attackers from {validation} others;\n"
+            f"  everything is tested on {test} that none of them has seen.\n"
+        )
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A spinner while it runs, then a line with the time."""
+        started = time.perf_counter()
+        with self.console.status(f"{name} …"):
+            yield
+        seconds = time.perf_counter() - started
+        self.console.print(f"  [green]✓[/green] {name:<28}[dim]{seconds:6.1f} s[/dim]")
+
+    def table(self, found: Demo) -> None:
+        from rich.table import Table
+
+        from unspot.report.tables import measure_groups
+
+        contents = found.contents
+        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        grid.add_column("", no_wrap=True)
+        for name in ("before", *contents.columns):
+            grid.add_column(name, justify="right", no_wrap=True)
+        for group, lines in measure_groups(contents, spreads=False):
+            grid.add_row(f"[bold]{group}[/bold]")
+            for line in lines:
+                grid.add_row(f"  {line.title} {line.arrow}", line.before, *line.after)
+        self.console.print()
+        self.console.print(grid)
+        chance = f", chance is {100 * contents.chance:.1f} %" if contents.chance else ""
+        self.console.print(f"\n  [dim]↓ lower is better, ↑ higher is better{chance}[/dim]")
+        verdict = contents.headline
+        if verdict is not None:
+            name = contents.columns[contents.chosen]
+            self.console.print(f"\n[bold]{name}: {verdict.headline}.[/bold]")
+            self.console.print(f"{verdict.sentence}\n")
+
+    def neighbours(self, found: Demo) -> None:
+        from rich.table import Table
+
+        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in ("Nearest words", "before", f"after {found.contents.columns[-1]}"):
+            grid.add_column(name)
+        for entry in found.neighbours:
+            after = [w if w in entry.before else f"[bold]{w}[/bold]" for w in entry.after]
+            grid.add_row(entry.word, ", ".join(entry.before), ", ".join(after))
+        self.console.print(grid)
+
+    def files(self, found: Demo, replaced: bool, seconds: float) -> None:
+        folder = found.files[0].parent
+        again = " (files of an earlier demo were replaced)" if replaced else ""
+        self.console.print(f"\n[bold]Written to {folder}/[/bold]{again}")
+        for name, meaning in FILES.items():
+            self.console.print(f"  {name:<20} {meaning}")
+        self.console.print("\n[bold]Next, with a file of your own[/bold]")
+        for line in NEXT:
+            self.console.print(line, markup=False)
+        self.console.print(f"\n[dim]{seconds:.0f} s in all.[/dim]")
+
+
+NEXT = (
+    "  data.parquet has a column of vectors, emb, and one of labels, gender:",
+    "",
+    "  unspot fit data.parquet --features emb --concept gender -o gender.safetensors",
+    "  unspot evaluate gender.safetensors test.parquet --html report.html",
+    "  unspot transform gender.safetensors new/*.parquet -o clean/",
+    "",
+    "  unspot --help lists the rest.",
+)

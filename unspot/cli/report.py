@@ -1,0 +1,66 @@
+"""``unspot report``: result files in, one HTML page out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RESULT…",
+            help="JSON files of unspot evaluate, certify or path; NAME=FILE names the eraser.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page: an .html file.")
+    ],
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")
+    ] = None,
+    chosen: Annotated[
+        str | None,
+        typer.Option("--chosen", metavar="NAME", help="The eraser the headline is about."),
+    ] = None,
+    chosen_rank: Annotated[
+        int | None, typer.Option("--chosen-rank", metavar="R", help="The rank to mark on a path.")
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="FOLDER", help="Write figures too: PNG and PDF."),
+    ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option("--tables", metavar="FOLDER", help="Write tables too: LaTeX and CSV."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+) -> None:
+    """Show results of one eraser or several in one HTML page.
+
+    unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
+    """
+    from unspot.io.writing import refuse_existing
+    from unspot.report import to_html
+    from unspot.report.export import save_tables
+    from unspot.report.figures import save_figures
+    from unspot.report.files import read_results
+    from unspot.report.reading import read_contents
+
+    refuse_existing(output, force=force)
+    found, views = read_results(results)
+    contents = read_contents(found, title=title, chosen=chosen, chosen_rank=chosen_rank)
+    written = [
+        to_html(found, output, views=views, title=title, chosen=chosen, chosen_rank=chosen_rank)
+    ]
+    if figures is not None:
+        written += save_figures(figures, contents, views)
+    if tables is not None:
+        written += save_tables(tables, contents)
+    if not quiet:
+        for file in written:
+            typer.echo(file)
