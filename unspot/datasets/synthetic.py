@@ -263,12 +263,16 @@ def _mixture_log_densities(means: Array, covariances: Array, Y: Array) -> Array:
     K, m, q = means.shape
     densities = np.zeros((len(Y), K))
     for k in range(K):
-        for mean, covariance in zip(means[k], covariances[k], strict=True):
-            centred = Y - mean
+        components = np.concatenate([means[k], covariances[k].reshape(m, -1)], axis=1)
+        for component, count in zip(
+            *np.unique(components, axis=0, return_counts=True), strict=True
+        ):
+            covariance = component[q:].reshape(q, q)
+            centred = Y - component[:q]
             mahalanobis = ((centred @ np.linalg.inv(covariance)) * centred).sum(axis=1)
             scale = np.sqrt(np.linalg.det(covariance) * (2 * np.pi) ** q)
-            densities[:, k] += np.exp(-mahalanobis / 2) / scale
-    return np.log(np.maximum(densities / m, np.finfo(float).tiny))
+            densities[:, k] += count / m / scale * np.exp(-mahalanobis / 2)
+    return np.log(np.maximum(densities, np.finfo(float).tiny))
 
 
 def _bayes(classes: _Classes, basis: Array, U: Array) -> float:
@@ -279,12 +283,12 @@ def _bayes(classes: _Classes, basis: Array, U: Array) -> float:
     A = U.T @ basis
     if classes.df is not None:
         apart = float(np.linalg.norm((classes.means[1, 0] - classes.means[0, 0]) @ A.T))
-        return float(t.cdf(apart / 2, classes.df))
+        return float(t.cdf(apart / 2, classes.df)) if apart > _GONE else 1 / K
     left, means, covariances = _differing(classes, A)
     if left.shape[1] == 0:
         return 1 / K
     reach = np.abs(means).max() + 7 * np.sqrt(covariances.max())
-    axis, step = np.linspace(-reach, reach, 4001 if left.shape[1] == 1 else 501, retstep=True)
+    axis, step = np.linspace(-reach, reach, 4001 if left.shape[1] == 1 else 301, retstep=True)
     grid = np.stack(np.meshgrid(*[axis] * left.shape[1]), axis=-1).reshape(-1, left.shape[1])
     densities = np.exp(_mixture_log_densities(means, covariances, grid))
     return float(densities.max(axis=1).sum() * float(step) ** left.shape[1] / K)

@@ -116,7 +116,7 @@ BUDGETS: dict[str, _Budget] = {
     "standard": _Budget(
         ATTACKERS[:9],
         max_rows=12_000,
-        effort=Effort(products=1_000, landmarks=500, networks=4, epochs=60, trees=300),
+        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300),
     ),
     "thorough": _Budget(
         ATTACKERS,

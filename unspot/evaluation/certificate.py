@@ -194,9 +194,7 @@ def certify(
     codes = encode_as(test.z, encode(learn.z).classes)
     two_sample = _two_sample(X_test, codes, budget, int(seeds[1]))
     agreement = agreement_p_values([r.probabilities for r in results], codes, int(seeds[2]))
-    return _certificate(
-        results, agreement, two_sample, codes, len(learn), alpha, attack_rows, budget
-    )
+    return _certificate(results, agreement, two_sample, codes, alpha, attack_rows, budget)
 
 
 def _certificate(
@@ -204,7 +202,6 @@ def _certificate(
     p_values: NDArray[np.float64],
     two_sample: TwoSampleTest,
     codes: NDArray[np.int64],
-    n_attack_rows: int,
     alpha: float,
     attack_rows: str,
     budget: str,
@@ -233,7 +230,7 @@ def _certificate(
         "majority": majority,
         "alpha": alpha,
         "n_classes": len(counts),
-        "n_attack_rows": n_attack_rows,
+        "n_attack_rows": results[0].n_rows,
         "n_test_rows": n,
         "attack_rows": attack_rows,
         "budget": budget,

@@ -1,0 +1,193 @@
+"""Attackers: each sees the law it exists for, the best come near Bayes, none sees nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unspot.datasets.synthetic import LAWS, law
+from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attack, rows_needed
+from unspot.evaluation.inference import accuracy_interval
+
+#: The law that an attacker exists for.
+EXISTS_FOR = {
+    "logistic": "mean",
+    "quadratic": "variance",
+    "neighbours": "mixture",
+    "rbf": "ring",
+    "mlp-64": "xor",
+    "mlp-256": "mixture",
+    "mlp-128-128": "mixture",
+    "trees": "heavy",
+    "rotated-trees": "ring",
+    "whitened-rbf": "ring",
+    "whitened-mlp-256": "xor",
+    "mlp-512-512": "variance",
+}
+
+FAST = ("logistic", "quadratic")
+
+
+def drawn(name, n=600, d=6, m=1500):
+    rows = law(name, n=n, d=d)
+    return (rows.X, rows.z, *rows.sample(m, random_state=1))
+
+
+def test_every_attacker_has_a_law():
+    assert set(EXISTS_FOR) == set(ATTACKERS)
+    assert set(EXISTS_FOR.values()) == set(LAWS) - {"independent"}
+
+
+@pytest.mark.parametrize("name", ATTACKERS)
+def test_an_attacker_sees_the_law_it_exists_for(name):
+    X, z, X_test, z_test = drawn(EXISTS_FOR[name])
+    (found,) = attack(X, z, X_test, z_test, attackers=[name], budget="quick")
+    low, _ = accuracy_interval(int(found.correct.sum()), len(z_test), 0.001)
+    assert low > np.bincount(z_test).max() / len(z_test)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAWS)
+def test_the_best_attacker_comes_within_three_points_of_bayes(name):
+    rows = law(name, n=5000, d=20)
+    test = rows.sample(20_000, random_state=1)
+    found = attack(rows.X, rows.z, *test, budget="standard")
+    best = max(result.accuracy for result in found)
+    assert rows.bayes_accuracy - 0.03 < best < rows.bayes_accuracy + 0.012
+
+
+def test_a_line_does_not_see_a_product():
+    line, curve = attack(*drawn("xor"), attackers=FAST)
+    assert line.accuracy < 0.6 < 0.75 < curve.accuracy
+
+
+def test_nobody_sees_what_is_not_there():
+    X, z, X_test, z_test = drawn("independent", m=3000)
+    for found in attack(X, z, X_test, z_test, budget="quick"):
+        assert found.advantage < 4 * 0.5 / 3000**0.5
+        assert found.log_loss_bits > 0.99
+
+
+def test_the_numbers_of_a_result_belong_together():
+    X, z, X_test, z_test = drawn("mixture")
+    X_test, z_test = X_test[z_test < 2], z_test[z_test < 2]
+    keep = z < 2
+    (found,) = attack(X[keep], z[keep], X_test, z_test, attackers=["neighbours"])
+    guesses = found.probabilities.argmax(axis=1)
+    assert found.probabilities.sum(axis=1) == pytest.approx(1)
+    assert np.array_equal(found.correct, guesses == z_test)
+    assert found.accuracy == found.correct.mean()
+    assert found.advantage == pytest.approx(
+        found.accuracy - np.bincount(z_test).max() / len(z_test)
+    )
+    recalls = [found.correct[z_test == k].mean() for k in (0, 1)]
+    assert found.balanced_accuracy == pytest.approx(np.mean(recalls))
+    chosen = found.probabilities[np.arange(len(z_test)), z_test]
+    assert found.log_loss_bits == pytest.approx(-np.log2(chosen).mean())
+    assert found.n_rows == keep.sum()
+    assert json.loads(json.dumps(found.to_dict()))["name"] == "neighbours"
+
+
+def test_one_seed_one_result_whoever_else_attacks():
+    rows = drawn("ring", n=200, m=200)
+    names = ["rbf", "mlp-64", "trees"]
+    first = attack(*rows, attackers=names, budget="quick", random_state=1)
+    again = attack(*rows, attackers=names[::-1], budget="quick", random_state=1)
+    other = attack(*rows, attackers=names, budget="quick", random_state=2)
+    for a, b, c in zip(first, again[::-1], other, strict=True):
+        assert np.array_equal(a.probabilities, b.probabilities)
+        assert not np.array_equal(a.probabilities, c.probabilities)
+
+
+def test_names_of_classes_do_not_matter():
+    X, z, X_test, z_test = drawn("mixture", n=300, m=300)
+    names = np.array(["one", "two", "zwei"])
+    plain = attack(X, z, X_test, z_test, attackers=FAST)
+    named = attack(X, names[z], X_test, names[z_test], attackers=FAST)
+    for a, b in zip(plain, named, strict=True):
+        assert np.array_equal(a.probabilities, b.probabilities)
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-64", "trees", "whitened-mlp-256"])
+def test_shrinking_a_column_does_not_hide_it(name):
+    X, z, X_test, z_test = drawn("independent")
+    X, X_test = np.copy(X), np.copy(X_test)
+    X[:, 0], X_test[:, 0] = 1e-4 * (X[:, 0] + 2 * z), 1e-4 * (X_test[:, 0] + 2 * z_test)
+    (found,) = attack(X, z, X_test, z_test, attackers=[name], budget="quick")
+    assert found.accuracy > 0.75
+
+
+def test_rows_of_low_rank_and_constant_columns():
+    X, z, X_test, z_test = drawn("variance", n=300, m=300)
+    U = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 2)))[0]
+    flat = [rows @ U @ U.T * [1, 1, 1, 1, 1, 0] for rows in (X, X_test)]
+    for found in attack(flat[0], z, flat[1], z_test, budget="standard"):
+        assert np.isfinite(found.probabilities).all()
+    nothing = [np.ones((300, 2)), np.ones((300, 2))]
+    for found in attack(nothing[0], z, nothing[1], z_test, attackers=ATTACKERS, budget="quick"):
+        assert np.isfinite(found.log_loss_bits)
+        assert found.advantage <= 0
+
+
+def test_fifty_classes_with_names():
+    rng = np.random.default_rng(0)
+    z = np.array([f"class {k:02}" for k in range(50)])[np.arange(1000) % 50]
+    centres = 3 * rng.normal(size=(50, 8))
+    X, X_test = (centres[np.arange(1000) % 50] + rng.normal(size=(1000, 8)) for _ in range(2))
+    for found in attack(X, z, X_test, z, budget="quick"):
+        assert found.accuracy > 0.5
+        assert found.probabilities.shape == (1000, 50)
+
+
+def test_wide_rows_are_narrowed_before_they_are_squared():
+    X, z, X_test, z_test = drawn("xor", n=1500, d=60)
+    (found,) = attack(X, z, X_test, z_test, attackers=["quadratic"], budget="quick")
+    assert found.accuracy > 0.7
+
+
+def test_a_budget_limits_rows_and_attackers():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(4000, 2)), np.arange(4000) % 2
+    found = attack(X, z, X, z, attackers=["logistic"], budget="quick")[0]
+    assert found.n_rows == BUDGETS["quick"].max_rows == 3000
+    sizes = [len(BUDGETS[name].attackers) for name in ("quick", "standard", "thorough")]
+    assert sizes == sorted(set(sizes))
+    assert BUDGETS["thorough"].attackers == ATTACKERS
+
+
+def test_progress_is_shown_to_those_who_ask(capsys):
+    rows = drawn("mean", n=60, m=60)
+    attack(*rows, attackers=["logistic"])
+    assert capsys.readouterr() == ("", "")
+    attack(*rows, attackers=["logistic"], verbose=True)
+    assert "Attacking" in capsys.readouterr().err
+
+
+def test_bad_input_is_named():
+    X, z, X_test, z_test = drawn("mean", n=60, m=60)
+    with pytest.raises(ValueError, match=r"attacker 'tree'.*Did you mean 'trees'"):
+        attack(X, z, X_test, z_test, attackers=["tree"])
+    with pytest.raises(ValueError, match="no attackers"):
+        attack(X, z, X_test, z_test, attackers=[])
+    with pytest.raises(ValueError, match=r"budget='slow', but expected one of: 'quick'"):
+        attack(X, z, X_test, z_test, budget="slow")
+    with pytest.raises(ValueError, match=r"Got 39 rows to train attackers on.*at least 40"):
+        attack(X[:39], z[:39], X_test, z_test)
+    names = np.array([f"{k:02}" for k in range(50)])[np.arange(400) % 50]
+    wide = np.zeros((400, 2))
+    with pytest.raises(ValueError, match=r"Got 400 rows.*at least 500 for 50 classes"):
+        attack(wide, names, wide, names)
+    rare = np.where(np.arange(60) < 4, "rare", "common")
+    with pytest.raises(ValueError, match=r"Got 4 rows of class rare.*at least 5 of every class"):
+        attack(X, rare, X_test, rare)
+    with pytest.raises(ValueError, match=r"not seen in training \(2\)"):
+        attack(X, z, X_test, np.where(z_test == 1, 2, 0))
+    with pytest.raises(ValueError, match=r"no row of class 1 in z_test.*stratified"):
+        attack(X, z, X_test[z_test == 0], z_test[z_test == 0])
+    with pytest.raises(ValueError, match="5 features in X_test and 6 in X_train"):
+        attack(X, z, X_test[:, :5], z_test)
+    with pytest.raises(ValueError, match="59 labels in z_test for 60 rows"):
+        attack(X, z, X_test, z_test[:59])
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        attack(np.full_like(X, np.inf), z, X_test, z_test)
+    assert [rows_needed(k) for k in (2, 4, 50)] == [40, 40, 500]

@@ -1,0 +1,173 @@
+"""``unspot certify``: an eraser and labelled rows that it has not seen in, a verdict out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unspot.dataset import Dataset, Split
+    from unspot.eraser import Eraser
+    from unspot.evaluation.certificate import Certificate
+
+
+def certify(
+    eraser: Annotated[
+        Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="Rows that the eraser has not seen: .npy, .npz, .csv or .parquet."
+        ),
+    ],
+    concept: Annotated[
+        str | None,
+        typer.Option(
+            "--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features", "-f", metavar="NAMES", help="Vectors; by default as in unspot fit."
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", metavar="FILE", help="A second file with the labels of DATA."),
+    ] = None,
+    attack_rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--attack-rows",
+            metavar="FILE",
+            help="Rows that attackers learn from; by default half of DATA.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
+    ] = "standard",
+    attackers: Annotated[
+        str | None,
+        typer.Option("--attackers", metavar="NAMES", help="A comma list, such as logistic,trees."),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="A", help="Probability of a false alarm.")
+    ] = 0.05,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same numbers.")] = 0,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - for stdout.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page.")
+    ] = None,
+    fail: Annotated[
+        bool, typer.Option("--fail", help="End with exit code 3 if the concept leaks.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+) -> None:
+    """Attack an eraser on rows it has not seen, and say what could be recovered.
+
+    unspot certify gender.safetensors test.parquet --concept gender --budget quick
+    """
+    from unspot.eraser import load
+    from unspot.evaluation.certificate import certify as attack_and_conclude
+
+    loaded = load(eraser)
+    rows, seen = _dataset(
+        loaded, data, attack_rows, labels, _columns(loaded, concept, features), seed
+    )
+    quiet = quiet or json == Path("-")
+    found = attack_and_conclude(
+        loaded,
+        rows,
+        attackers=None if attackers is None else [name.strip() for name in attackers.split(",")],
+        budget=budget,
+        alpha=alpha,
+        attack_rows="seen" if seen else "unseen",
+        random_state=seed,
+        verbose=not quiet and sys.stderr.isatty(),
+    )
+    _write(found, json, html)
+    if not quiet:
+        _show(found, rows, data, attack_rows)
+    if fail and found.leaks:
+        raise typer.Exit(3)
+
+
+def _columns(eraser: Eraser, concept: str | None, features: str | None) -> dict[str, Any]:
+    """What to read: as asked for, else as ``unspot fit`` wrote it down."""
+    remembered = list(eraser.metadata.get("features", ()))
+    own = remembered[0] if len(remembered) == 1 else remembered or None
+    return {
+        "features": features or own,
+        "concept": concept or eraser.metadata.get("concept_name"),
+    }
+
+
+def _dataset(
+    eraser: Eraser,
+    data: Path,
+    attack_rows: Path | None,
+    labels: Path | None,
+    columns: dict[str, Any],
+    seed: int,
+) -> tuple[Dataset, bool]:
+    """Rows to learn from and rows to judge on, and whether the eraser was fitted on the first."""
+    import numpy as np
+
+    from unspot.dataset import Dataset, stratified_parts
+    from unspot.evaluation.held_out import was_fitted_on
+    from unspot.labels import encode
+
+    whole = _read(data, columns, labels)
+    if was_fitted_on(eraser, whole):
+        raise ValueError(
+            f"Got {str(data)!r}, which the eraser was fitted on, but expected rows that it has not "
+            "seen: on its own rows every eraser looks good. Keep some rows away from unspot fit."
+        )
+    if attack_rows is not None:
+        learn, test = _read(attack_rows, columns, None), whole
+    else:
+        codes = encode(whole.z, n_rows=len(whole)).codes
+        parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
+        learn, test = (whole.take(part) for part in parts)
+    return Dataset(learn, learn, test, name=data.name), was_fitted_on(eraser, learn)
+
+
+def _read(path: Path, columns: dict[str, Any], labels: Path | None) -> Split:
+    import numpy as np
+
+    from unspot.dataset import Split
+    from unspot.io import read_table
+
+    if columns["concept"] is None and labels is None:
+        raise ValueError("Got no concept. Name its column or array with --concept.")
+    table = read_table(path, **columns, labels_file=labels)
+    return Split(np.asarray(table.X), np.asarray(table.z))
+
+
+def _write(found: Certificate, json: Path | None, html: Path | None) -> None:
+    from unspot.eraser import write_atomically
+
+    if json == Path("-"):
+        typer.echo(found.to_json())
+    elif json is not None:
+        write_atomically(json, (found.to_json() + "\n").encode())
+    if html is not None:
+        from unspot.report import to_html
+
+        to_html(found, html)
+
+
+def _show(found: Certificate, rows: Dataset, data: Path, attack_rows: Path | None) -> None:
+    typer.echo(str(found))
+    if attack_rows is None:
+        typer.echo(
+            f"{data.name} was split at random, classes in their shares: {len(rows.train):,} rows "
+            f"to learn from, {len(rows.test):,} to judge on."
+        )
