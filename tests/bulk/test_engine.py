@@ -95,7 +95,9 @@ def test_only_what_changed_is_done_again(tmp_path, big):
     np.save(big / "part-1.npy", np.zeros((7, D)))  # another content
     (clean / "part-3.npy").unlink()  # lost
     (clean / "part-5.npy").write_bytes(b"cut")  # damaged
-    result = transform_files(JOB, [big], clean)
+    todo = []
+    result = transform_files(JOB, [big], clean, begin=todo.extend)
+    assert sorted(part.output for part in todo) == sorted(result.done)
     assert sorted(result.done) == ["part-1.npy", "part-3.npy", "part-5.npy"]
     transform_files(JOB, [big], tmp_path / "fresh")
     assert checksums(clean) == checksums(tmp_path / "fresh")

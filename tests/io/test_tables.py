@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot.io import read_table
+from unspot.io import RowSource, open_table, read_table
 
 N, D = 7, 3
 X = np.random.default_rng(0).normal(size=(N, D))
@@ -136,6 +136,35 @@ def test_a_column_in_many_chunks_is_read_whole(tmp_path):
     many = pa.table({"emb": pa.chunked_array([_list_column("list"), _list_column("list")])})
     pq.write_table(many, tmp_path / "m.parquet", row_group_size=2)
     np.testing.assert_array_equal(read_table(tmp_path / "m.parquet").X, np.vstack([X, X]))
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "wide.parquet", "fixed.parquet", "folder"])
+@pytest.mark.parametrize("in_memory", [0, 2**28])
+def test_an_opened_table_is_the_same_but_parquet_stays_on_disk(write, kind, in_memory):
+    features = "e_*" if kind in ("csv", "wide.parquet") else None
+    table = open_table(
+        write(kind), features=features, concept="gender", task="job", in_memory=in_memory
+    )
+    on_disk = in_memory == 0 and kind not in ("npz", "csv")
+    assert isinstance(table.X, RowSource) is on_disk
+    rows = table.X.take(np.arange(N)) if on_disk else table.X
+    np.testing.assert_allclose(rows, X, rtol=1e-15)
+    assert table.z.tolist() == Z.tolist()
+    assert table.y.tolist() == Y.tolist()
+    assert len(table) == N
+
+
+def test_an_opened_table_with_labels_elsewhere(write, tmp_path):
+    (tmp_path / "z.txt").write_text("\n".join(Z))
+    path = write("fixed.parquet")
+    table = open_table(path, task="job", labels_file=tmp_path / "z.txt", in_memory=0)
+    assert table.z.tolist() == Z.tolist()
+    assert table.y.tolist() == Y.tolist()
+    with pytest.raises(ValueError, match="Did you mean 'gender'"):
+        open_table(path, concept="gendr", in_memory=0)
+    (tmp_path / "z.txt").write_text("f")
+    with pytest.raises(ValueError, match=r"Got 1 labels in z of .* for 7 rows of X"):
+        open_table(path, labels_file=tmp_path / "z.txt", in_memory=0)
 
 
 # -- bad input ----------------------------------------------------------------------------------

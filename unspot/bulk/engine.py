@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -42,8 +42,10 @@ def transform_files(
     workers: int | None = None,
     skip_bad: bool = False,
     force: bool = False,
+    begin: Callable[[list[Part]], None] = lambda parts: None,
     advance: Advance = lambda rows: None,
     finished: Callable[[Part], None] = lambda part: None,
+    executor: Executor | None = None,
 ) -> Result:
     """Erase many files into a folder.
 
@@ -62,8 +64,12 @@ def transform_files(
         Go on past a file that cannot be read or erased, and record it in the manifest.
     force : bool
         Start anew in a folder that is not empty.
-    advance, finished : callable
-        Called with the number of rows after every chunk, and with every part that is complete.
+    begin, advance, finished : callable
+        Called with the parts that are left to do, with the number of rows after every chunk, and
+        with every part that is complete or skipped.
+    executor : concurrent.futures.Executor, optional
+        Who does the work instead of threads here: ``unspot.cluster.executor`` gives that of a
+        cluster, whose machines must see the same files. ``advance`` is then called for every part.
 
     Notes
     -----
@@ -77,11 +83,16 @@ def transform_files(
     with lock(folder):
         known = _known_parts(folder, identity, force=force)
         todo = [part for part in parts if not _is_finished(part, known, folder)]
+        begin(todo)
         redone = {part.output for part in todo}
         kept = {name: done for name, done in known.items() if name not in redone}
         journal = Journal(folder, identity, kept.values())
         try:
-            with closing(_work(erasure, todo, folder, workers, advance)) as outcomes:
+            if executor is not None:
+                work = _work_elsewhere(erasure, todo, folder, workers, advance, executor)
+            else:
+                work = _work(erasure, todo, folder, workers, advance)
+            with closing(work) as outcomes:
                 done, bad = _collect(outcomes, journal, skip_bad, finished)
         finally:
             journal.close()
@@ -158,20 +169,55 @@ def _work(
         advance(rows)
 
     with _threads_of_blas(n_workers), ThreadPoolExecutor(n_workers) as pool:
-        pending: dict[Future[Done], Part] = {}
-        queue = iter(parts)
         try:
-            while True:
-                # Few parts are handed out at a time, so that the order is kept and a stop is quick.
-                while len(pending) < n_workers and (part := next(queue, None)) is not None:
-                    pending[pool.submit(_erase_part, erasure, part, folder, step)] = part
-                if not pending:
-                    return
-                ready, _ = wait(pending, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    yield pending.pop(future), future.exception() or future.result()
+            yield from _hand_out(
+                parts, n_workers, lambda part: pool.submit(_erase_part, erasure, part, folder, step)
+            )
         finally:
             stop.set()
+
+
+def _work_elsewhere(
+    erasure: Erasure,
+    parts: list[Part],
+    folder: Path,
+    workers: int | None,
+    advance: Advance,
+    executor: Executor,
+) -> Generator[tuple[Part, Any]]:
+    """As ``_work``, by the processes of an executor, wherever they are."""
+    there = folder.resolve()
+    whole = [Part(part.source.resolve(), part.output) for part in parts]
+    named = dict(zip(whole, parts, strict=True))
+    at_once = max(1, min(workers or 1000, len(parts)))
+    for part, outcome in _hand_out(
+        whole, at_once, lambda part: executor.submit(_erase_part, erasure, part, there, _ignore)
+    ):
+        if isinstance(outcome, Done):
+            outcome = replace(outcome, input=str(named[part].source))
+            advance(outcome.rows)
+        yield named[part], outcome
+
+
+def _hand_out(
+    parts: list[Part], at_once: int, submit: Callable[[Part], Future[Done]]
+) -> Generator[tuple[Part, Any]]:
+    """Each part with what came of it, a ``Done`` or an error, in the order they are ready."""
+    pending: dict[Future[Done], Part] = {}
+    queue = iter(parts)
+    while True:
+        # Few parts are handed out at a time, so that the order is kept and a stop is quick.
+        while len(pending) < at_once and (part := next(queue, None)) is not None:
+            pending[submit(part)] = part
+        if not pending:
+            return
+        ready, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in ready:
+            yield pending.pop(future), future.exception() or future.result()
+
+
+def _ignore(rows: int) -> None:
+    """No progress inside a part: the caller is on another machine."""
 
 
 def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) -> Done:

@@ -74,14 +74,23 @@ def fit(
         typer.Option("--set", metavar="KEY=VALUE", help="Any other parameter of the method."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same bits.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the output.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the output.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="S", help="With torchrun: seconds to wait for others."),
+    ] = 600.0,
 ) -> None:
     """Learn to take a concept out of embeddings.
 
     unspot fit data.parquet --features emb --concept gender --rank 125 -o gender.safetensors
+
+    Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.io import read_table
+    from unspot.distributed import context
+    from unspot.io import open_table
     from unspot.io.writing import refuse_existing
 
     refuse_existing(output, force=force)
@@ -106,10 +115,13 @@ def fit(
         seed=seed,
         verbose=not quiet and sys.stderr.isatty(),
     )
-    table = read_table(data, features=features, concept=concept, labels_file=labels)
-    estimator.fit(table.X, table.z)
-    eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
-    eraser.save(output)
+    with context(timeout=timeout) as team:
+        table = open_table(data, features=features, concept=concept, labels_file=labels)
+        estimator.fit(table.X, table.z)
+        eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
+        if not team.leads:
+            return
+        eraser.save(output)
     if not quiet:
         _summary(estimator, eraser, output, time.perf_counter() - started)
 

@@ -16,7 +16,7 @@ def inspect(
     eraser: Annotated[
         Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
 ) -> None:
     """Show what an eraser is, and check it.
 
@@ -119,7 +119,7 @@ def _show(eraser: Eraser, path: Path) -> None:
             ("maps", " → ".join(m.kind for m in eraser.maps)),
             ("classes", class_list(metadata)),
             ("fitted on", _fitted_on(metadata)),
-            ("parameters", _pairs(inner.get("parameters", {}))),
+            ("parameters", _pairs(_that_matter(inner.get("parameters", {})))),
             ("versions", _pairs(metadata.get("versions", {}), " ")),
             ("checks", ", ".join([sound, *measured])),
         ],
@@ -134,6 +134,11 @@ def _fitted_on(metadata: Mapping[str, Any]) -> str:
         f"fingerprint {metadata['fingerprint']}" if "fingerprint" in metadata else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _that_matter(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    silent = ("verbose", "device")
+    return {k: v for k, v in parameters.items() if v is not None and k not in silent}
 
 
 def _pairs(values: Mapping[str, Any], sign: str = "=") -> str:

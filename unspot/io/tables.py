@@ -1,4 +1,4 @@
-"""A table of embeddings and labels from one file, or two, into memory."""
+"""A table of embeddings and labels from one file, or two."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from unspot.io.arrays import check_matrix, npz_names, read_npy, read_npz
-from unspot.io.arrow import column_kinds, matrix, values
+from unspot.io.arrays import check_matrix, read_npy, read_npz
+from unspot.io.arrow import column_kinds, matrix
 from unspot.io.arrow_files import open_arrow
 from unspot.io.columns import choose_features, missing
+from unspot.io.formats import FORMATS, file_format
+from unspot.io.labels_file import label_column, read_labels
 
-__all__ = ["FORMATS", "Table", "file_format", "read_table"]
-
-FORMATS = (".npy", ".npz", ".csv", ".parquet")
+__all__ = ["FORMATS", "Table", "file_format", "open_table", "read_table"]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows of a file: embeddings, and those labels that were asked for."""
 
-    X: NDArray[Any]  # (n, d)
+    X: Any  # (n, d): an array; from ``open_table`` possibly a ``RowSource``
     z: NDArray[Any] | None = None  # (n,), the concept
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), what a row is called
     features: tuple[str, ...] = ()  # the columns or the array that X came from
 
     def __len__(self) -> int:
-        return len(self.X)
+        return int(self.X.shape[0])
 
 
 def read_table(
@@ -75,32 +74,80 @@ def read_table(
     """
     path = Path(path)
     wanted = {"z": concept, "y": task, "names": names}
-    columns: dict[str, NDArray[Any]] = {}
-    if labels_file is not None:
-        columns = _labels(Path(labels_file), wanted)
-        wanted = {role: name for role, name in wanted.items() if role not in columns}
-    X, used, own = _READERS[file_format(path)](path, features, wanted)
-    columns |= own
-    for role, column in columns.items():
-        _check_length(column, len(X), wanted.get(role) or role, labels_file or path)
-    return Table(check_matrix(X, str(path)), **columns, features=tuple(used))
+    columns, rest = _from_labels_file(labels_file, wanted)
+    X, used, own = _READERS[file_format(path)](path, features, rest)
+    check_matrix(X, str(path))
+    return _table(X, columns | own, used, wanted, labels_file or path)
 
 
-def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
-    """The suffix of a file, or ``.parquet`` for a folder of Parquet parts; else an error."""
-    if not path.exists():
-        raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file or folder.")
-    if path.is_dir():
-        if any(path.glob("*.parquet")):
-            return ".parquet"
-        raise ValueError(f"Got the folder {str(path)!r}, but there is no .parquet file in it.")
-    suffix = path.suffix.lower()
-    if suffix not in formats:
-        raise ValueError(
-            f"Got {str(path)!r}, but expected a file of format {', '.join(formats)}. Convert it, "
-            "or give it the right ending."
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    features: str | Sequence[str] | None = None,
+    concept: str | None = None,
+    task: str | None = None,
+    names: str | None = None,
+    labels_file: str | os.PathLike[str] | None = None,
+    in_memory: int = 2**28,
+) -> Table:
+    """As ``read_table``, but the vectors of Parquet files above ``in_memory`` bytes stay on disk.
+
+    Their ``X`` is then a ``ParquetSource``; every eraser's ``fit`` takes it. Cost: the labels.
+
+    Parameters
+    ----------
+    path, features, concept, task, names, labels_file
+        As in ``read_table``.
+    in_memory : int
+        The size on disk up to which Parquet files are read whole.
+    """
+    from unspot.io.parquet import ParquetSource, open_parquet, parquet_parts
+
+    path = Path(path)
+    parts = parquet_parts([path]) if file_format(path) == ".parquet" else []
+    if sum(part.stat().st_size for part in parts if part.is_file()) <= in_memory:
+        return read_table(
+            path,
+            features=features,
+            concept=concept,
+            task=task,
+            names=names,
+            labels_file=labels_file,
         )
-    return suffix
+    wanted = {"z": concept, "y": task, "names": names}
+    columns, rest = _from_labels_file(labels_file, wanted)
+    kinds = column_kinds(open_parquet(parts[0]).schema_arrow)
+    used = choose_features(features, kinds, taken=rest.values(), where=str(path))
+    source = ParquetSource(parts, features=used)
+    own = {role: source.column(name) for role, name in rest.items() if name is not None}
+    return _table(source, columns | own, used, wanted, labels_file or path)
+
+
+def _from_labels_file(
+    labels_file: str | os.PathLike[str] | None, wanted: dict[str, str | None]
+) -> tuple[dict[str, NDArray[Any]], dict[str, str | None]]:
+    """The columns of the second file, and what is left to find in the first."""
+    if labels_file is None:
+        return {}, wanted
+    columns = read_labels(Path(labels_file), wanted)
+    return columns, {role: name for role, name in wanted.items() if role not in columns}
+
+
+def _table(
+    X: Any,
+    columns: dict[str, NDArray[Any]],
+    used: list[str],
+    wanted: dict[str, str | None],
+    where: str | os.PathLike[str],
+) -> Table:
+    n_rows = int(X.shape[0])
+    for role, column in columns.items():
+        if len(column) != n_rows:
+            raise ValueError(
+                f"Got {len(column)} labels in {wanted[role] or role} of {str(where)!r} for "
+                f"{n_rows} rows of X, but expected one label for each row."
+            )
+    return Table(X, **columns, features=tuple(used))
 
 
 # -- one reader a format: (X, the names it came from, the labels by role) ------------------------
@@ -137,7 +184,7 @@ def _read_arrow(path: Path, features: Any, wanted: dict[str, str | None]) -> Rea
     used = choose_features(features, kinds, taken=roles.values(), where=str(path))
     table = file.read([*used, *roles.values()])
     X = matrix(table, used, where=str(path))
-    return X, used, {role: _column(table, name, path) for role, name in roles.items()}
+    return X, used, {role: label_column(table, name, path) for role, name in roles.items()}
 
 
 _READERS = {
@@ -146,65 +193,3 @@ _READERS = {
     ".csv": _read_arrow,
     ".parquet": _read_arrow,
 }
-
-
-# -- a second file with labels -------------------------------------------------------------------
-
-
-def _labels(path: Path, wanted: dict[str, str | None]) -> dict[str, NDArray[Any]]:
-    """The labels of a second file, by role: at least the concept."""
-    suffix = file_format(path, (*FORMATS, ".txt"))
-    if suffix == ".txt":
-        return {"z": _text_labels(np.array(read_lines(path), dtype=object))}
-    if suffix == ".npy":
-        return {"z": np.asarray(read_npy(path))}
-    if suffix == ".npz":
-        names = npz_names(path)
-        take = lambda name: read_npz(path, [name])[name]  # noqa: E731
-    else:
-        file = open_arrow(path)
-        names = file.schema.names
-        take = lambda name: _column(file.read([name]), name, path)  # noqa: E731
-    concept = wanted["z"] or _only(names, path)
-    if concept not in names:
-        raise missing(concept, names, str(path))
-    others = {role: n for role, n in wanted.items() if role != "z" and n in names}
-    return {role: take(name) for role, name in ({"z": concept} | others).items()}
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, without their ends."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            return [line.rstrip("\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Got {str(path)!r}, which is not UTF-8 text ({error}).") from None
-
-
-def _column(table: Any, name: str, path: Path) -> NDArray[Any]:
-    column = values(table.column(name))
-    return _text_labels(column) if path.suffix.lower() == ".csv" else column
-
-
-def _text_labels(labels: NDArray[Any]) -> NDArray[Any]:
-    # Text has no other way to say that a label is missing, and no class is called "".
-    if labels.dtype.kind == "O":
-        labels = np.where(labels == "", None, labels)  # type: ignore[call-overload]
-    return labels
-
-
-def _only(names: list[str], path: Path) -> str:
-    if len(names) != 1:
-        raise ValueError(
-            f"Got labels in {str(path)!r} with {len(names)} columns ({', '.join(names[:12])}), but "
-            "no concept. Say which one with --concept."
-        )
-    return names[0]
-
-
-def _check_length(column: NDArray[Any], n_rows: int, name: str, where: Any) -> None:
-    if len(column) != n_rows:
-        raise ValueError(
-            f"Got {len(column)} labels in {name} of {str(where)!r} for {n_rows} rows of X, but "
-            "expected one label for each row."
-        )
