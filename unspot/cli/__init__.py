@@ -20,7 +20,16 @@ from unspot._version import __version__
 __all__ = ["COMMANDS", "app", "main"]
 
 #: The commands, in the order of ``unspot --help``: each is ``unspot.cli.<name>.<name>``.
-COMMANDS: tuple[str, ...] = ("fit", "transform", "evaluate", "inspect", "embed")
+COMMANDS: tuple[str, ...] = (
+    "demo",
+    "fit",
+    "transform",
+    "evaluate",
+    "certify",
+    "report",
+    "inspect",
+    "embed",
+)
 
 #: What a user can put right: shown as one sentence. Anything else is a bug, with its traceback.
 _EXPECTED = (ValueError, LookupError, OSError, ImportError, MemoryError)
@@ -47,11 +56,18 @@ def _program(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and stop."
+            "--version",
+            metavar="",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and stop.",
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (or UNSPOT_DEBUG=1).")
+        bool,
+        typer.Option(
+            "--debug", metavar="", help="Show the traceback of an error (or UNSPOT_DEBUG=1)."
+        ),
     ] = False,
 ) -> None:
     if debug:
@@ -73,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except _EXPECTED as error:
         if os.environ.get("UNSPOT_DEBUG", "0") not in ("", "0"):
             raise
-        typer.secho(f"Error: {sentence(error)}", fg=typer.colors.RED, err=True)
+        typer.secho(f"{_who()}Error: {sentence(error)}", fg=typer.colors.RED, err=True)
         raise SystemExit(2) from None
 
 
@@ -86,6 +102,12 @@ def sentence(error: BaseException) -> str:
         return f"{where}{error.strerror}."
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return " ".join(text.split()) or type(error).__name__
+
+
+def _who() -> str:
+    """Which of the processes of torchrun speaks."""
+    rank = os.environ.get("RANK", "0")
+    return "" if rank == "0" else f"Process {rank}: "
 
 
 def _debug_first(argv: Sequence[str]) -> list[str]:
