@@ -51,7 +51,7 @@ def test_the_papers_scheme_saturates_at_its_ceiling(n, d, shares):
 @pytest.mark.parametrize("scheme", ["online", "paper"])
 def test_informative_labels_compress(scheme):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(4000, 20))
+    X = rng.normal(size=(2500, 10))
     linear = mdl(X, X[:, 0] + X[:, 1] > 0, scheme=scheme)
     assert linear.compression > 4
     assert linear.control_bits > 0.95 * linear.prior_bits
@@ -62,9 +62,9 @@ def test_informative_labels_compress(scheme):
 
 def test_more_noise_in_the_labels_makes_the_code_longer():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 5))
+    X = rng.normal(size=(1000, 5))
     lengths = [
-        mdl(X, (X[:, 0] > 0) ^ (rng.random(2000) < flipped), control=False).bits
+        mdl(X, (X[:, 0] > 0) ^ (rng.random(1000) < flipped), control=False).bits
         for flipped in (0.0, 0.1, 0.25, 0.5)
     ]
     assert lengths == sorted(lengths)
@@ -155,7 +155,7 @@ def test_fifty_classes_as_strings():
 
 
 def test_names_of_classes_do_not_matter_and_seeds_decide():
-    X, _ = independent(500, 4, (0.5, 0.5))
+    X, _ = independent(200, 4, (0.5, 0.5))
     z = X[:, 0] > X[:, 0].mean()
     base = mdl(X, z, random_state=3)
     assert mdl(X, np.where(z, "yes", "no"), random_state=3) == base

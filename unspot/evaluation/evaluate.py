@@ -96,22 +96,10 @@ def evaluate(
         _warn_if_concept_decides_task(data)
     problem = Problem(data, _erased(eraser, data), seeds, budget, _seed(random_state))
     findings, seconds = _measure(problem, names, verbose)
-    metadata = {
-        "eraser": _metadata(eraser),
-        "data": data.name,
-        "n_rows": {"train": len(data.train), "test": len(data.test)},
-        "n_features": data.n_features,
-        "n_features_erased": int(problem.after.test.X.shape[1]),
-        "classes": [str(c) for c in encode(data.train.z).classes],
-        "seeds": seeds,
-        "budget": budget,
-        "versions": versions(),
-        "seconds": seconds,
-    }
     return Evaluation(
         name=f"{_method(eraser)} on {data.name}",
         rows=tuple(row for finding in findings for row in finding.rows),
-        metadata=metadata,
+        metadata={**_facts(eraser, problem), "seconds": seconds},
         details={key: value for found in findings for key, value in found.details.items()},
     )
 
@@ -273,6 +261,21 @@ def _seed(random_state: Any) -> int:
 
 
 # -- what it is called -----------------------------------------------------------------------------
+
+
+def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
+    data = problem.before
+    return {
+        "eraser": _metadata(eraser),
+        "data": data.name,
+        "n_rows": {"train": len(data.train), "test": len(data.test)},
+        "n_features": data.n_features,
+        "n_features_erased": int(problem.after.test.X.shape[1]),
+        "classes": [str(c) for c in encode(data.train.z).classes],
+        "seeds": problem.seeds,
+        "budget": problem.budget,
+        "versions": versions(),
+    }
 
 
 def _metadata(eraser: Any) -> dict[str, Any]:
