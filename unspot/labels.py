@@ -48,8 +48,8 @@ def measure(z: Any, *, n_rows: int, name: str = "z") -> Measurements:
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise ValueError(
-            f"Got {name} of shape {values.shape} and dtype {values.dtype}, but a continuous concept "
-            "is a number or a vector of numbers for each row. For categories, use "
+            f"Got {name} of shape {values.shape} and dtype {values.dtype}, but a continuous "
+            "concept is a number or a vector of numbers for each row. For categories, use "
             "concept='categories'."
         )
     if len(values) != n_rows:
@@ -250,4 +250,3 @@ def _refuse_too_few(labels: Labels, name: str, min_rows: int, min_classes: int) 
             f"Got {counts[k]} row of class {labels.classes[k]!s} in {name}, but expected at "
             f"least {min_rows} rows of every class. Add rows, or merge it with another class."
         )
-

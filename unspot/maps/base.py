@@ -47,9 +47,7 @@ class Map:
     def arrays(self) -> dict[str, Array]:
         """The arrays to be saved, by field name."""
         return {
-            f.name: v
-            for f in fields(self)
-            if isinstance(v := getattr(self, f.name), np.ndarray)
+            f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), np.ndarray)
         }
 
     def config(self) -> dict[str, Any]:
