@@ -127,7 +127,8 @@ class Dataset:
             columns["names"] = np.asarray(names)
         whole = Split(X, **columns)
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state))
-        return cls(*(whole.take(rows) for rows in parts), name=name)
+        train, validation, test = (whole.take(rows) for rows in parts)
+        return cls(train, validation, test, name=name)
 
 
 def stratified_parts(

@@ -26,6 +26,19 @@ class Labels:
     def counts(self) -> NDArray[np.int64]:
         return np.bincount(self.codes, minlength=len(self.classes))
 
+    @property
+    def values(self) -> NDArray[Any]:
+        """The labels themselves, (n,)."""
+        return self.classes[self.codes]
+
+    def describe(self) -> dict[str, Any]:
+        """What an eraser's metadata say of its concept."""
+        return {
+            "concept": "categories",
+            "classes": self.classes.tolist(),
+            "class_counts": self.counts.tolist(),
+        }
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -35,6 +48,10 @@ class Measurements:
     """A continuous concept: m numbers for each of n rows."""
 
     values: NDArray[np.float64]  # (n, m)
+
+    def describe(self) -> dict[str, Any]:
+        """What an eraser's metadata say of its concept."""
+        return {"concept": "continuous", "classes": None, "class_counts": None}
 
     def __len__(self) -> int:
         return len(self.values)

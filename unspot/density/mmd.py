@@ -121,9 +121,7 @@ class MMDLoss(nn.Module):
 
 class _TiledMMD(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, Y: Tensor, z: Any, kernel: GaussianMixture, detach: bool
-    ) -> Tensor:
+    def forward(ctx: Any, Y: Tensor, z: Any, kernel: GaussianMixture, detach: bool) -> Tensor:
         if not ctx.needs_input_grad[0]:
             return mmd2(Y, z, kernel).to(Y.dtype)
         value, grad = mmd2_and_grad(Y.detach(), z, kernel, detach_bandwidth=detach)
@@ -131,7 +129,7 @@ class _TiledMMD(torch.autograd.Function):
         return value.to(Y.dtype)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = ctx.saved_tensors
         return upstream * grad, None, None, None
 

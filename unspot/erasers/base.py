@@ -28,7 +28,7 @@ __all__ = ["BaseEraser", "check_rank"]
 logger = logging.getLogger(__name__)
 
 
-class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``."""
 
     #: The fewest rows of every class that the method can work with.
@@ -139,16 +139,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         return result
 
     def _metadata(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
-        discrete = isinstance(target, Labels)
+        numbers = target.codes if isinstance(target, Labels) else target.values
         return {
             "method": type(self).__name__,
             "parameters": {k: _jsonable(v) for k, v in self.get_params(deep=False).items()},
-            "concept": "categories" if discrete else "continuous",
-            "classes": target.classes.tolist() if discrete else None,
-            "class_counts": target.counts.tolist() if discrete else None,
+            **target.describe(),
             "n_features": int(X.shape[1]),
             "n_rows": int(X.shape[0]),
-            "fingerprint": fingerprint(X, target.codes if discrete else target.values),
+            "fingerprint": fingerprint(X, numbers),
             "versions": versions(),
         }
 

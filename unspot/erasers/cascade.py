@@ -75,16 +75,14 @@ class Cascade(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         inner = self._inner()
-        discrete = isinstance(target, Labels)
-        concept = target.classes[target.codes] if discrete else target.values
-        linear = LEACE(method="orthogonal", concept="categories" if discrete else "continuous")
-        self.linear_ = linear.fit(X, concept).eraser_
+        linear = LEACE(method="orthogonal", concept=target.describe()["concept"])
+        self.linear_ = linear.fit(X, target.values).eraser_
         U = self.linear_.U
         self._check_inner_rank(inner, U)
         if U.shape[1] == 0:
             logger.warning("Linear erasure alone removes all %d features.", len(U))
             return self.linear_
-        self.estimator_ = inner.fit(X @ U.astype(X.dtype), concept)
+        self.estimator_ = inner.fit(X @ U.astype(X.dtype), target.values)
         if hasattr(self.estimator_, "history_"):
             self.history_ = self.estimator_.history_
         return self._compose(U, self.estimator_.eraser_)
@@ -96,7 +94,7 @@ class Cascade(BaseEraser):
             check_rank(rank, U.shape[1], what)
 
     def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
-        metadata = {"inner": dict(inner.metadata), "linear_rank": int(U.shape[1])}
+        metadata: dict[str, Any] = {"inner": dict(inner.metadata), "linear_rank": int(U.shape[1])}
         if inner.is_projection and inner.mean is None:
             return Eraser.projection(U @ inner.U, **metadata)
         return Eraser((Compress(U), *inner.maps, Expand(U)), metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class LEACE(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    statistics_: Any  # ClassStatistics or CrossStatistics
+    _eraser: Eraser | None
 
     def __init__(
         self,
@@ -64,13 +66,37 @@ class LEACE(BaseEraser):
         self.method = method
         self.concept = concept
 
+    @classmethod
+    def from_statistics(
+        cls, statistics: ClassStatistics, classes: Any, *, method: Any = "oblique"
+    ) -> LEACE:
+        """LEACE of rows that were seen elsewhere, as on the workers of a cluster.
+
+        Parameters
+        ----------
+        statistics : ClassStatistics
+            Of all rows, merged.
+        classes : array of K labels
+            In the order of the statistics.
+        method : {"oblique", "orthogonal"}
+        """
+        if len(classes) != len(statistics.counts):
+            raise ValueError(
+                f"Got {len(classes)} classes for statistics of {len(statistics.counts)}, but "
+                "expected one for each."
+            )
+        fitted = cls(method=method)
+        fitted.statistics_, fitted.classes_ = statistics, np.asarray(classes)
+        fitted.n_features_in_ = statistics.means.shape[1]
+        return fitted
+
     def partial_fit(self, X: Any, y: Any = None, *, z: Any = None) -> LEACE:
         """Add the rows of one batch of a stream. New classes may appear at any time."""
         first = not hasattr(self, "statistics_")
         X = self._validated(X, reset=first, min_rows=1)
         concept = y if z is None else z
         if self.concept == "continuous":
-            values = self._target(concept, len(X)).values  # type: ignore[union-attr]
+            values = self._target(concept, len(X)).values
             self._add(CrossStatistics.from_rows(X, values))
         else:
             self._add_classes(X, concept)
@@ -83,8 +109,7 @@ class LEACE(BaseEraser):
             check_is_fitted(self, "statistics_")
             eraser = self._solve(self.statistics_)
             self._eraser = Eraser(eraser.maps, {**self._stream_metadata(), **eraser.metadata})
-        result: Eraser = self._eraser
-        return result
+        return cast(Eraser, self._eraser)
 
     @eraser_.setter
     def eraser_(self, eraser: Eraser) -> None:
