@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot import Eraser
-from unspot.bulk import Erasure, transform_files
+from unspot.bulk import Erasure, engine, journal, transform_files
 from unspot.bulk import files as bulk_files
 from unspot.bulk.engine import check_workers
 from unspot.bulk.journal import JOURNAL, read_records
@@ -338,6 +338,35 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, big, monkeypatch):
     assert set(result.kept) == finished
     transform_files(JOB, [big], tmp_path / "fresh")
     assert checksums(clean) == checksums(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("when", ["at the first part", "at the manifest"])
+def test_a_disk_that_is_full_for_the_journal_and_the_manifest(tmp_path, big, monkeypatch, when):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if when == "at the first part":
+            patch.setattr(journal.os, "fsync", full)
+        else:
+            patch.setattr(engine, "write_manifest", _without_space(engine.write_manifest, patch))
+        with pytest.raises(OSError, match="No space left on the disk while writing"):
+            transform_files(JOB, [big], tmp_path / "clean")
+    assert not (tmp_path / "clean" / "manifest.json").exists()
+    transform_files(JOB, [big], tmp_path / "clean")
+    transform_files(JOB, [big], tmp_path / "fresh")
+    assert checksums(tmp_path / "clean") == checksums(tmp_path / "fresh")
+
+
+def _without_space(write, patch):
+    def full(*args):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    def write_on_full_disk(*args):
+        patch.setattr(journal, "write_atomically", full)
+        return write(*args)
+
+    return write_on_full_disk
 
 
 @pytest.fixture

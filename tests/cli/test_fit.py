@@ -1,5 +1,7 @@
 """unspot fit: from every format, with every option, and refusing before it works."""
 
+import errno
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,6 +108,18 @@ def test_an_output_that_exists_is_refused_before_anything_is_read(cli, tmp_path)
     assert done.code == 2
     assert "exists already. Choose another name, or replace it with --force." in done.err
     assert out.read_bytes() == b"precious"
+
+
+def test_a_full_disk(cli, table, tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("unspot.eraser.os.fsync", full)
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", table, "-c", "gender", "-m", "leace", "-o", out)
+    assert done.code == 2
+    assert f"Error: No space left on the disk while writing '{out}'" in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.parquet"]
 
 
 def test_force_replaces(cli, table, tmp_path):

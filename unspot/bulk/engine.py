@@ -30,6 +30,9 @@ class Result:
     kept: tuple[str, ...]  # outputs that an earlier run had finished
 
 
+_Collected = tuple[dict[str, Done], list[dict[str, str]]]  # parts by output; what was skipped
+
+
 class _Stopped(Exception):
     """Another part failed: this one need not go on."""
 
@@ -78,28 +81,45 @@ def transform_files(
     ``benchmarks/transform.py``). Memory: some chunks of 16 MB for each worker.
     """
     parts = plan(inputs, folder)
-    identity = erasure.identity()
     folder.mkdir(parents=True, exist_ok=True)
-    with lock(folder):
-        known = _known_parts(folder, identity, force=force)
-        todo = [part for part in parts if not _is_finished(part, known, folder)]
+
+    def work(todo: list[Part]) -> Generator[tuple[Part, Any]]:
         begin(todo)
-        redone = {part.output for part in todo}
-        kept = {name: done for name, done in known.items() if name not in redone}
-        journal = Journal(folder, identity, kept.values())
-        try:
-            if executor is not None:
-                work = _work_elsewhere(erasure, todo, folder, workers, advance, executor)
-            else:
-                work = _work(erasure, todo, folder, workers, advance)
-            with closing(work) as outcomes:
-                done, bad = _collect(outcomes, journal, skip_bad, finished)
-        finally:
-            journal.close()
-        if bad and not done and not kept:
-            raise ValueError(f"Got no file that could be erased. The first: {bad[0]['error']}")
-        manifest = write_manifest(folder, identity, [*kept.values(), *done.values()], bad)
-        journal.remove()
+        if executor is not None:
+            return _work_elsewhere(erasure, todo, folder, workers, advance, executor)
+        return _work(erasure, todo, folder, workers, advance)
+
+    def collect(outcomes: Iterable[tuple[Part, Any]], journal: Journal) -> _Collected:
+        return _collect(outcomes, journal, skip_bad, finished)
+
+    with lock(folder):
+        known = _known_parts(folder, erasure.identity(), force=force)
+        return _run(parts, folder, erasure.identity(), known, work, collect)
+
+
+def _run(
+    parts: list[Part],
+    folder: Path,
+    identity: dict[str, Any],
+    known: dict[str, Done],
+    work: Callable[[list[Part]], Generator[tuple[Part, Any]]],
+    collect: Callable[[Iterable[tuple[Part, Any]], Journal], _Collected],
+) -> Result:
+    """Do what is left of a job, and write the manifest when all of it is done."""
+    todo = [part for part in parts if not _is_finished(part, known, folder)]
+    redone = {part.output for part in todo}
+    kept = {name: done for name, done in known.items() if name not in redone}
+    journal = Journal(folder, identity, kept.values())
+    try:
+        # Closed at once, also after an error: workers stop, and unfinished files are removed.
+        with closing(work(todo)) as outcomes:
+            done, bad = collect(outcomes, journal)
+    finally:
+        journal.close()
+    if bad and not done and not kept:
+        raise ValueError(f"Got no file that could be erased. The first: {bad[0]['error']}")
+    manifest = write_manifest(folder, identity, [*kept.values(), *done.values()], bad)
+    journal.remove()
     names = [part.output for part in parts]
     return Result(manifest, tuple(done), tuple(name for name in names if name in kept))
 
@@ -113,7 +133,7 @@ def _collect(
     journal: Journal,
     skip_bad: bool,
     finished: Callable[[Part], None],
-) -> tuple[dict[str, Done], list[dict[str, str]]]:
+) -> _Collected:
     """Write down what is done, and what was bad if that may be; else raise the first error."""
     done: dict[str, Done] = {}
     bad: list[dict[str, str]] = []

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from unspot.eraser import write_atomically
+from unspot.io.writing import naming_full_disk
 
 __all__ = ["Done", "Journal", "lock", "read_records", "write_manifest"]
 
@@ -66,16 +67,20 @@ class Journal:
         self._path = folder / JOURNAL
         lines: list[dict[str, Any]] = [{"job": identity}, *(asdict(part) for part in known)]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        write_atomically(self._path, text.encode())
+        with naming_full_disk(self._path):
+            write_atomically(self._path, text.encode())
         self._file: IO[str] = self._path.open("a", encoding="utf-8")
 
     def add(self, part: Done) -> None:
-        self._file.write(json.dumps(asdict(part)) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming_full_disk(self._path):
+            self._file.write(json.dumps(asdict(part)) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        self._file.close()
+        # What a full disk refused is still buffered, and closing would try it once more.
+        with suppress(OSError):
+            self._file.close()
 
     def remove(self) -> None:
         """At the end of the job: the manifest says it all."""
@@ -98,7 +103,8 @@ def write_manifest(
         "parts": [asdict(part) for part in ordered],
         "skipped": sorted(bad, key=lambda entry: entry["input"]),
     }
-    write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+    with naming_full_disk(folder / MANIFEST):
+        write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
     return manifest
 
 

@@ -91,7 +91,7 @@ def fit(
     """
     from unspot.distributed import context
     from unspot.io import open_table
-    from unspot.io.writing import refuse_existing
+    from unspot.io.writing import naming_full_disk, refuse_existing
 
     refuse_existing(output, force=force)
     if concept is None and labels is None:
@@ -121,7 +121,8 @@ def fit(
         eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
         if not team.leads:
             return
-        eraser.save(output)
+        with naming_full_disk(output):
+            eraser.save(output)
     if not quiet:
         _summary(estimator, eraser, output, time.perf_counter() - started)
 

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TEMPORARY", "Sink", "finished_file", "refuse_existing", "temporary_name"]
+__all__ = [
+    "TEMPORARY",
+    "Sink",
+    "finished_file",
+    "naming_full_disk",
+    "refuse_existing",
+    "temporary_name",
+]
 
 #: How the name of an unfinished file ends.
 TEMPORARY = ".unspot-tmp"
@@ -109,18 +116,17 @@ def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(path)
     try:
-        sink = Sink(temporary, hashed=hashed)
-        try:
-            yield sink
-            sink.finish()
-        finally:
-            _close_quietly(sink)
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except BaseException as error:
+        with naming_full_disk(path):
+            sink = Sink(temporary, hashed=hashed)
+            try:
+                yield sink
+                sink.finish()
+            finally:
+                _close_quietly(sink)
+            os.replace(temporary, path)
+            _sync_folder(path.parent)
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL:
-            raise disk_full(path) from error
         raise
 
 
@@ -129,13 +135,19 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}{TEMPORARY}")
 
 
-def disk_full(path: Path) -> OSError:
-    """The error for a disk without space."""
-    return OSError(
-        errno.ENOSPC,
-        f"No space left on the disk while writing {str(path)!r}; nothing was left under that "
-        "name. Free some space, or write to another disk, and run the same command again",
-    )
+@contextmanager
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Turn the system's error for a disk without space into one that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(
+            errno.ENOSPC,
+            f"No space left on the disk while writing {str(path)!r}; nothing was left under that "
+            "name. Free some space, or write to another disk, and run the same command again",
+        ) from error
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:
