@@ -66,9 +66,12 @@ def certify(
         Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page.")
     ] = None,
     fail: Annotated[
-        bool, typer.Option("--fail", help="End with exit code 3 if the concept leaks.")
+        bool,
+        typer.Option("--fail", metavar="", help="End with exit code 3 if the concept leaks."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
+    ] = False,
 ) -> None:
     """Attack an eraser on rows it has not seen, and say what could be recovered.
 

@@ -58,7 +58,7 @@ def held_out_splits(eraser: Any, data: Any, attack_rows: str) -> tuple[Split, Sp
     for split, which in ((learn, name), (test, "test")):
         if len(split) == 0:
             raise ValueError(f"Got no rows in the {which} split, but expected some to certify on.")
-    classes = np.unique(np.concatenate([encode(s.z).classes for s in (learn, test)]))
+    classes = encode(np.concatenate([np.asarray(s.z) for s in (learn, test)])).classes
     for split, which in ((learn, name), (test, "test")):
         _refuse_missing_class(split, classes, which)
     _refuse_too_few(learn, test, name, len(classes))
@@ -69,7 +69,7 @@ def held_out_splits(eraser: Any, data: Any, attack_rows: str) -> tuple[Split, Sp
 
 
 def _refuse_missing_class(split: Split, classes: NDArray[Any], which: str) -> None:
-    missing = np.setdiff1d(classes, encode(split.z).classes)
+    missing = classes[~np.isin(classes, np.asarray(split.z))]
     if len(missing):
         raise ValueError(
             f"Got no row of class {missing[0]!s} in the {which} split, but expected every class in "

@@ -1,0 +1,122 @@
+"""unspot certify: a verdict for people, JSON for programs, an exit code for scripts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unspot import LEACE, Eraser
+from unspot.cli.fit import with_source
+from unspot.io import read_table
+
+QUICK = ("--attackers", "logistic, quadratic", "--budget", "quick")
+
+
+@pytest.fixture
+def clean(tmp_path):
+    """An eraser of the first two coordinates, which hold the concept."""
+    path = tmp_path / "clean.safetensors"
+    Eraser.projection(np.eye(6)[:, 2:], method="dropped").save(path)
+    return path
+
+
+@pytest.fixture
+def leaking(tmp_path):
+    """An eraser of the mean alone: the variance stays."""
+    path = tmp_path / "leaking.safetensors"
+    Eraser.projection(np.eye(6)[:, 1:], method="dropped").save(path)
+    return path
+
+
+@pytest.fixture
+def others(tmp_path):
+    """More rows of the same kind, as .npz."""
+    rng = np.random.default_rng(1)
+    z = np.repeat(["f", "m"], 200)
+    X = rng.normal(size=(400, 6))
+    X[z == "m", 0] += 2
+    X[z == "m", 1] *= 3
+    path = tmp_path / "others.npz"
+    np.savez(path, X=X, emb=X, gender=z)
+    return path
+
+
+def test_a_verdict_for_people(cli, clean, leaking, others):
+    done = cli("certify", clean, others, "--concept", "gender", *QUICK)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "Certificate: no leak found"
+    assert lines[1].startswith("No attacker of 2 did better than guessing")
+    assert "others.npz was split at random" in lines[-1]
+    assert "200 rows to learn from, 200 to judge on" in lines[-1]
+    done = cli("certify", leaking, others, "-c", "gender", *QUICK)
+    assert (done.code, done.out.splitlines()[0]) == (0, "Certificate: LEAKS")
+    assert "The concept leaks: quadratic is right on" in done.out
+
+
+def test_an_exit_code_for_scripts(cli, clean, leaking, others):
+    assert cli("certify", clean, others, "-c", "gender", *QUICK, "--fail", "-q").code == 0
+    done = cli("certify", leaking, others, "-c", "gender", *QUICK, "--fail", "-q")
+    assert (done.code, done.out, done.err) == (3, "", "")
+
+
+def test_json_for_programs(cli, leaking, table, tmp_path):
+    out = tmp_path / "found.json"
+    done = cli("certify", leaking, table, "-c", "gender", *QUICK, "--json", out, "-q")
+    assert (done.code, done.out) == (0, "")
+    found = json.loads(out.read_text())
+    assert found["leaks"] is True
+    assert found["strongest"] == "quadratic"
+    printed = cli("certify", leaking, table, "-c", "gender", *QUICK, "--json", "-").out
+    assert json.loads(printed) == found
+
+
+def test_a_page_to_look_at(cli, leaking, table, tmp_path):
+    pytest.importorskip("jinja2")
+    page = tmp_path / "found.html"
+    done = cli("certify", leaking, table, "-c", "gender", *QUICK, "--html", page, "-q")
+    assert done.code == 0, done.err
+    assert "quadratic" in page.read_text(encoding="utf-8")
+
+
+def test_rows_to_learn_from_in_a_file_of_their_own(cli, clean, table, others):
+    arguments = ("-c", "gender", "--features", "emb", *QUICK)
+    done = cli("certify", clean, table, "--attack-rows", others, *arguments)
+    assert done.code == 0, done.err
+    assert "learned from 400 rows that the eraser was not fitted on" in done.out
+    assert "split at random" not in done.out
+
+
+def test_the_rows_of_fit_may_be_learned_from_but_not_judged_on(cli, table, others, tmp_path):
+    read = read_table(table, features="emb", concept="gender")
+    eraser = with_source(LEACE().fit(read.X, read.z).eraser_, read, table, "gender")
+    path = tmp_path / "fitted.safetensors"
+    eraser.save(path)
+    done = cli("certify", path, table, *QUICK)  # features and concept are remembered
+    assert done.code == 2
+    assert "which the eraser was fitted on" in done.err
+    done = cli("certify", path, others, "--attack-rows", table, *QUICK)
+    assert done.code == 0, done.err
+    assert "learned from 400 rows that the eraser was fitted on" in done.out
+
+
+def test_labels_in_a_second_file(cli, clean, rows, tmp_path):
+    X, z = rows
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "z.txt").write_text("\n".join(z) + "\n")
+    done = cli("certify", clean, tmp_path / "X.npy", "--labels", tmp_path / "z.txt", *QUICK)
+    assert done.code == 0, done.err
+
+
+def test_errors_are_sentences(cli, clean, table, tmp_path):
+    assert "Name its column or array with --concept" in cli("certify", clean, table).err
+    done = cli("certify", clean, table, "-c", "gender", "--attackers", "tree")
+    assert done.code == 2
+    assert "Did you mean 'trees'" in done.err
+    done = cli("certify", tmp_path / "no.safetensors", table, "-c", "gender")
+    assert "there is no such file" in done.err
+    np.savez(tmp_path / "few.npz", X=np.zeros((50, 6)), gender=np.repeat(["f", "m"], 25))
+    done = cli("certify", clean, tmp_path / "few.npz", "-c", "gender")
+    assert "Got 26 rows" in done.err or "Got 25 rows" in done.err or "Got 24 rows" in done.err
+    assert "attackers need at least 40" in done.err
+    assert "Traceback" not in done.err

@@ -1,0 +1,228 @@
+"""The certificate: what it finds, what it says, and how often it is wrong."""
+
+import json
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+
+from unspot import LEACE, Dataset, Eraser, Split, certify
+from unspot.datasets.synthetic import law
+from unspot.evaluation.certificate_text import in_words
+from unspot.evaluation.inference import accuracy_interval
+
+FAST = ("logistic", "quadratic")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return law("variance", n=1500, d=5)
+
+
+@pytest.fixture(scope="module")
+def data(rows):
+    names = np.array(["female", "male"])
+    return Dataset.from_arrays(rows.X, names[rows.z], random_state=0)
+
+
+@pytest.fixture(scope="module")
+def perfect(rows):
+    """An eraser of the whole concept, and of nothing else."""
+    return Eraser.projection(np.linalg.svd(rows.concept_basis)[0][:, 2:])
+
+
+@pytest.fixture(scope="module")
+def leaking(data):
+    return certify(None, data, budget="quick")
+
+
+@pytest.fixture(scope="module")
+def clean(data, perfect):
+    return certify(perfect, data, budget="quick")
+
+
+def test_what_leaks_is_found(leaking, rows):
+    assert leaking.leaks
+    assert leaking.strongest.name in ("quadratic", "rbf", "mlp-64", "trees")
+    assert leaking.advantage == leaking.strongest.advantage > 0.2
+    low, high = leaking.strongest.interval
+    assert low < leaking.advantage < high == leaking.upper_bound
+    assert low < rows.bayes_accuracy - 0.5 + 0.03
+    assert leaking.attack_p_value == leaking.strongest.p_value == 0.001
+    assert leaking.p_value < 0.01
+
+
+def test_what_is_erased_is_not(clean):
+    assert not clean.leaks
+    assert clean.attack_p_value > 0.025
+    assert clean.p_value > 0.025
+    assert clean.upper_bound < 0.2
+
+
+def test_a_linear_eraser_is_blind_to_a_variance(data):
+    eraser = LEACE().fit(data.train.X, data.train.z)
+    found = certify(eraser, data, attackers=FAST)
+    line, curve = found.attackers
+    assert found.leaks
+    assert line.p_value > 0.025 > curve.p_value
+
+
+def test_intervals_are_corrected_for_the_attackers_tried(clean, data, perfect):
+    alone = certify(perfect, data, attackers=["logistic"], budget="quick")
+    among = next(report for report in clean.attackers if report.name == "logistic")
+    assert alone.attackers[0].accuracy == among.accuracy
+    n = clean.n_test_rows
+    for found, report, m in ((alone, alone.attackers[0], 1), (clean, among, 5)):
+        hits = round(report.accuracy * n)
+        bounds = np.array(accuracy_interval(hits, n, 0.05 / m)) - found.majority
+        assert report.interval == pytest.approx(tuple(bounds))
+    assert alone.detectable < clean.detectable
+    assert clean.majority == np.unique(data.test.z, return_counts=True)[1].max() / n
+
+
+@pytest.mark.parametrize("kind", ["estimator", "function", "rows"])
+def test_erasers_of_every_kind(data, perfect, kind):
+    class Estimator:
+        def transform(self, X):
+            return perfect(X)
+
+    erased = Dataset(*(Split(perfect(s.X), s.z) for s in data))
+    eraser = {"estimator": Estimator(), "function": lambda X: perfect(X), "rows": erased}[kind]
+    found = certify(eraser, data, attackers=["logistic"])
+    assert found == certify(perfect, data, attackers=["logistic"])
+
+
+def test_one_seed_one_certificate(data, perfect):
+    first, again, other = (
+        certify(perfect, data, attackers=["mlp-64"], budget="quick", random_state=s)
+        for s in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_seen_rows_are_said_to_be_seen(data, perfect):
+    seen = certify(perfect, data, attackers=FAST, attack_rows="seen")
+    assert seen.n_attack_rows == len(data.train)
+    assert "rows that the eraser was fitted on" in str(seen)
+    unseen = certify(perfect, data, attackers=FAST)
+    assert unseen.n_attack_rows == len(data.validation)
+    assert "rows that the eraser was not fitted on" in str(unseen)
+
+
+def test_an_eraser_fitted_on_what_it_is_judged_on_is_refused(data):
+    with pytest.raises(ValueError, match="fitted on the test split"):
+        certify(LEACE().fit(data.test.X, data.test.z), data)
+    on_validation = LEACE().fit(data.validation.X, data.validation.z)
+    with pytest.raises(ValueError, match="fitted on the validation split"):
+        certify(on_validation.eraser_, data)
+    assert certify(on_validation, data, attackers=["logistic"], attack_rows="seen")
+
+
+def test_it_is_plain_and_frozen_data(leaking):
+    read = json.loads(leaking.to_json())
+    assert read == json.loads(json.dumps(leaking.to_dict()))
+    assert read["strongest"] == leaking.strongest.name
+    assert read["leaks"] is True
+    assert {"name", "accuracy", "balanced_accuracy", "advantage", "interval"} <= set(
+        read["attackers"][0]
+    )
+    with pytest.raises(FrozenInstanceError):
+        leaking.leaks = False
+
+
+def test_it_prints_as_a_table_from_the_strongest_down(leaking):
+    lines = str(leaking).splitlines()
+    assert lines[0] == "Certificate: LEAKS"
+    assert lines[1] == leaking.sentence
+    header = next(i for i, line in enumerate(lines) if line.startswith("attacker"))
+    listed = [line.split() for line in lines[header + 1 : header + 6]]
+    accuracies = [float(cells[1]) for cells in listed]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert listed[0][0] == leaking.strongest.name
+    assert len({len(line) for line in lines[header : header + 6]}) == 1
+
+
+def test_the_sentence_says_what_was_found(leaking, clean):
+    assert leaking.sentence.startswith(f"The concept leaks: {leaking.strongest.name} is right on")
+    assert "points better than always guessing the most frequent class" in leaking.sentence
+    assert clean.sentence.startswith("No attacker of 5 did better than guessing")
+    assert f"advantage at most {100 * clean.upper_bound:.1f} points (95 %)" in clean.sentence
+    assert f"An advantage of {100 * clean.detectable:.1f} points or more" in clean.sentence
+    only_law = replace(clean, leaks=True, p_value=0.005)
+    assert "but the classes still differ in distribution (p = 0.005)" in in_words(only_law)
+    guesses = tuple(replace(r, advantage=-0.01, p_value=0.003) for r in clean.attackers)
+    below = replace(clean, leaks=True, attackers=guesses, attack_p_value=0.003)
+    assert "beats always guessing" in in_words(below)
+    assert "follow the concept on 450 test rows (p = 0.003)" in in_words(below)
+    assert "too few test rows" in in_words(replace(clean, detectable=None))
+
+
+def test_many_classes_with_names():
+    rng = np.random.default_rng(0)
+    z = np.array([f"class {k}" for k in range(50)])[np.arange(3000) % 50]
+    data = Dataset.from_arrays(rng.normal(size=(3000, 4)), z, random_state=0)
+    found = certify(None, data, attackers=FAST, budget="quick")
+    assert not found.leaks
+    assert found.n_classes == 50
+
+
+def test_unbalanced_classes_leak_below_the_majority():
+    rng = np.random.default_rng(0)
+    z = np.where(rng.random(4000) < 0.05, "rare", "common")
+    X = rng.normal(size=(4000, 3))
+    X[:, 0] += 1.0 * (z == "rare")
+    found = certify(None, Dataset.from_arrays(X, z, random_state=0), attackers=["logistic"])
+    assert found.leaks
+    assert found.advantage <= 0.01
+
+
+def test_bad_input_is_named(data, perfect):
+    with pytest.raises(ValueError, match=r"alpha=1\.5, but expected a number between 0 and 1"):
+        certify(perfect, data, alpha=1.5)
+    with pytest.raises(
+        ValueError, match=r"data of type tuple, but expected a Dataset.*from_arrays"
+    ):
+        certify(perfect, (data.test.X, data.test.z))
+    with pytest.raises(ValueError, match="attack_rows='test', but expected 'unseen' or 'seen'"):
+        certify(perfect, data, attack_rows="test")
+    with pytest.raises(ValueError, match="expected something that erases rows"):
+        certify("gender.safetensors", data)
+    with pytest.raises(ValueError, match="expected something that erases rows"):
+        certify(LEACE, data)
+    with pytest.raises(ValueError, match=r"shape \(3, 5\) for the 300 rows of the validation"):
+        certify(lambda X: X[:3], data)
+    with pytest.raises(ValueError, match="budget='slow'"):
+        certify(perfect, data, budget="slow")
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        certify(lambda X: X * np.nan, data)
+
+
+def test_bad_splits_are_named(data, perfect):
+    def with_(validation=data.validation, test=data.test):
+        return Dataset(data.train, validation, test)
+
+    one_class = data.test.take(np.flatnonzero(data.test.z == "male"))
+    other = Split(data.test.X, np.where(data.test.z == "male", "other", data.test.z))
+    with pytest.raises(ValueError, match="no row of class female in the test split"):
+        certify(perfect, with_(test=one_class))
+    with pytest.raises(ValueError, match="no row of class other in the validation split"):
+        certify(perfect, with_(test=other))
+    with pytest.raises(ValueError, match=r"Got 30 rows in the validation split.*at least 40"):
+        certify(perfect, with_(validation=data.validation.take(np.arange(30))))
+    with pytest.raises(ValueError, match=r"Got 20 rows in the test split.*at least 30"):
+        certify(perfect, with_(test=data.test.take(np.arange(20))))
+    with pytest.raises(ValueError, match="no rows in the test split"):
+        certify(perfect, with_(test=data.test.take(np.arange(0))))
+
+
+@pytest.mark.slow
+def test_false_alarms_are_as_rare_as_promised():
+    """Labels that have nothing to do with the rows: at most 8 % of 200 at α = 0.05."""
+    alarms = 0
+    for i in range(200):
+        rng = np.random.default_rng(i)
+        X, z = rng.normal(size=(600, 5)), rng.integers(2, size=600)
+        data = Dataset.from_arrays(X, z, random_state=i)
+        alarms += certify(None, data, budget="quick", random_state=i).leaks
+    assert alarms <= 16
