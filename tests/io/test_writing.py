@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from unspot.io import writing
 from unspot.io.writing import Sink, finished_file, refuse_existing
 
 
@@ -111,3 +112,13 @@ def test_nothing_is_written_after_the_end(tmp_path):
     with pytest.raises(ValueError, match="Got data for a file that is closed"):
         sink.write(b"late")
     assert (tmp_path / "out.bin").read_bytes() == b"abc"
+
+
+def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_WRITE_BACK", 10)
+    pieces = [bytes([i]) * (i * 3) for i in range(20)]
+    with finished_file(tmp_path / "out.bin", hashed=True) as sink:
+        for piece in pieces:
+            sink.write(piece)
+        assert sink.tell() == sum(map(len, pieces))
+    assert (tmp_path / "out.bin").read_bytes() == b"".join(pieces)
