@@ -171,7 +171,7 @@ def _parsed(lines: list[bytes], path: Path) -> tuple[dict[str, Any], dict[str, d
 
 
 def _line(record: dict[str, Any]) -> str:
-    return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, sort_keys=True)
+    return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
