@@ -72,7 +72,7 @@ class ClassStatistics:
 
         Sums are in float64, but for many rows of single precision: there sums over blocks of
         2048 rows, shifted near their mean, are in single precision and only their total in
-        float64. That halves the time and leaves an error of about 1e-8 of the variances.
+        float64. That halves the time and leaves errors of some 1e-8 of the variances.
         """
         total = cls.empty(n_classes, X.shape[1], per_class=per_class)
         low = np.dtype(X.dtype).kind == "f" and np.dtype(X.dtype).itemsize <= 4

@@ -115,25 +115,13 @@ def led(team: Team, objectives: Sequence[Any], run: Callable[[], T]) -> T:
     """What ``run`` returns on the leader, while the other processes serve its objectives."""
     if team.is_alone:
         return run()
+    result: T | None = None
     if team.leads:
-        outcome = _outcome(run)
+        # An error ends this process, and thereby the job: amid a sum, nobody could be told of it.
+        result = run()
         team.broadcast(torch.tensor([STOP, 0, 0, 0, 0]))
     else:
         while (order := team.broadcast(torch.zeros(5, dtype=torch.int64)).tolist())[0] != STOP:
             what, number, n_rows, *shape = order
             objectives[number].serve(what, n_rows, tuple(shape))
-        outcome = (None, None)
-    result, error = team.agree(outcome)
-    if error is not None:
-        raise error
-    return cast(T, result)
-
-
-def _outcome(run: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    """Result or error: the others must hear of an error too, or they would wait for ever."""
-    try:
-        return run(), None
-    except ConnectionError:
-        raise  # there is nobody to tell
-    except Exception as error:
-        return None, error
+    return cast(T, team.agree(result))

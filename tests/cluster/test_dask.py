@@ -1,0 +1,281 @@
+"""Dask on two worker processes: the same numbers as in one process."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspot import LEACE, Eraser
+from unspot.bulk import Erasure, transform_files
+from unspot.cluster import executor
+from unspot.labels import encode
+from unspot.statistics import ClassStatistics
+
+pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
+pytest.importorskip("distributed", reason="needs Dask: pip install 'unspot[dask]'")
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+from distributed import Client, LocalCluster
+
+from unspot.cluster.dask import class_statistics, erase
+
+N, D, R = 700, 6, 4
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    z = rng.choice(["a", "b", "c"], size=N)
+    X = rng.normal(size=(N, D)) @ rng.normal(size=(D, D)) + (z == "b")[:, None]
+    return X.astype(np.float32), z
+
+
+@pytest.fixture(scope="module")
+def eraser():
+    rng = np.random.default_rng(1)
+    U, _ = np.linalg.qr(rng.normal(size=(D, R)))
+    return Eraser.projection(U, mean=rng.normal(size=D))
+
+
+def test_there_are_two_processes(client):
+    assert len(set(client.run(__import__("os").getpid).values())) == 2
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("chunks", [(100, D), (333, 2)])
+def test_arrays(client, data, eraser, chunks, reduce):
+    X, _ = data
+    lazy = erase(da.from_array(X, chunks=chunks), eraser, reduce=reduce)
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    assert lazy.shape == expected.shape
+    assert lazy.dtype == expected.dtype == np.float32
+    assert len(lazy.chunks[0]) == -(-N // chunks[0])
+    np.testing.assert_allclose(lazy.compute(), expected, atol=1e-5)
+
+
+def test_integers_become_floats(client, eraser):
+    lazy = erase(da.ones((4, D), chunks=2, dtype=int), eraser)
+    assert lazy.dtype == lazy.compute().dtype == np.float64
+
+
+def _frame(X, z, kind):
+    frame = pd.DataFrame({"id": np.arange(N), "job": z}, index=np.arange(N) + 100)
+    if kind == "wide":
+        frame[[f"e_{j}" for j in range(D)]] = X
+        return frame[["id", *[f"e_{j}" for j in range(D)], "job"]], "e_*"
+    frame.insert(1, "emb", pd.Series(list(X), index=frame.index))
+    return frame, "emb"
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("kind", ["wide", "vectors"])
+def test_frames(client, data, eraser, kind, reduce):
+    X, z = data
+    frame, features = _frame(X, z, kind)
+    with dask.config.set({"dataframe.convert-string": False}):
+        lazy = dd.from_pandas(frame, npartitions=5)
+    found = erase(lazy, eraser, features=features, reduce=reduce)
+    computed = found.compute()
+    assert list(found.columns) == list(computed.columns)
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    if kind == "vectors":
+        values = np.stack(list(computed["emb"]))
+        assert list(computed.columns) == list(frame.columns)
+    else:
+        names = [f"reduced_{j}" for j in range(R)] if reduce else [f"e_{j}" for j in range(D)]
+        assert list(computed.columns) == ["id", *names, "job"]
+        values = computed[names].to_numpy()
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    np.testing.assert_array_equal(computed.index, frame.index)
+    for other in ("id", "job"):
+        assert computed[other].tolist() == frame[other].tolist()
+        assert found[other].dtype == computed[other].dtype
+
+
+def test_vectors_that_became_text(client, data, eraser):
+    frame, _ = _frame(*data, "vectors")
+    with pytest.raises(ValueError, match="Got text in column 'emb', but expected vectors"):
+        erase(dd.from_pandas(frame, npartitions=5), eraser, features="emb")
+
+
+def test_frames_of_parquet(client, data, eraser, tmp_path):
+    X, z = data
+    for part in range(3):
+        rows = slice(part * 250, (part + 1) * 250)
+        table = pa.table({"emb": pa.array(list(X[rows])), "job": list(z[rows])})
+        pq.write_table(table, tmp_path / f"{part}.parquet")
+    frame = dd.read_parquet(tmp_path)
+    values = np.stack(list(erase(frame, eraser, features="emb").compute()["emb"]))
+    np.testing.assert_allclose(values, eraser(X), atol=1e-5)
+    statistics, classes = class_statistics(frame, "job", features="emb")
+    _same(statistics, data)
+    assert classes.tolist() == ["a", "b", "c"]
+
+
+def _same(found, data, per_class=False):
+    X, z = data
+    expected = ClassStatistics.from_rows(X, encode(z).codes, 3, per_class=per_class)
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(found.means, expected.means)
+    np.testing.assert_allclose(found.within, expected.within, atol=1e-8 * expected.within.max())
+    if per_class:
+        scale = 1e-8 * expected.within.max()
+        np.testing.assert_allclose(found.class_scatter, expected.class_scatter, atol=scale)
+
+
+@pytest.mark.parametrize("split_every", [2, 3, 100])
+@pytest.mark.parametrize("per_class", [False, True])
+def test_statistics_of_a_tree(client, data, split_every, per_class):
+    X, z = data
+    found, classes = class_statistics(
+        da.from_array(X, chunks=(50, 4)), z, split_every=split_every, per_class=per_class
+    )
+    _same(found, data, per_class)
+    assert classes.tolist() == ["a", "b", "c"]
+
+
+def test_a_tree_has_few_children(client, data):
+    """No task merges more than it should: the largest merge is what a worker must hold."""
+    import unspot.cluster.dask as module
+
+    largest = []
+    X, z = data
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="synchronous"):
+        merge = module._merge_all
+        patch.setattr(module, "_merge_all", lambda p: largest.append(len(p)) or merge(p))
+        class_statistics(da.from_array(X, chunks=(10, D)), z, split_every=4)
+    assert max(largest) == 4
+    assert sum(largest) >= 70
+
+
+def test_labels_may_be_a_dask_array(client, data):
+    X, z = data
+    found, _ = class_statistics(da.from_array(X, chunks=(90, D)), da.from_array(z, chunks=100))
+    _same(found, data)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_leace_on_a_cluster(client, data, method):
+    X, z = data
+    found = LEACE.from_statistics(
+        *class_statistics(da.from_array(X, chunks=(90, D)), z), method=method
+    )
+    expected = LEACE(method=method).fit(X, z)
+    np.testing.assert_allclose(found.eraser_.P, expected.eraser_.P, atol=1e-9)
+    np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-5)
+
+
+def test_statistics_of_another_number_of_classes():
+    with pytest.raises(ValueError, match="Got 2 classes for statistics of 3"):
+        LEACE.from_statistics(ClassStatistics.empty(3, 2), ["a", "b"])
+
+
+def test_bad_rows_and_labels(client, data, eraser):
+    X, z = data
+    bad = X.copy()
+    bad[44, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        class_statistics(da.from_array(bad, chunks=(90, D)), z)
+    with pytest.raises(ValueError, match="Got 1 values of NaN or infinity in a block"):
+        erase(da.from_array(bad, chunks=(90, D)), eraser).compute()
+    with pytest.raises(ValueError, match="Got 3 labels in z for 700 rows"):
+        class_statistics(da.from_array(X, chunks=(90, D)), z[:3])
+    with pytest.raises(ValueError, match="Got split_every=1"):
+        class_statistics(da.from_array(X, chunks=(90, D)), z, split_every=1)
+    with pytest.raises(ValueError, match="Got a ndarray, but expected a Dask array"):
+        erase(X, eraser)
+    frame, _ = _frame(X, z, "wide")
+    with pytest.raises(ValueError, match="Got labels 'jobs', but expected the name of a column"):
+        class_statistics(dd.from_pandas(frame, npartitions=2), "jobs")
+
+
+# -- files and sweeps ----------------------------------------------------------------------------
+
+
+def _parts(X, folder, n=6):
+    folder.mkdir()
+    for i, part in enumerate(np.array_split(X, n)):
+        np.save(folder / f"{i}.npy", part)
+    return folder
+
+
+def test_files_by_a_cluster(cluster, data, eraser, tmp_path):
+    """The same manifest, checksums and all, as by threads; and a second run has nothing to do."""
+    X, _ = data
+    parts = _parts(X, tmp_path / "in")
+    here = transform_files(Erasure(eraser), [parts], tmp_path / "here")
+    rows = []
+    with executor("dask", cluster.scheduler_address) as pool:
+        there = transform_files(
+            Erasure(eraser), [parts], tmp_path / "there", executor=pool, advance=rows.append
+        )
+        again = transform_files(Erasure(eraser), [parts], tmp_path / "there", executor=pool)
+    assert there.manifest == here.manifest
+    assert sum(rows) == N
+    assert again.done == ()
+    assert len(again.kept) == 6
+
+
+def test_a_bad_file_is_named_by_a_cluster(cluster, data, eraser, tmp_path):
+    X, _ = data
+    parts = _parts(X, tmp_path / "in")
+    np.save(parts / "3.npy", X[:, :2])
+    with executor("dask", cluster.scheduler_address) as pool:
+        with pytest.raises(ValueError, match=r"Got vectors of length 2 in '?.*3\.npy"):
+            transform_files(Erasure(eraser), [parts], tmp_path / "out", executor=pool)
+        assert not (tmp_path / "out" / "3.npy").exists()
+        result = transform_files(
+            Erasure(eraser), [parts], tmp_path / "out", executor=pool, skip_bad=True
+        )
+    assert [entry["input"] for entry in result.manifest["skipped"]] == [str(parts / "3.npy")]
+
+
+def test_nobody_at_the_address(monkeypatch):
+    monkeypatch.setattr("unspot.cluster.dask.CONNECT_SECONDS", 1)
+    with (
+        pytest.raises(ConnectionError, match="no Dask scheduler answered there"),
+        executor("dask", "tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_unknown_engines():
+    with (
+        pytest.raises(ValueError, match="Got engine 'spark', but expected one of: dask, ray"),
+        executor("spark"),
+    ):
+        pass
+
+
+def _leftover(X, z, method):
+    erased = LEACE(method=method).fit_transform(X, z)
+    return float(np.abs(erased[z == "a"].mean(0) - erased[z == "b"].mean(0)).max())
+
+
+def test_a_sweep_by_joblib(client, data):
+    """joblib's own Dask backend runs fits on the workers; nothing of ours is needed."""
+    joblib = pytest.importorskip("joblib")
+    X, z = data
+    with joblib.parallel_config("dask"):
+        left = joblib.Parallel()(
+            joblib.delayed(_leftover)(X, z, method) for method in ("oblique", "orthogonal")
+        )
+    assert max(left) < 1e-4

@@ -1,0 +1,273 @@
+"""Dask: erase arrays and data frames, and collect class statistics by a tree of merges.
+
+Everything here is lazy and runs on whatever scheduler is active: threads, or the ``Client`` of a
+cluster. For a sweep on a cluster nothing is needed but joblib's own backend:
+``with joblib.parallel_config("dask"): …``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.bulk.batches import erase_batch, width_out
+from unspot.eraser import Eraser
+from unspot.io.arrow import column_kinds, matrix, require_pyarrow
+from unspot.io.columns import choose_features
+from unspot.labels import encode, encode_as
+from unspot.statistics import ClassStatistics
+
+__all__ = ["class_statistics", "erase", "executor"]
+
+Features = str | Sequence[str] | None
+#: How long a scheduler may take to answer.
+CONNECT_SECONDS = 10
+
+
+def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool = False) -> Any:
+    """Erase a Dask array (n, d), or the vectors of a Dask data frame; lazily.
+
+    Parameters
+    ----------
+    data : dask.array.Array or dask.dataframe.DataFrame
+    eraser : Eraser
+    features : str, list of str or None
+        The vector column, or the number columns, of a data frame; None for the obvious ones.
+    reduce : bool
+        Give the r coordinates of the kept subspace: r columns of an array, a shorter vector, or
+        columns ``reduced_0`` … in place of the first.
+
+    Notes
+    -----
+    One task a block or partition, each in its place; other columns and the index stay.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> eraser = Eraser.projection(np.eye(3)[:, :2])
+    >>> erase(da.ones((4, 3), chunks=(2, 3)), eraser).compute()[0]
+    array([1., 1., 0.])
+    """
+    _require()
+    if hasattr(data, "map_partitions"):
+        meta = _erase_frame(data._meta, eraser, features, reduce)
+        return data.map_partitions(_erase_frame, eraser, features, reduce, meta=meta)
+    if not hasattr(data, "map_blocks") or data.ndim != 2:
+        raise ValueError(
+            f"Got a {type(data).__name__}, but expected a Dask array of shape (n, d) or a Dask "
+            "data frame. For arrays in memory, call the eraser itself."
+        )
+    whole_rows = data.rechunk({1: -1})
+    dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
+    return whole_rows.map_blocks(
+        _erase_block,
+        eraser,
+        reduce,
+        dtype=dtype,
+        chunks=(whole_rows.chunks[0], (width_out(eraser, reduce),)),
+        meta=np.empty((0, 0), dtype),
+    )
+
+
+def class_statistics(
+    data: Any,
+    z: Any,
+    *,
+    features: Features = None,
+    per_class: bool = False,
+    split_every: int = 8,
+) -> tuple[ClassStatistics, NDArray[Any]]:
+    """Statistics of every class, and the classes: one task a block, merged in a tree.
+
+    ``LEACE.from_statistics(*class_statistics(X, z))`` is LEACE fitted on a cluster.
+
+    Parameters
+    ----------
+    data : dask.array.Array or dask.dataframe.DataFrame
+    z : array-like of n labels, or str
+        For a data frame, the name of the labels' column.
+    features : str, list of str or None
+        The vector column, or the number columns, of a data frame.
+    per_class : bool
+        Collect the scatter of every class on its own too.
+    split_every : int
+        How many statistics one task merges.
+
+    Notes
+    -----
+    O(nd²) work over all workers; d² numbers move for every block, and split_every·d² are in
+    memory of one task.
+    """
+    dask = _require()
+    if split_every < 2:
+        raise ValueError(f"Got split_every={split_every}, but expected 2 or more.")
+    if hasattr(data, "map_partitions"):
+        parts, classes = _of_frame(data, z, features, per_class)
+    else:
+        parts, classes = _of_array(data, z, per_class)
+    merge = dask.delayed(_merge_all, pure=False)
+    while len(parts) > 1:
+        parts = [merge(parts[i : i + split_every]) for i in range(0, len(parts), split_every)]
+    (total,) = dask.compute(parts[0])
+    return total, classes
+
+
+@contextmanager
+def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
+    """An executor on the workers of a Dask cluster; by default a cluster on this machine."""
+    _require()
+    from distributed import Client, LocalCluster
+
+    if address is not None:
+        try:
+            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"Got the address {address!r}, but no Dask scheduler answered there ({error})."
+            ) from None
+        with client:
+            yield _DaskExecutor(client)
+        return
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield _DaskExecutor(client)
+
+
+class _DaskExecutor(Executor):
+    """Dask tasks as futures. The first argument, the same for all tasks, is sent once."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._pool = client.get_executor(pure=False, retries=2)
+        self._sent: tuple[Any, Any] = (None, None)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        first, *rest = args
+        if self._sent[0] is not first:
+            self._sent = (first, self._client.scatter(first, broadcast=True, hash=False))
+        future: Future[Any] = self._pool.submit(fn, self._sent[1], *rest, **kwargs)
+        return future
+
+
+# -- one block, one partition --------------------------------------------------------------------
+
+
+def _erase_block(X: NDArray[Any], eraser: Eraser, reduce: bool) -> NDArray[Any]:
+    return erase_batch(eraser, X, reduce=reduce, where="a block of the array")
+
+
+def _erase_frame(frame: Any, eraser: Eraser, features: Features, reduce: bool) -> Any:
+    """A pandas data frame with its vectors erased; index and other columns as they were."""
+    import pandas as pd
+
+    X, columns = _matrix(frame, features)
+    width = width_out(eraser, reduce)
+    erased = erase_batch(eraser, X, reduce=reduce, where="a partition") if len(frame) else None
+    if erased is None:
+        erased = np.empty((0, width))
+    if len(columns) == 1 and frame[columns[0]].dtype == object:
+        return frame.assign(**{columns[0]: pd.Series(list(erased), frame.index, dtype=object)})
+    dtypes = [d if d.kind == "f" else np.dtype(float) for d in map(_dtype, map(frame.get, columns))]
+    if not reduce:
+        made = {c: erased[:, j].astype(dtypes[j]) for j, c in enumerate(columns)}
+        return frame.assign(**made)
+    place = frame.columns.get_loc(columns[0])
+    made = {f"reduced_{j}": erased[:, j].astype(dtypes[0]) for j in range(width)}
+    new = pd.DataFrame(made, index=frame.index)
+    left = frame.iloc[:, :place].drop(columns=columns, errors="ignore")
+    right = frame.iloc[:, place:].drop(columns=columns)
+    return pd.concat([left, new, right], axis=1)
+
+
+def _dtype(column: Any) -> np.dtype[Any]:
+    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
+    return np.dtype(dtype)
+
+
+def _matrix(frame: Any, features: Features) -> tuple[NDArray[Any], list[str]]:
+    pa = require_pyarrow("Data frames")
+    if isinstance(features, str) and str(getattr(frame.get(features), "dtype", "")) == "string":
+        raise ValueError(
+            f"Got text in column {features!r}, but expected vectors. dask.dataframe.from_pandas "
+            "turns objects into text; call it inside "
+            "dask.config.set({'dataframe.convert-string': False})."
+        )
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    kinds = column_kinds(schema)
+    if not len(frame):  # an empty column of objects has no type: it is what was asked for
+        kinds |= {str(c): "vector" for c in frame.columns if c == features}
+    columns = choose_features(features, kinds, where="the data frame")
+    if not len(frame):
+        return np.empty((0, 0)), columns
+    table = pa.Table.from_pandas(frame[columns], preserve_index=False)
+    return matrix(table, columns, where="a partition"), columns
+
+
+def _statistics(
+    X: NDArray[Any], codes: NDArray[np.int64], n_classes: int, per_class: bool
+) -> ClassStatistics:
+    if not np.isfinite(X).all():
+        raise ValueError("Got NaN or infinity in X, but expected finite numbers.")
+    return ClassStatistics.from_rows(X, codes, n_classes, per_class=per_class)
+
+
+def _merge_all(parts: list[ClassStatistics]) -> ClassStatistics:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.merge(part)
+    return total
+
+
+def _of_array(data: Any, z: Any, per_class: bool) -> tuple[list[Any], NDArray[Any]]:
+    dask = _require()
+    labels = encode(z.compute() if hasattr(z, "compute") else z, n_rows=len(data))
+    rows = data.rechunk({1: -1})
+    collect = dask.delayed(_statistics, pure=False)
+    cuts = np.cumsum([0, *rows.chunks[0]])
+    parts = [
+        collect(block, labels.codes[start:stop], len(labels.classes), per_class)
+        for block, start, stop in zip(rows.to_delayed().ravel(), cuts[:-1], cuts[1:], strict=True)
+    ]
+    return parts, labels.classes
+
+
+def _of_frame(
+    data: Any, z: Any, features: Features, per_class: bool
+) -> tuple[list[Any], NDArray[Any]]:
+    dask = _require()
+    if not isinstance(z, str) or z not in data.columns:
+        raise ValueError(
+            f"Got labels {z!r}, but expected the name of a column: "
+            f"{', '.join(map(str, data.columns))}."
+        )
+    classes = encode(data[z].unique().compute()).classes
+    collect = dask.delayed(_frame_statistics, pure=False)
+    return [collect(p, z, features, classes, per_class) for p in data.to_delayed()], classes
+
+
+def _frame_statistics(
+    frame: Any, z: str, features: Features, classes: NDArray[Any], per_class: bool
+) -> ClassStatistics:
+    X, _ = _matrix(frame.drop(columns=z), features)
+    if not len(frame):
+        raise ValueError("Got an empty partition. Drop it, for example by data.repartition().")
+    return _statistics(X, encode_as(frame[z], classes), len(classes), per_class)
+
+
+def _require() -> Any:
+    try:
+        import dask
+        import dask.array
+        import distributed  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            'Dask arrays and clusters need Dask. Run: pip install "unspot[dask]"'
+        ) from None
+    return dask
