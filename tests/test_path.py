@@ -17,13 +17,14 @@ from unspot.projections import ManifoldSolver, PaperSolver
 def data():
     """Twelve rotated directions: one differs by its mean, three by their variance."""
     rng = np.random.default_rng(0)
-    z = np.arange(1500) % 2
-    X = rng.normal(size=(1500, 12))
+    z = np.arange(4000) % 2
+    X = rng.normal(size=(4000, 12))
     X[z == 1, 0] += 2.0
     X[z == 1, 1:4] *= 2.5
     rotation, _ = np.linalg.qr(rng.normal(size=(12, 12)))
-    names = np.where(z == 1, "b", "a")
-    return Dataset.from_arrays(X @ rotation.T, names, y=rng.integers(2, size=1500), random_state=0)
+    names, task = np.where(z == 1, "b", "a"), rng.integers(2, size=4000)
+    sizes = (0.25, 0.65, 0.1)
+    return Dataset.from_arrays(X @ rotation.T, names, task, sizes=sizes, random_state=0)
 
 
 @pytest.fixture(scope="module", params=["standard", "cascaded"])
