@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Demo", "fit_all", "measure_all", "nearest_words", "run_demo", "vocabulary"]
 
-#: Dimensions kept of 100: at this rank attackers are near chance, and half of the word similarity
-#: that people see is still there.
-RANK = 30
+#: Dimensions kept of 100: little is left of the concept, and much of what the words mean.
+RANK = 40
 #: Rows that L̄EOPARD works on: enough to generalise, and few enough for the first minute.
-MAX_ROWS = 5000
+MAX_ROWS = 6000
 CHOSEN = "Cascade"
 MEASURES = ("chance", "probe", "mdl", "neighbours", "words")
 WORDS = ("doctor", "nurse", "engineer", "professor", "midwife", "carpenter")

@@ -95,7 +95,9 @@ def certify(
         random_state=seed,
         verbose=not quiet and sys.stderr.isatty(),
     )
-    _write(found, json, html)
+    _write(found, json)
+    if html is not None:
+        _write_page(found, loaded, rows, html)
     if not quiet:
         _show(found, rows, data, attack_rows)
     if fail and found.leaks:
@@ -154,17 +156,21 @@ def _read(path: Path, columns: dict[str, Any], labels: Path | None) -> Split:
     return Split(np.asarray(table.X), np.asarray(table.z))
 
 
-def _write(found: Certificate, json: Path | None, html: Path | None) -> None:
+def _write(found: Certificate, json: Path | None) -> None:
     from unspot.eraser import write_atomically
 
     if json == Path("-"):
         typer.echo(found.to_json())
     elif json is not None:
         write_atomically(json, (found.to_json() + "\n").encode())
-    if html is not None:
-        from unspot.report import to_html
 
-        to_html(found, html)
+
+def _write_page(found: Certificate, eraser: Eraser, rows: Dataset, html: Path) -> None:
+    from unspot.report import make_views, to_html
+    from unspot.report.columns import method_name
+
+    name = method_name(eraser.metadata) or "erased"
+    to_html({name: found}, html, views=make_views({name: eraser}, rows))
 
 
 def _show(found: Certificate, rows: Dataset, data: Path, attack_rows: Path | None) -> None:

@@ -20,7 +20,7 @@ def demo(
     ] = Path("unspot-demo"),
     rank: Annotated[
         int, typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep, of 100.")
-    ] = 30,
+    ] = 40,
     tsne: Annotated[
         bool, typer.Option("--tsne", help="Draw maps by t-SNE instead of PCA (slower).")
     ] = False,
@@ -74,13 +74,13 @@ class _Show:
         self.console = Console(highlight=False)
 
     def begin(self, data: Any, rank: int) -> None:
-        train, validation, test = (f"{len(split):,}" for split in data)
+        train, _, test = (f"{len(split):,}" for split in data)
         self.console.print("\n[bold]Taking gender out of word vectors[/bold]\n")
         self.console.print(
             f"  {sum(map(len, data)):,} words that lean female, lean male or are neutral.\n"
             f"  GloVe vectors of {data.n_features} dimensions, of which {rank} are kept.\n"
-            f"  Erasers learn from {train} words and attackers from {validation} others;\n"
-            f"  everything is tested on {test} that none of them has seen.\n"
+            f"  Erasers learn from {train} words, attackers from others, and all is tested\n"
+            f"  on {test} that none of them has seen.\n"
         )
 
     @contextmanager
@@ -129,8 +129,9 @@ class _Show:
 
     def files(self, found: Demo, replaced: bool, seconds: float) -> None:
         folder = found.files[0].parent
-        again = " (files of an earlier demo were replaced)" if replaced else ""
-        self.console.print(f"\n[bold]Written to {folder}/[/bold]{again}")
+        self.console.print(f"\n[bold]Written to {folder}/[/bold]", soft_wrap=True)
+        if replaced:
+            self.console.print("  [dim]Files of an earlier demo were replaced.[/dim]")
         for name, meaning in FILES.items():
             self.console.print(f"  {name:<20} {meaning}")
         self.console.print("\n[bold]Next, with a file of your own[/bold]")

@@ -89,7 +89,9 @@ def evaluate(
     elif json is not None:
         write_atomically(json, (found.to_json() + "\n").encode())
     if html is not None:
-        found.to_html(html)
+        from unspot.report import make_views, to_html
+
+        to_html(found, html, views=make_views(loaded, rows))
     if not quiet:
         _show(found, rows, data, train)
 

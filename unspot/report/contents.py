@@ -113,6 +113,7 @@ class Verdict:
     tone: Tone
     headline: str
     sentence: str
+    short: str = ""  # for a list of verdicts
     details: tuple[str, ...] = ()
 
 

@@ -9,6 +9,9 @@ from unspot.report.columns import Column, Results
 
 __all__ = ["facts", "notes", "subtitle", "title_of"]
 
+#: Parameters that are shown elsewhere, or decide no number.
+_NO_SETTINGS = {"rank", "verbose", "device"}
+
 Facts = tuple[tuple[str, str], ...]
 
 
@@ -92,10 +95,10 @@ def _eraser(column: Column) -> Facts:
         parameters.pop("eraser", None)
     return _facts(
         {
-            "method": column.method,
+            "eraser": column.method,
             "dimensions kept": eraser.get("rank"),
             "rows fitted on": eraser.get("n_rows"),
-            **{key: value for key, value in parameters.items() if key != "rank"},
+            **{key: value for key, value in parameters.items() if key not in _NO_SETTINGS},
         }
     )
 

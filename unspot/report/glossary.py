@@ -27,8 +27,8 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "Held-out rows",
-        "Rows that neither the eraser nor the classifier under test was fitted on. Every number "
-        "of this report is measured on such rows.",
+        "Rows that neither the eraser nor the classifier under test was fitted on. The numbers of "
+        "this report are measured on such rows, unless a note says otherwise.",
     ),
     (
         "Chance",
@@ -87,12 +87,12 @@ _RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
 _KNOWN: dict[str, About] = {
     "chance": About(_RECOVERED),
     "attack": About(_RECOVERED, "Strongest attacker", "best of all attackers"),
-    "probe": About(_RECOVERED, "Probe of the paper"),
+    "probe": About(_RECOVERED, "Probe of the paper", "a small, untuned network"),
     "linear": About(_RECOVERED, "Linear probe"),
     "mdl": About(_RECOVERED, "Description length (MDL)"),
     "mdl_prior": About(_RECOVERED, "MDL with nothing left"),
     "mdl_paper": About(_RECOVERED),
-    "two_sample": About(_RECOVERED, "Two-sample p-value", "small: the classes still differ"),
+    "two_sample": About(_RECOVERED, "Two-sample p-value"),
     "neighbours": About(_KEPT, "Neighbours kept (A_50 %)", "1 is unchanged, 0.5 is random"),
     "neighbours_paper": About(_KEPT, "A_50 % as in the paper"),
     "variance": About(_KEPT, "Variance kept", "of the total variance"),

@@ -30,7 +30,7 @@ from unspot.report.wording import value_text
 __all__ = ["charts", "render"]
 
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
-MARKS = {"good": "✓", "bad": "✗", "unsure": "?"}
+MARKS = {"good": "✓", "bad": "✗", "unsure": "◐"}
 
 
 def render(contents: Contents, views: Views | None = None, *, made: datetime | None = None) -> str:
@@ -141,7 +141,13 @@ def _template() -> Any:
         ) from error
     loader = PackageLoader("unspot.report", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.filters["unbroken"] = _unbroken
     return environment.get_template("report.html.j2")
+
+
+def _unbroken(text: str) -> str:
+    """Numbers stay on one line with their sign."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 @cache

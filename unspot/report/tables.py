@@ -12,7 +12,7 @@ from unspot.report.wording import interval_text, number_text, value_text
 __all__ = ["Line", "Tile", "attack_table", "measure_groups", "strongest", "tiles", "tradeoff_table"]
 
 #: Keys of the measures that may stand at the top of the page, in this order.
-TILES = ("attack", "neighbours", "task", "words", "tpr_gap", "two_sample", "variance")
+TILES = ("attack", "probe", "task", "neighbours", "words", "tpr_gap", "variance")
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 
 
@@ -80,8 +80,7 @@ def strongest(contents: Contents, column: int) -> Attack | None:
 def tiles(contents: Contents) -> list[Tile]:
     """The numbers to read first: what an attacker recovers, and what is kept; four at most."""
     attack = _attack_tile(contents)
-    replaced = {"attack", "probe"} if attack else {"probe"}
-    measures = {m.key: m for m in contents.measures if m.key not in replaced}
+    measures = {m.key: m for m in contents.measures if not (attack and m.key == "attack")}
     wanted = [measures[key] for key in TILES if key in measures]
     found = [attack, *(_measure_tile(m, contents.chosen, about(m.key)) for m in wanted)]
     return [tile for tile in found if tile is not None][:4]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unspot.dataset import Dataset, Split, stratified_parts
 from unspot.labels import encode, encode_as
+from unspot.report.columns import method_name
 from unspot.report.witness import Witness, witness
 
 __all__ = ["Panel", "Points", "Views", "make_views"]
@@ -158,7 +159,7 @@ def _functions(erasers: Any) -> dict[str, Any]:
 
 def _name(eraser: Any) -> str:
     metadata = getattr(getattr(eraser, "eraser_", eraser), "metadata", {})
-    return str(metadata.get("method", "erased"))
+    return method_name(metadata) or "erased"
 
 
 def _identity(X: Any) -> Any:
