@@ -3,8 +3,9 @@
     python tools/refresh_outputs.py docs/quickstart.md
 
 Every ``python`` block of a page runs in one session, every ``bash`` block in a shell, all in one
-temporary folder; the ``text`` block that follows one is replaced by what it printed. Blocks called
-``py`` and ``sh`` are not run. So the numbers in the docs are those of a run.
+temporary folder; the ``text`` block that follows one, or what stands between ``<!-- printed -->``
+and ``<!-- end -->``, is replaced by what it printed. Blocks called ``py`` and ``sh`` are not run.
+So the numbers in the docs are those of a run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(
-    r"^```(?P<language>python|bash)\n(?P<code>.*?)^```\n(?P<gap>\s*)(?:^```text\n(?P<old>.*?)^```\n)?",
+    r"^```(?P<language>python|bash)\n(?P<code>.*?)^```\n(?P<gap>\s*)"
+    r"(?:(?P<open>^```text\n|^<!-- printed -->\n)(?P<old>.*?)(?P<close>^```\n|^<!-- end -->\n))?",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -32,9 +34,10 @@ def refreshed(page: str) -> str:
     def replace(block: re.Match[str]) -> str:
         run = _python if block["language"] == "python" else _bash
         printed = run(block["code"], session)
-        if block["old"] is None:
+        if block["open"] is None:
             return block[0]
-        return f"```{block['language']}\n{block['code']}```\n{block['gap']}```text\n{printed}```\n"
+        before = block[0].removesuffix(block["old"] + block["close"])
+        return before + printed + block["close"]
 
     return BLOCK.sub(replace, page)
 

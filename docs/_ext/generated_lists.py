@@ -6,6 +6,7 @@ In a page, on a line of its own,
   a page for each (``@public unspot.registry make`` of those named alone);
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
+- ``@methods`` becomes the table of ``unspot.methods()``;
 - ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
   pages are written by tools, and are there once their results are.
 """
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 FOLDER = "api/generated"
 PUBLIC = re.compile(r"^@public ([\w.]+)(?: ([\w. ]+))?$", re.MULTILINE)
 MODULES = re.compile(r"^@modules ([\w.]+)$", re.MULTILINE)
+METHODS = re.compile(r"^@methods$", re.MULTILINE)
 PAGES = re.compile(r"^@pages (\S+)$", re.MULTILINE)
 
 
@@ -35,6 +37,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     folder = "../" * docname.count("/") + FOLDER
     text = PUBLIC.sub(lambda m: _directive(_table(m[1], m[2], app.first_names, folder)), source[0])
     text = MODULES.sub(lambda m: modules(m[1]), text)
+    text = METHODS.sub(lambda _: methods(), text)
     source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)
 
 
@@ -103,6 +106,21 @@ def modules(package: str) -> str:
 def _as_markdown(docstring: str) -> str:
     sentence = " ".join(docstring.split("\n\n")[0].split())
     return sentence.replace("``", "`").replace("|", "\\|")
+
+
+def methods() -> str:
+    """A table of the erasure methods and what they can do."""
+    lines = [
+        "| class, name | what it does | linear | closed form | streaming | concepts |",
+        "|---|---|:-:|:-:|:-:|---|",
+    ]
+    for info in import_module("unspot").methods():
+        facts = (info.linear, info.closed_form, info.streaming)
+        class_name = info.path.split(":")[1]
+        cells = [f"`{class_name}`<br>`{info.name}`", _as_markdown(info.summary)]
+        cells += ["✓" if fact else "" for fact in facts] + [", ".join(info.concepts)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def pages(folder: Path, pattern: str) -> str:
