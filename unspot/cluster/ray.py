@@ -26,7 +26,7 @@ def erase(
     features: Features = None,
     reduce: bool = False,
     batch_size: int = 8192,
-    actors: int | tuple[int, int] = 2,
+    actors: int | tuple[int, int] | None = None,
     **options: Any,
 ) -> Any:
     """Erase the vectors of a Ray Data dataset; lazily.
@@ -43,13 +43,16 @@ def erase(
         Give the r coordinates of the kept subspace.
     batch_size : int
         Rows of one call.
-    actors : int or (int, int)
-        How many processes hold the eraser, or the fewest and the most of them.
+    actors : int or (int, int), optional
+        How many processes hold the eraser, or the fewest and the most of them. By default up to
+        one less than the cluster has CPUs: what reads the rows needs one too, else all would wait.
     **options
         For ``Dataset.map_batches``, such as ``num_cpus`` of an actor.
     """
     ray = _require()
     column = _tensor_column(dataset, features)
+    if actors is None:
+        actors = (1, max(1, int(ray.cluster_resources().get("CPU", 2)) - 1))
     low, high = (actors, actors) if isinstance(actors, int) else actors
     return dataset.map_batches(
         _TensorEraser if column else _ArrowEraser,
