@@ -155,6 +155,15 @@ def test_a_budget_limits_rows_and_attackers():
     assert BUDGETS["thorough"].attackers == ATTACKERS
 
 
+def test_a_rare_class_survives_the_budget():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(4000, 3)), np.where(np.arange(4000) < 6, "rare", "common")
+    X[z == "rare"] += 6
+    for found in attack(X, z, X, z, budget="quick"):
+        assert found.balanced_accuracy > 0.9 or found.name == "trees"
+        assert found.n_rows < 3010
+
+
 def test_progress_is_shown_to_those_who_ask(capsys):
     rows = drawn("mean", n=60, m=60)
     attack(*rows, attackers=["logistic"])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.evaluation.attack_models import Effort, Predict, Rows, log_loss
-from unspot.statistics import ClassStatistics, whitening
+from unspot.statistics import whitening
 
 __all__ = ["linear", "quadratic", "radial"]
 
@@ -126,15 +126,15 @@ def _telling_directions(rows: Rows) -> Array:
 
     Leading eigenvectors of the mean of mmᵀ + (C − I)² over the classes.
     """
-    statistics = ClassStatistics.from_rows(rows.X, rows.codes, rows.n_classes)
-    W, root = whitening(statistics.covariance)
+    mean = rows.X.mean(axis=0)
+    W, root = whitening(np.cov(rows.X, rowvar=False, bias=True))
     identity = W @ root  # on directions that have variance; zero on the others
-    shares = statistics.counts / statistics.n_rows
-    means = (statistics.means - statistics.mean) @ W
-    A = (means * shares[:, None]).T @ means
-    for share, covariance in zip(shares, statistics.class_covariances, strict=True):
-        excess = W @ covariance @ W - identity
-        A += share * excess @ excess
+    A = np.zeros_like(W)
+    for k in range(rows.n_classes):  # one class at a time: K matrices of d² would be large
+        part = (rows.X[rows.codes == k] - mean) @ W
+        m = part.mean(axis=0)
+        excess = (part - m).T @ (part - m) / len(part) - identity
+        A += len(part) / len(rows) * (np.outer(m, m) + excess @ excess)
     return W @ np.linalg.eigh(A)[1][:, ::-1]
 
 

@@ -155,7 +155,7 @@ def certify(
 
     Notes
     -----
-    About a minute on one core for 22,000 rows of 100 features at ``budget="standard"``.
+    About 20 s of one core for 22,000 rows of 100 features at ``budget="standard"``.
 
     The attackers' p-values permute the labels of the test rows: predictions stay, so that any
     number of dependent attackers is corrected for exactly, and unbalanced classes need no care.

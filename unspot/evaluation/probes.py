@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from unspot.erasers.base import refuse_nonfinite
 from unspot.labels import Labels, encode, encode_as
+from unspot.sampling import generator
 
 __all__ = ["PRESETS", "Probe", "ProbeScores", "probe_accuracy", "probe_predictions"]
 
@@ -152,7 +153,7 @@ def probe_predictions(
             "expected the same number."
         )
     labels = encode(z_train, n_rows=len(rows), name="z_train")
-    numbers = np.random.default_rng(random_state).integers(2**31, size=int(seeds))
+    numbers = generator(random_state).integers(2**31, size=int(seeds))
     return _ENGINES[engine](rows, labels, test_rows, probe, [int(s) for s in numbers])
 
 
