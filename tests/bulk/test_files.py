@@ -30,7 +30,8 @@ X = RNG.normal(size=(N, D)).astype(np.float32)
 def _small_chunks(monkeypatch):
     """Chunks of seven rows, so that fifty are many."""
     monkeypatch.setattr(bulk_erasure, "CHUNK_BYTES", 7 * D * 4)
-    monkeypatch.setattr(bulk_tables, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(bulk_erasure, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(bulk_tables, "BATCH_BYTES", 7 * D * 4)
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_parquet_keeps_schema_rows_and_compression(tmp_path, erase, reduce, code
 
 def test_parquet_row_groups_stay_unless_huge(tmp_path, erase, monkeypatch):
     pq.write_table(_table(), tmp_path / "x.parquet", row_group_size=20)
-    monkeypatch.setattr(bulk_erasure, "CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr(bulk_tables, "BATCH_BYTES", 1 << 20)
     metadata = pq.ParquetFile(erase(tmp_path / "x.parquet")).metadata
     assert [metadata.row_group(i).num_rows for i in range(3)] == [20, 20, 10]
 

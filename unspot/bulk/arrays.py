@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import cycle
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -87,26 +90,38 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
     )
     _write_header(sink, (n_rows, width_out(erasure.eraser, erasure.reduce)), sample.dtype)
     start = 0
-    for X in _chunks(file, header, path):
-        erased = erase_batch(erasure.eraser, X, reduce=erasure.reduce, where=where, first_row=start)
-        # The buffer of X is read into again; what is written must not be part of it.
-        mine = erased.copy() if np.may_share_memory(erased, X) else np.ascontiguousarray(erased)
-        sink.write(mine)
-        start += len(X)
-        advance(len(X))
+    with closing(_ahead(_chunks(file, header, path))) as chunks:
+        for X in chunks:
+            erased = erase_batch(
+                erasure.eraser, X, reduce=erasure.reduce, where=where, first_row=start
+            )
+            # The buffer of X is read into again; what is written must not be part of it.
+            mine = erased.copy() if np.may_share_memory(erased, X) else np.ascontiguousarray(erased)
+            sink.write(mine)
+            start += len(X)
+            advance(len(X))
     return start
 
 
+def _ahead(chunks: Iterator[NDArray[Any]]) -> Generator[NDArray[Any]]:
+    """The same chunks, the next of which is read by another thread while this one is erased."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = pool.submit(next, chunks, None)
+            yield chunk
+
+
 def _chunks(file: Any, header: _Header, path: Path) -> Iterator[NDArray[Any]]:
-    """Rows of an opened array, in a buffer that is used again and again."""
+    """Rows of an opened array, in two buffers by turns: one is read into while one is used."""
     n_rows, d = header.shape
     if header.fortran_order:
         yield from _columns_first(file, header, path)
         return
     size = rows_per_chunk(d * header.dtype.itemsize)
-    buffer = np.empty((min(size, n_rows), d), header.dtype)
+    buffers = cycle([np.empty((min(size, n_rows), d), header.dtype) for _ in range(2)])
     for start in range(0, n_rows, size):
-        rows = buffer[: min(size, n_rows - start)]
+        rows = next(buffers)[: min(size, n_rows - start)]
         _fill(file, rows, path)
         yield rows.astype(_native(rows.dtype), copy=False)
 

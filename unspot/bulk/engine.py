@@ -78,7 +78,8 @@ def transform_files(
     -----
     Workers are threads: decoding, matrix products, hashing and writing all leave Python's lock,
     and threads need no second copy of anything (two processes were no faster, see
-    ``benchmarks/transform.py``). Memory: some chunks of 16 MB for each worker.
+    ``benchmarks/transform.py``). Memory for each worker: some ten megabytes with arrays, some
+    hundred with Parquet.
     """
     parts = plan(inputs, folder)
     folder.mkdir(parents=True, exist_ok=True)

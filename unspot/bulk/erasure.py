@@ -14,11 +14,11 @@ from unspot.bulk.batches import Features
 from unspot.eraser import Eraser
 from unspot.io.columns import choose_features, missing
 
-__all__ = ["CHUNK_BYTES", "Erasure", "rows_per_chunk"]
+__all__ = ["Erasure", "rows_per_chunk"]
 
-#: How much of a file is in memory at a time, in one worker. Larger chunks are not faster: the
-#: matrix product is at full speed from a few thousand rows.
-CHUNK_BYTES = 16 << 20
+#: How much of an array is read at a time. Small pieces stay in the cache and cost no page faults,
+#: but a product needs rows enough to be worth the conversion of its matrix.
+CHUNK_BYTES, CHUNK_ROWS = 4 << 20, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,5 +73,5 @@ def eraser_digest(eraser: Eraser) -> str:
 
 
 def rows_per_chunk(bytes_per_row: int) -> int:
-    """How many rows make a chunk."""
-    return max(1, CHUNK_BYTES // max(1, bytes_per_row))
+    """How many rows of an array make a chunk."""
+    return max(CHUNK_ROWS, CHUNK_BYTES // max(1, bytes_per_row))

@@ -55,8 +55,8 @@ def transform_file(
 
     Notes
     -----
-    Memory: a few chunks of 16 MB. ``target`` appears when it is complete, under a temporary name
-    until then.
+    Memory: a few chunks of some megabytes. ``target`` appears when it is complete, and has a
+    temporary name until then.
 
     Examples
     --------

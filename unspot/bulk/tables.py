@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from unspot.bulk.batches import erase_arrow_batch, erased_schema
-from unspot.bulk.erasure import CHUNK_BYTES, Erasure, rows_per_chunk
+from unspot.bulk.erasure import Erasure
 from unspot.io.arrow import column_kinds, require_pyarrow
-from unspot.io.arrow_files import unreadable_csv
+from unspot.io.arrow_files import parse_options, unreadable_csv
 from unspot.io.parquet import open_parquet, unreadable
 from unspot.io.writing import Sink
 
 __all__ = ["count_csv", "count_parquet", "erase_csv", "erase_parquet"]
 
 Advance = Callable[[int], None]
+
+#: How much of a table is in memory at a time, and the most of it in one row group of the output:
+#: large enough to compress well and to be read fast.
+BATCH_BYTES = 16 << 20
 
 
 def count_parquet(path: Path) -> int:
@@ -58,7 +62,7 @@ def erase_parquet(source: Path, sink: Sink, erasure: Erasure, advance: Advance) 
 
 def _parquet_batches(file: Any, path: Path, n_features: int) -> Iterator[Any]:
     pa = require_pyarrow()
-    size = rows_per_chunk(4 * n_features)
+    size = max(1, BATCH_BYTES // (4 * n_features))
     try:
         for group in range(file.metadata.num_row_groups):
             yield from file.iter_batches(size, row_groups=[group])
@@ -118,7 +122,7 @@ def _csv_head(path: Path) -> tuple[list[str], dict[str, str]]:
     from pyarrow import csv as arrow_csv
 
     try:
-        with arrow_csv.open_csv(path) as reader:
+        with arrow_csv.open_csv(path, parse_options=parse_options()) as reader:
             reader.read_next_batch()
             schema = reader.schema
     except StopIteration:
@@ -144,8 +148,8 @@ def _csv_batches(
         column_types=types, strings_can_be_null=False, include_columns=only
     )
     try:
-        read = arrow_csv.ReadOptions(block_size=CHUNK_BYTES)
-        with arrow_csv.open_csv(path, read_options=read, convert_options=convert) as reader:
+        read = arrow_csv.ReadOptions(block_size=BATCH_BYTES)
+        with arrow_csv.open_csv(path, read, parse_options(), convert) as reader:
             yield from reader
     except (pa.ArrowException, OSError) as error:
         raise unreadable_csv(path, error) from None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from unspot.io.arrow import require_pyarrow
 from unspot.io.parquet import open_parquet, parquet_parts, unreadable
 
-__all__ = ["ArrowFile", "open_arrow"]
+__all__ = ["ArrowFile", "open_arrow", "parse_options", "unreadable_csv"]
 
 
 class ArrowFile(NamedTuple):
@@ -33,10 +33,17 @@ def _open_csv(path: Path) -> ArrowFile:
     from pyarrow import csv
 
     try:
-        table = csv.read_csv(path)
+        table = csv.read_csv(path, parse_options=parse_options())
     except (pa.ArrowException, OSError) as error:
         raise unreadable_csv(path, error) from None
     return ArrowFile(table.schema, len(table), lambda columns: table.select(_distinct(columns)))
+
+
+def parse_options() -> Any:
+    """How CSV is parsed: texts may have lines in them, wherever a block of the file ends."""
+    from pyarrow import csv
+
+    return csv.ParseOptions(newlines_in_values=True)
 
 
 def unreadable_csv(path: Path, error: Exception) -> ValueError:

@@ -35,8 +35,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class Sink(io.RawIOBase):
     """A file that is written from start to end, with the sha256 of what was written if wanted.
 
-    The hash is computed by another thread while the next rows are made, so that it costs no time
-    where there is a second core.
+    Arrays are written, or hashed, by another thread while the next ones are made: where there is a
+    second core, one of the two costs no time.
     """
 
     def __init__(self, path: Path, *, hashed: bool = False) -> None:
@@ -44,8 +44,8 @@ class Sink(io.RawIOBase):
         self._size = 0
         self._sent = 0  # how much of it the system was asked to write
         self._hash = hashlib.sha256() if hashed else None
-        self._pool = ThreadPoolExecutor(1) if hashed else None
-        self._pending: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1)
+        self._pending: Future[Any] | None = None
 
     def writable(self) -> bool:
         return True
@@ -60,21 +60,25 @@ class Sink(io.RawIOBase):
             return 0
         view = view.cast("B")
         self._wait()
-        if self._hash is not None and self._pool is not None:
-            # Other owners than numpy may reuse their buffers: a copy is hashed.
-            kept = view if isinstance(data, (bytes, np.ndarray)) else bytes(view)
-            self._pending = self._pool.submit(self._hash.update, kept)
-        self._file.write(view)
+        # Other owners than numpy may reuse their buffers as soon as this returns.
+        lasts = isinstance(data, (bytes, np.ndarray))
+        if self._hash is not None:
+            self._pending = self._pool.submit(self._hash.update, view if lasts else bytes(view))
+            self._file.write(view)
+        elif lasts:
+            self._pending = self._pool.submit(self._file.write, view)
+        else:
+            self._file.write(view)
         self._size += len(view)
-        if self._size - self._sent > _WRITE_BACK:
-            self._write_back()
         return len(view)
 
     def tell(self) -> int:
         return self._size
 
     def flush(self) -> None:
+        """Hand everything to the system; errors of the other thread come up here."""
         if not self._file.closed:
+            self._wait()
             self._file.flush()
 
     @property
@@ -93,24 +97,26 @@ class Sink(io.RawIOBase):
         try:
             self._wait()
         finally:
-            if self._pool is not None:
-                self._pool.shutdown()
-            self._file.close()
-            super().close()
-
-    def _write_back(self) -> None:
-        """Have the system begin to write what is new, so that the last sync has little to do."""
-        self._file.flush()
-        if hasattr(os, "posix_fadvise"):
-            new = self._size - self._sent
-            # On pages that are still to be written, this advice means: write them now.
-            os.posix_fadvise(self._file.fileno(), self._sent, new, os.POSIX_FADV_DONTNEED)
-        self._sent = self._size
+            self._pool.shutdown()
+            try:
+                self._file.close()
+            finally:
+                super().close()
 
     def _wait(self) -> None:
+        """Wait for the other thread; then have the system begin to write what is new.
+
+        The last sync then has little to do.
+        """
         if self._pending is not None:
             pending, self._pending = self._pending, None
             pending.result()
+        new = self._size - self._sent
+        if new > _WRITE_BACK and hasattr(os, "posix_fadvise"):
+            self._file.flush()
+            # On pages that are still to be written, this advice means: write them now.
+            os.posix_fadvise(self._file.fileno(), self._sent, new, os.POSIX_FADV_DONTNEED)
+            self._sent = self._size
 
 
 @contextmanager
