@@ -20,7 +20,7 @@ VARIANTS = [
     LEOPARD(metric="whitened", preserve=0.5, init="pca", kernel="reference"),
     LEOPARD(solver=PaperSolver(epochs=3, batch_size=8)),
     Cascade(LEACE()),
-    Cascade(make("random")),
+    Cascade(make("random", random_state=0)),  # the checks seed the outer estimator only
 ]
 
 
