@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from unspot.bulk import Erasure, Result
+    from unspot.bulk.parts import Part
 
 
 def transform(
@@ -19,7 +23,7 @@ def transform(
     ],
     inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="IN…", help="Files or folders of .npy, .npz, .csv, .parquet."),
+        typer.Argument(metavar="IN", help="Files or folders of .npy, .npz, .csv, .parquet."),
     ],
     output: Annotated[
         str,
@@ -34,18 +38,34 @@ def transform(
         ),
     ] = None,
     reduce: Annotated[
-        bool, typer.Option("--reduce", help="Write r coordinates a row instead of d.")
+        bool, typer.Option("--reduce", metavar="", help="Write r coordinates a row instead of d.")
     ] = False,
     workers: Annotated[
         int | None,
         typer.Option("--workers", metavar="N", help="Files at a time; by default all cores."),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option("--engine", metavar="NAME", help="Who works: local, dask or ray."),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address", metavar="URL", help="Of a Dask or Ray cluster; by default one is started."
+        ),
+    ] = None,
     skip_bad: Annotated[
         bool,
-        typer.Option("--skip-bad", help="Go on past unreadable files; the manifest lists them."),
+        typer.Option(
+            "--skip-bad", metavar="", help="Go on past unreadable files; the manifest lists them."
+        ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace what is there.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
+    ] = False,
 ) -> None:
     """Take the concept out of files, of any size and number.
 
@@ -57,11 +77,38 @@ def transform(
     from unspot.bulk import Erasure
     from unspot.eraser import load
 
+    _check_engine(engine, address)
     erasure = Erasure(load(eraser), features, reduce)
     if _to_folder(inputs, output):
-        _many(erasure, inputs, Path(output), workers, skip_bad, force, quiet)
+        with _executor(engine, address, workers) as pool:
+            _many(erasure, inputs, Path(output), workers, skip_bad, force, quiet, pool)
+    elif engine != "local":
+        raise ValueError(
+            f"Got --engine {engine} for one file, but a cluster shares out the files of a folder. "
+            "Give an output folder, with a name that ends in /."
+        )
     else:
         _one(erasure, inputs[0], Path(output), force, quiet)
+
+
+def _check_engine(engine: str, address: str | None) -> None:
+    from unspot.cluster import ENGINES
+
+    if engine not in ("local", *ENGINES):
+        raise ValueError(f"Got --engine {engine}, but expected local, {' or '.join(ENGINES)}.")
+    if engine == "local" and address is not None:
+        raise ValueError(f"Got --address {address} without a cluster. Add --engine dask or ray.")
+
+
+@contextmanager
+def _executor(engine: str, address: str | None, workers: int | None) -> Iterator[Executor | None]:
+    from unspot.cluster import executor
+
+    if engine == "local":
+        yield None
+        return
+    with executor(engine, address, workers=workers) as pool:
+        yield pool
 
 
 def _to_folder(inputs: list[Path], output: str) -> bool:
@@ -88,14 +135,17 @@ def _many(
     skip_bad: bool,
     force: bool,
     quiet: bool,
+    executor: Executor | None,
 ) -> None:
     from unspot.bulk import transform_files
-    from unspot.bulk.parts import plan
     from unspot.cli.console import progress_bar
 
     started = time.perf_counter()
-    sources = [part.source for part in plan(inputs, folder)]
-    with progress_bar(_rows(erasure, sources), "Erasing", quiet=quiet) as bar:
+    with progress_bar(None, "Erasing", quiet=quiet) as bar:
+
+        def begin(parts: list[Part]) -> None:
+            bar.total = None if bar.disable else _rows(erasure, [part.source for part in parts])
+
         result = transform_files(
             erasure,
             inputs,
@@ -103,7 +153,9 @@ def _many(
             workers=workers,
             skip_bad=skip_bad,
             force=force,
+            begin=begin,
             advance=bar.update,
+            executor=executor,
         )
     if not quiet:
         _report(result, folder, started)
