@@ -20,6 +20,7 @@ from unspot.density.tiles import TILE_ROWS
 from unspot.labels import encode
 from unspot.sampling import balanced_counts, generator
 from unspot.statistics import whitening
+from unspot.threads import one_thread
 
 __all__ = ["TwoSampleTest", "two_sample_test"]
 
@@ -52,6 +53,7 @@ class TwoSampleTest:
         return asdict(self)
 
 
+@one_thread()
 def two_sample_test(
     X: Any,
     z: Any,

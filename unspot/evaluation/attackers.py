@@ -30,6 +30,7 @@ from unspot.evaluation.attack_models import (
 from unspot.evaluation.attack_views import View, principal, standardised, whitened
 from unspot.labels import Labels, encode, encode_as
 from unspot.sampling import generator
+from unspot.threads import one_thread
 
 __all__ = ["ATTACKERS", "BUDGETS", "AttackResult", "attack", "rows_needed"]
 
@@ -126,6 +127,7 @@ BUDGETS: dict[str, _Budget] = {
 }
 
 
+@one_thread()
 def attack(
     X_train: Any,
     z_train: Any,

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from unspot.threads import one_thread
+
 __all__ = ["Networks", "Recipe", "train"]
 
 _CHUNK = 8192  # rows predicted at once
@@ -113,6 +115,7 @@ class Networks:
 
 
 @torch.no_grad()
+@one_thread()
 def train(
     X: NDArray[np.float32],
     codes: NDArray[np.int64],
