@@ -12,8 +12,9 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from unspot.eraser import Eraser
 from unspot.erasers.network import NetworkEraser, Problem, dense_maps, mlp, unscaled
+from unspot.erasers.parameters import check_count, check_positive
 from unspot.erasers.scaling import Scaling
-from unspot.erasers.training import Rows
+from unspot.erasers.training import Rows, Schedule
 from unspot.labels import Labels
 from unspot.maps import Map
 from unspot.sampling import generator
@@ -39,21 +40,20 @@ class AdversarialErasure(NetworkEraser):
     strength : float
         The weight of the adversary against the reconstruction.
     n_layers : int
-        Layers of the encoder, as wide as the embeddings.
+        Layers of the encoder, twice as wide as the embeddings; at least 2. It begins near the
+        identity.
     n_hidden : int
         Width of the two hidden layers of the adversary.
     n_epochs : int
-        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
-        held-out score stops improving; when it stops again, training ends. The score is the
-        reconstruction's error plus ``strength`` times what the adversary knows beyond the class
-        shares, in nats.
+        Epochs; the encoder's learning rate falls tenfold after half of them, and the adversary,
+        whose rate does not, catches up with it. A game has no loss that falls
+        towards its end, so there is no early stopping: all epochs are run, and the last state is
+        the result.
     batch_size : int
     learning_rate, weight_decay : float
         Adam's.
     validation_fraction : float
-        The stratified part that is held out to say when to stop; 0 for none.
-    patience : int
-        Epochs without improvement that are waited for.
+        The stratified part that is held out for ``history_``; 0 for none.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -63,9 +63,10 @@ class AdversarialErasure(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        The frozen encoder, which needs numpy alone. If training diverges, the best state before.
+        The frozen encoder, which needs numpy alone. If training diverges, the last state before.
     history_ : list of float
-        The held-out score after every epoch.
+        After every epoch, on the held-out part: the reconstruction's error plus ``strength``
+        times what the adversary knows beyond the class shares, in nats.
     n_iter_ : int
         Epochs run.
 
@@ -96,7 +97,6 @@ class AdversarialErasure(NetworkEraser):
         learning_rate: float = 1e-3,
         weight_decay: float = 0.0,
         validation_fraction: float = 0.1,
-        patience: int = 50,
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
@@ -109,7 +109,6 @@ class AdversarialErasure(NetworkEraser):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.validation_fraction = validation_fraction
-        self.patience = patience
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -117,7 +116,7 @@ class AdversarialErasure(NetworkEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         d, n_classes = X.shape[1], len(target.classes)
         rng = generator(self.random_state)
-        encoder = mlp([d] * (self.n_layers + 1), rng)
+        encoder = near_identity(d, check_count("n_layers", self.n_layers, least=2), rng)
         adversary = mlp([d, self.n_hidden, self.n_hidden, n_classes], rng)
         scaling = Scaling.of(X)
         rows = self._tensor(scaling(X))
@@ -135,8 +134,36 @@ class AdversarialErasure(NetworkEraser):
             known = entropy - cross_entropy(adversary(erased), codes[batch])
             return mse_loss(erased, rows[batch]) + self.strength * known.clamp(min=0)
 
-        problem = Problem(nn.ModuleList([encoder, adversary]), loss, score)
+        problem = Problem(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
         return self._train(problem, target.codes, rng, lambda: _freeze(encoder, scaling))
+
+    def _schedule(self) -> Schedule:
+        return Schedule(
+            n_epochs=check_count("n_epochs", self.n_epochs),
+            learning_rate=check_positive("learning_rate", self.learning_rate),
+            weight_decay=self.weight_decay,
+            decay_at=0.5,
+            game=True,
+        )
+
+
+def near_identity(d: int, n_layers: int, rng: np.random.Generator) -> nn.Sequential:
+    """An encoder of width 2d that begins as x ↦ x, since x = max(x, 0) − max(−x, 0).
+
+    From a random start the adversary wins while the encoder still learns to reconstruct.
+    """
+    encoder = mlp([d] + [2 * d] * (n_layers - 1) + [d], rng)
+    both = torch.cat([torch.eye(d), -torch.eye(d)])  # (2d, d)
+    layers = [layer for layer in encoder if isinstance(layer, nn.Linear)]
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight.mul_(0.1)  # some noise remains, so that hidden units differ
+            layer.bias.zero_()
+        layers[0].weight.add_(both)
+        layers[-1].weight.add_(both.T)
+        for layer in layers[1:-1]:
+            layer.weight.add_(torch.eye(2 * d))
+    return encoder
 
 
 def reverse(x: Tensor, strength: float) -> Tensor:

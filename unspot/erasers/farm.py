@@ -88,7 +88,7 @@ class FaRM(NetworkEraser):
         weight_decay: float = 5e-4,
         distortion: float = 0.5,
         validation_fraction: float = 0.1,
-        patience: int = 50,
+        patience: int = 100,
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,

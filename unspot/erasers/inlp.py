@@ -13,6 +13,7 @@ from sklearn.metrics import recall_score
 
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
+from unspot.erasers.parameters import check_count, check_positive, check_share
 from unspot.erasers.scaling import Scaling
 from unspot.labels import Labels
 from unspot.projections import complement
@@ -89,15 +90,12 @@ class INLP(BaseEraser):
         self.random_state = random_state
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        if not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1:
-            raise ValueError(
-                f"Got n_rounds={self.n_rounds!r}, but expected an integer of at least 1."
-            )
+        n_rounds = check_count("n_rounds", self.n_rounds)
         kept, held = sample_and_held_out(
             target.codes,
             len(X),
             generator(self.random_state),
-            held_out_share=self.validation_fraction,
+            held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
         held = held if len(held) else kept
         U = np.eye(X.shape[1])  # what is left
@@ -105,7 +103,7 @@ class INLP(BaseEraser):
         self.n_rounds_ = 0
         rows = Scaling.of(X)(X)
         bar = _chance(target.codes[held], self.tolerance)
-        while self.n_rounds_ < self.n_rounds and U.shape[1]:
+        while self.n_rounds_ < n_rounds and U.shape[1]:
             classifier = self._classifier(rows[kept] @ U, target.codes[kept])
             predicted = classifier.predict(rows[held] @ U)
             self.accuracies_.append(_balanced_accuracy(target.codes[held], predicted))
@@ -118,7 +116,9 @@ class INLP(BaseEraser):
         return Eraser.projection(U, rounds=self.n_rounds_)
 
     def _classifier(self, X: NDArray[Any], codes: NDArray[np.int64]) -> LogisticRegression:
-        classifier = LogisticRegression(C=self.C, class_weight="balanced", max_iter=100, tol=1e-3)
+        classifier = LogisticRegression(
+            C=check_positive("C", self.C), class_weight="balanced", max_iter=100, tol=1e-3
+        )
         with warnings.catch_warnings():
             # A round's classifier need not be the best there is: the next one finds the rest.
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -14,6 +14,7 @@ from torch.nn.functional import mse_loss, one_hot
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
 from unspot.erasers.network import NetworkEraser, Problem, dense, unscaled
+from unspot.erasers.parameters import check_bandwidth, check_count
 from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import Rows
 from unspot.labels import Labels
@@ -134,11 +135,9 @@ class KernelErasure(NetworkEraser):
         self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        self._check_counts()
         rng = generator(self.random_state)
-        sample, _ = sample_and_held_out(
-            target.codes, min(self.max_rows, len(X)), rng, held_out_share=0.0
-        )
+        budget = min(check_count("max_rows", self.max_rows, least=2), len(X))
+        sample, _ = sample_and_held_out(target.codes, budget, rng, held_out_share=0.0)
         rows, codes = X[sample].astype(np.float64), target.codes[sample]
         scaling = Scaling.of(rows)
         self.bandwidth_ = self._sigma(rows, rng)
@@ -160,7 +159,8 @@ class KernelErasure(NetworkEraser):
 
     def _features(self, X: Array, rng: np.random.Generator) -> Nystrom:
         """Nyström features, the leading ones first."""
-        landmarks = X[rng.choice(len(X), size=min(self.n_landmarks, len(X)), replace=False)]
+        m = min(check_count("n_landmarks", self.n_landmarks), len(X))
+        landmarks = X[rng.choice(len(X), size=m, replace=False)]
         raw = Nystrom(landmarks, np.eye(len(landmarks)), self.bandwidth_)
         values, vectors = np.linalg.eigh(raw.kernel(landmarks))
         # Below the cut-off the eigenvalues are rounding, and features of them would be noise.
@@ -188,20 +188,8 @@ class KernelErasure(NetworkEraser):
         return Problem(back, loss)
 
     def _sigma(self, X: Array, rng: np.random.Generator) -> float:
-        if self.bandwidth == "median":
-            rows = rng.choice(len(X), size=min(_BANDWIDTH_ROWS, len(X)), replace=False)
-            return float(np.median(pdist(X[rows]))) or 1.0
-        if isinstance(self.bandwidth, (int, float)) and self.bandwidth > 0:
-            return float(self.bandwidth)
-        raise ValueError(
-            f"Got bandwidth={self.bandwidth!r}, but expected 'median' or a positive number."
-        )
-
-    def _check_counts(self) -> None:
-        for name in ("n_landmarks", "max_rows"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 2:
-                raise ValueError(f"Got {name}={value!r}, but expected an integer of at least 2.")
+        rows = rng.choice(len(X), size=min(_BANDWIDTH_ROWS, len(X)), replace=False)
+        return check_bandwidth(self.bandwidth) or float(np.median(pdist(X[rows]))) or 1.0
 
 
 def explained_share(features: Tensor, concept: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import coding_rate, kernel_rate, matched_rate
 from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, mlp
+from unspot.erasers.parameters import check_bandwidth, check_choice
 from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import Rows
 from unspot.labels import Labels, Measurements
@@ -112,7 +113,7 @@ class KRaM(NetworkEraser):
         weight_decay: float = 5e-4,
         distortion: float = 0.5,
         validation_fraction: float = 0.1,
-        patience: int = 50,
+        patience: int = 100,
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
@@ -140,9 +141,10 @@ class KRaM(NetworkEraser):
         rows = self._tensor(scaling(X))
         normalise = LayerNorm(X.shape[1])
         if isinstance(target, Labels):
-            rate, strata, size = self._categorical(target), target.codes, 1024
+            rate, strata, default = self._categorical(target), target.codes, 1024
         else:
-            rate, strata, size = self._continuous(target), np.zeros(len(X), dtype=np.int64), 256
+            rate, default = self._continuous(target), 256
+            strata = np.zeros(len(X), dtype=np.int64)
 
         def loss(batch: Rows) -> Tensor:
             Z = normalise(network(rows[batch]))
@@ -154,7 +156,7 @@ class KRaM(NetworkEraser):
             strata,
             rng,
             lambda: freeze_normalised(network, scaling),
-            batch_size=size if self.batch_size is None else self.batch_size,
+            batch_size=default if self.batch_size is None else self.batch_size,
         )
 
     def _rate(self, Z: Tensor) -> Tensor:
@@ -175,32 +177,28 @@ class KRaM(NetworkEraser):
         z = target.values / np.where(spread > 0, spread, 1.0)
         concept = torch.from_numpy((z - z.mean(axis=0)).astype(np.float32))
         sigma = self._sigma(concept)
+        kernel = concept_kernel(self.kernel)
 
         def rate(Z: Tensor, batch: Rows) -> Tensor:
-            K = self._kernel_matrix(concept[batch].to(Z.device), sigma)
+            K = kernel(concept[batch].to(Z.device), sigma)
             return kernel_rate(Z, K, distortion=self.distortion)
 
         return rate
 
     def _sigma(self, concept: Tensor) -> float:
-        if self.bandwidth == "median":
-            # An even sample of rows in order of the concept stands for all of them.
-            order = torch.argsort(concept[:, 0], stable=True)
-            step = max(1, len(order) // _BANDWIDTH_ROWS)
-            return median_distance(concept[order[::step]])
-        if isinstance(self.bandwidth, (int, float)) and self.bandwidth > 0:
-            return float(self.bandwidth)
-        raise ValueError(
-            f"Got bandwidth={self.bandwidth!r}, but expected 'median' or a positive number."
-        )
+        given = check_bandwidth(self.bandwidth)
+        # An even sample of rows in order of the concept stands for all of them.
+        order = torch.argsort(concept[:, 0], stable=True)
+        step = max(1, len(order) // _BANDWIDTH_ROWS)
+        return given or median_distance(concept[order[::step]])
 
-    def _kernel_matrix(self, z: Tensor, sigma: float) -> Tensor:
-        squares = squared_distances(z, z)
-        if self.kernel == "gaussian":
-            return torch.exp(squares / (-2 * sigma**2))
-        if self.kernel == "laplacian":
-            return torch.exp(-squares.sqrt() / sigma)
-        raise ValueError(f"Got kernel={self.kernel!r}, but expected 'gaussian' or 'laplacian'.")
+
+def concept_kernel(name: str) -> Callable[[Tensor, float], Tensor]:
+    """The kernel matrix of the rows of z, for a bandwidth."""
+    check_choice("kernel", name, ("gaussian", "laplacian"))
+    if name == "gaussian":
+        return lambda z, sigma: torch.exp(squared_distances(z, z) / (-2 * sigma**2))
+    return lambda z, sigma: torch.exp(-squared_distances(z, z).sqrt() / sigma)
 
 
 def median_distance(z: Tensor) -> float:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
+from unspot.erasers.parameters import check_choice
 from unspot.labels import Labels, encode_as
 from unspot.maps import Transport
 from unspot.statistics import ClassStatistics, whitening
@@ -108,7 +109,8 @@ class MomentMatching(BaseEraser):
         return self.transform(X, z=concept if self.labels == "given" else None)
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        self._check_options()
+        check_choice("method", self.method, ("mean", "mean_covariance"))
+        check_choice("labels", self.labels, ("predicted", "given"))
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
         matrices, exact = None, True
         shifts = statistics.mean - statistics.means
@@ -123,14 +125,6 @@ class MomentMatching(BaseEraser):
             (Transport(shifts, matrices, *predictor),),
             {"labels_at_transform": self.labels, "exact": exact},
         )
-
-    def _check_options(self) -> None:
-        if self.method not in ("mean", "mean_covariance"):
-            raise ValueError(
-                f"Got method={self.method!r}, but expected 'mean' or 'mean_covariance'."
-            )
-        if self.labels not in ("predicted", "given"):
-            raise ValueError(f"Got labels={self.labels!r}, but expected 'predicted' or 'given'.")
 
 
 def transport_matrix(source: Array, target: Array) -> Array:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
+from unspot.erasers.parameters import check_count, check_positive, check_share
 from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import DivergenceError, Rows, Schedule, train
 from unspot.maps import Dense, LayerNorm, Map
@@ -33,11 +34,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Problem:
-    """What is trained: a module, the loss of some rows, and what to stop by (the loss, if None)."""
+    """What is trained, and by which loss of some rows.
+
+    ``score`` is what to stop by, if it is not the loss; ``steady`` is the part of the module whose
+    learning rate does not fall.
+    """
 
     module: nn.Module
     loss: Callable[[Rows], Tensor]
     score: Callable[[Rows], Tensor] | None = None
+    steady: nn.Module | None = None
 
 
 class NetworkEraser(BaseEraser):
@@ -71,11 +77,13 @@ class NetworkEraser(BaseEraser):
         ``codes`` decide how mini-batches and the held-out part are stratified; ``batch_size``
         stands for a parameter that was left to the method.
         """
-        size = self.batch_size if batch_size is None else batch_size
-        self._check_schedule(size)
+        schedule = self._schedule()
+        size = check_count("batch_size", self.batch_size if batch_size is None else batch_size)
         module = problem.module.to(self._device)
         score = problem.score or problem.loss
         kept, held = self._split(codes, rng)
+        if held is kept:
+            schedule = schedule.on_its_own_rows()
         fixed = [held[r] for r in stratified_batches(codes[held], size, rng)]
         try:
             history = train(
@@ -83,7 +91,8 @@ class NetworkEraser(BaseEraser):
                 problem.loss,
                 lambda: [kept[r] for r in stratified_batches(codes[kept], size, rng)],
                 lambda: float(np.mean([float(score(r)) for r in fixed])),
-                self._schedule(),
+                schedule,
+                steady=problem.steady,
                 verbose=self.verbose,
                 name=type(self).__name__,
             )
@@ -106,33 +115,17 @@ class NetworkEraser(BaseEraser):
 
     def _split(self, codes: NDArray[np.int64], rng: np.random.Generator) -> tuple[Rows, Rows]:
         """Rows to train on and rows to stop by; where those are too few, all rows do both."""
-        kept, held = sample_and_held_out(
-            codes, len(codes), rng, held_out_share=self.validation_fraction
-        )
+        share = check_share("validation_fraction", self.validation_fraction)
+        kept, held = sample_and_held_out(codes, len(codes), rng, held_out_share=share)
         return (kept, held) if len(held) else (kept, kept)
 
     def _schedule(self) -> Schedule:
         return Schedule(
-            n_epochs=self.n_epochs,
-            learning_rate=self.learning_rate,
+            n_epochs=check_count("n_epochs", self.n_epochs),
+            learning_rate=check_positive("learning_rate", self.learning_rate),
             weight_decay=self.weight_decay,
-            patience=self.patience,
+            patience=check_count("patience", self.patience),
         )
-
-    def _check_schedule(self, batch_size: Any) -> None:
-        counts = {"n_epochs": self.n_epochs, "batch_size": batch_size, "patience": self.patience}
-        for name, value in counts.items():
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"Got {name}={value!r}, but expected an integer of at least 1.")
-        if not self.learning_rate > 0:
-            raise ValueError(
-                f"Got learning_rate={self.learning_rate!r}, but expected a positive number."
-            )
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"Got validation_fraction={self.validation_fraction!r}, but expected a number "
-                "from 0 (no held-out part) to below 1."
-            )
 
 
 def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:

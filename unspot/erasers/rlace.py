@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.linear_game import ADVERSARIES, Adversary, Game, fantope
+from unspot.erasers.linear_game import ADVERSARIES, Game, fantope
+from unspot.erasers.parameters import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_share,
+)
 from unspot.erasers.scaling import Scaling
 from unspot.labels import Labels
 from unspot.projections import complement
@@ -100,16 +106,18 @@ class RLACE(BaseEraser):
         self.random_state = random_state
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        k = self._removed(X.shape[1], len(target.classes))
-        adversary = self._adversary()
+        d, n_classes = X.shape[1], len(target.classes)
+        k = min(n_classes - 1, d) if self.n_directions is None else self.n_directions
+        k = check_count("n_directions", k, most=d)
+        adversary = ADVERSARIES[check_choice("loss", self.loss, tuple(ADVERSARIES))]
         kept, held = sample_and_held_out(
             target.codes,
-            min(self.max_rows, len(X)),
+            min(check_count("max_rows", self.max_rows, least=2), len(X)),
             generator(self.random_state),
-            held_out_share=self.validation_fraction,
+            held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
         held = held if len(held) else kept
-        one_hot = np.eye(len(target.classes))[target.codes]
+        one_hot = np.eye(n_classes)[target.codes]
         scaled = Scaling.of(X[kept])
         self.directions_ = self._play(
             Game(
@@ -118,7 +126,7 @@ class RLACE(BaseEraser):
                 one_hot[kept],
                 scaled(X[held]),
                 one_hot[held],
-                self.penalty,
+                check_positive("penalty", self.penalty),
             ),
             k,
         )
@@ -126,16 +134,17 @@ class RLACE(BaseEraser):
 
     def _play(self, game: Game, k: int) -> NDArray[np.float64]:
         d = game.X.shape[1]
+        n_iterations = check_count("n_iterations", self.n_iterations)
         A, theta = np.eye(d) * (k / d), None
         best, best_loss, squares = np.eye(d)[:, :k], -np.inf, 0.0
-        for step in range(1, self.n_iterations + 1):
+        for step in range(1, n_iterations + 1):
             self.n_iter_ = step
             theta = game.answer(np.eye(d) - A, theta)
             gradient = game.gradient(np.eye(d) - A, theta)
             squares += float(np.sum(gradient**2))
             # Steps of AdaGrad's size, which have no unit: the first is as long as A can move.
             A = fantope(A + gradient * np.sqrt(k / max(squares, np.finfo(float).tiny)), k)
-            if step % _CHECK_EVERY and step < self.n_iterations:
+            if step % _CHECK_EVERY and step < n_iterations:
                 continue
             Q = np.linalg.eigh(A)[1][:, -k:]
             loss = game.held_out_loss(Q)
@@ -144,17 +153,3 @@ class RLACE(BaseEraser):
             if loss >= (1 - self.tolerance) * game.prior_loss:
                 break
         return np.ascontiguousarray(best)
-
-    def _adversary(self) -> Adversary:
-        if self.loss not in ADVERSARIES:
-            raise ValueError(f"Got loss={self.loss!r}, but expected 'logistic' or 'squared'.")
-        return ADVERSARIES[self.loss]
-
-    def _removed(self, d: int, n_classes: int) -> int:
-        k = min(n_classes - 1, d) if self.n_directions is None else self.n_directions
-        if not isinstance(k, (int, np.integer)) or not 1 <= k <= d:
-            raise ValueError(
-                f"Got n_directions={k!r}, but expected an integer from 1 to {d}, the number of "
-                "features."
-            )
-        return int(k)

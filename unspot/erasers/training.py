@@ -8,8 +8,7 @@ state on the held-out part is what counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,14 +70,25 @@ class Schedule:
         Epochs without improvement after which the rate falls, and then training ends.
     tolerance : float
         The smallest improvement that counts, relative to the range of the losses so far.
+    game : bool
+        Whether two players are trained against each other. A game has no loss that falls towards
+        its end: all epochs are run, and the last state is kept instead of the best.
     """
 
     n_epochs: int = 500
     learning_rate: float = 1e-3
     weight_decay: float = 5e-4
     decay_at: float = 0.8
-    patience: int = 50
+    patience: int = 100
     tolerance: float = 1e-4
+    game: bool = False
+
+    def on_its_own_rows(self) -> Schedule:
+        """For training that no held-out rows judge: its loss is smooth, and hides overfitting.
+
+        So it is enough to wait a twentieth as long, for an improvement that is large.
+        """
+        return replace(self, patience=max(1, self.patience // 20), tolerance=2e-2)
 
 
 @dataclass
@@ -96,6 +106,7 @@ def train(
     monitor: Callable[[], float],
     schedule: Schedule,
     *,
+    steady: nn.Module | None = None,
     verbose: bool = False,
     name: str = "training",
 ) -> History:
@@ -112,6 +123,8 @@ def train(
     monitor : callable
         The loss on the held-out part, after each epoch.
     schedule : Schedule
+    steady : torch.nn.Module, optional
+        A part of the module whose learning rate does not fall.
     verbose : bool
         Show progress.
     name : str
@@ -124,13 +137,10 @@ def train(
     """
     from tqdm import tqdm
 
-    optimiser = torch.optim.Adam(
-        module.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay
-    )
+    optimiser = _adam(module, steady, schedule)
     progress = _Progress(schedule, optimiser)
     with tqdm(range(schedule.n_epochs), desc=name, disable=not verbose, leave=False) as bar:
         for _ in bar:
-            module.train()
             for rows in batches():
                 progress.step += 1
                 value = loss(rows)
@@ -138,7 +148,6 @@ def train(
                 optimiser.zero_grad(set_to_none=True)
                 value.backward()
                 optimiser.step()
-            module.eval()
             with torch.no_grad():
                 value_held_out = monitor()
             if progress.is_over(value_held_out, module):
@@ -147,6 +156,18 @@ def train(
     if progress.best is not None:
         module.load_state_dict(progress.best)
     return progress.history
+
+
+def _adam(module: nn.Module, steady: nn.Module | None, schedule: Schedule) -> torch.optim.Adam:
+    held = list(steady.parameters()) if steady is not None else []
+    ids = {id(p) for p in held}
+    falling = [p for p in module.parameters() if id(p) not in ids]
+    return torch.optim.Adam(
+        [{"params": falling, "falls": True}, *([{"params": held, "falls": False}] if held else [])],
+        lr=schedule.learning_rate,
+        weight_decay=schedule.weight_decay,
+        fused=falling[0].device.type in ("cpu", "cuda"),
+    )
 
 
 class _Progress:
@@ -174,12 +195,12 @@ class _Progress:
         """Take note of an epoch's held-out loss; whether it was the last."""
         self.refuse_nonfinite(value)
         losses = self.history.losses
-        if not losses or value < min(losses):
-            self.best = deepcopy(module.state_dict())
+        if self.schedule.game or not losses or value < min(losses):
+            self.best = {k: v.clone() for k, v in module.state_dict().items()}
             self.history.best_epoch = len(losses)
         losses.append(value)
         self._waited = 0 if self._counts(value) else self._waited + 1
-        exhausted = self._waited >= self.schedule.patience
+        exhausted = self._waited >= self.schedule.patience and not self.schedule.game
         if self._decayed:
             return exhausted
         if exhausted or len(losses) >= self.schedule.decay_at * self.schedule.n_epochs:
@@ -196,7 +217,7 @@ class _Progress:
 
     def _decay(self, module: nn.Module) -> None:
         for group in self.optimiser.param_groups:
-            group["lr"] *= 0.1
+            group["lr"] *= 0.1 if group["falls"] else 1.0
         self._decayed, self._waited = True, 0
-        if self.best is not None:
+        if self.best is not None:  # go on from the best state rather than from the last
             module.load_state_dict(self.best)
