@@ -128,7 +128,9 @@ class _Show:
         self.console.print(grid)
 
     def files(self, found: Demo, replaced: bool, seconds: float) -> None:
-        folder = found.files[0].parent
+        from rich.markup import escape
+
+        folder = escape(str(found.files[0].parent))
         self.console.print(f"\n[bold]Written to {folder}/[/bold]", soft_wrap=True)
         if replaced:
             self.console.print("  [dim]Files of an earlier demo were replaced.[/dim]")

@@ -36,14 +36,14 @@ def attacker_name(name: str) -> str:
     Examples
     --------
     >>> attacker_name("mlp-128-128"), attacker_name("whitened-mlp-256"), attacker_name("trees")
-    ('network 128-128', 'network 256, whitened', 'boosted trees')
+    ('network, 128-128 wide', 'network, 256 wide, whitened', 'boosted trees')
     """
     if name in _NAMES:
         return _NAMES[name]
     before, mark, widths = name.rpartition("mlp-")
     if not mark:
         return name
-    return f"network {widths}" + (f", {before.rstrip('-')}" if before else "")
+    return f"network, {widths} wide" + (f", {before.rstrip('-')}" if before else "")
 
 
 def wilson(share: float, n: int, alpha: float = 0.05) -> tuple[float, float]:

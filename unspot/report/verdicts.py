@@ -35,7 +35,7 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
         tone=tone,
         headline=_headline(tone, gone, attack, chance),
         sentence=_sentence(attack, chance, number, contents),
-        short=f"{value_text(attack.accuracy.value, 'share')} by {attack.attacker}",
+        short=f"{value_text(attack.accuracy.value, 'share')}, by {attack.attacker}",
         details=() if certificate is None else (f"Certificate: {certificate.sentence}",),
     )
 
