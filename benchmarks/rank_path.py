@@ -4,7 +4,7 @@ Both are fitted on the same training rows with the same seed, and measured on th
 rows, which neither has seen. Cost is counted in evaluations of loss and gradient, in their work (an
 evaluation is O(b²r) for b rows), and in seconds.
 
-    python benchmarks/rank_path.py [--max-rows 4096] [--ranks 90,80,…] [--json FILE]
+    python benchmarks/rank_path.py [--max-rows 8192] [--ranks 90,80,…] [--json FILE]
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Counter:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--max-rows", type=int, default=4096)
+    parser.add_argument("--max-rows", type=int, default=8192)
     parser.add_argument("--ranks", default="90,80,70,60,50,40,30,20,10")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json")

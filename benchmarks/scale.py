@@ -1,0 +1,259 @@
+"""Fitting on files that are larger than the memory it takes: time, memory, and growth in n and d.
+
+- ``leace``: LEACE on a ``.npy`` file of 2M × 256 float32, against numpy that reads the same chunks
+  and multiplies XᵀX in the same dtype.
+- ``leopard``: LEOPARD on that file, against the same fit on its row budget alone, in memory.
+- ``by_rows``, ``by_features``: both methods, and the transform, at five sizes of n and of d.
+
+``python -m benchmarks scale`` writes ``results/scale.json``; ``python tools/write_scale_page.py``
+draws the curves and writes the numbers of ``docs/scale.md`` from it. Every measurement runs in a
+process of its own, so that its peak memory is its own; contestants take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+CHUNK = 16_384  # rows of one product, as in unspot.statistics
+EVALUATIONS = 12  # of a fit: as many for all, so that times compare
+BUDGET = 8192
+
+
+def run(
+    rows: int = 2_000_000,
+    features: int = 256,
+    *,
+    repeats: int = 3,
+    widths: tuple[int, ...] = (64, 128, 256, 512, 1024),
+    rows_of_widths: int = 200_000,
+    folder: str | None = None,
+) -> dict[str, Any]:
+    """Measure all of it.
+
+    Parameters
+    ----------
+    rows, features : int
+        The size of the file: 2 GB by default.
+    repeats : int
+        Each time is the median of so many runs.
+    widths, rows_of_widths : tuple of int, int
+        The five d, and n for all of them.
+    folder : str, optional
+        Where the temporary folder is made.
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        file = Path(name) / "x.npy"
+        _make(file, rows, features)
+        found = _turns(["multiply", "leace", "budget", "leopard"], file, rows, features, repeats)
+        by_rows = _growth(file, [rows // 16, rows // 8, rows // 4, rows // 2, rows], [features])
+        file.unlink()
+        by_features = []
+        for d in widths:
+            _make(file, rows_of_widths, d)
+            by_features += _growth(file, [rows_of_widths], [d])
+            file.unlink()
+    return {
+        "rows": rows,
+        "features": features,
+        "threads": _threads(),
+        "budget_rows": BUDGET,
+        "evaluations": EVALUATIONS,
+        "seconds": {name: one["seconds"] for name, one in found.items()},
+        "leace_speed_of_reading_and_multiplying": _ratio(found, "multiply", "leace"),
+        "leace_peak_megabytes": found["leace"]["peak_megabytes"],
+        "leopard_times_its_budget_alone": _ratio(found, "leopard", "budget"),
+        "leopard_peak_megabytes": found["leopard"]["peak_megabytes"],
+        "leace_growth_per_row": _growth_rate(by_rows, "leace"),
+        "leopard_growth_per_row": _growth_rate(by_rows, "leopard"),
+        "by_rows": by_rows,
+        "by_features": by_features,
+        "target": "leace_speed ≥ 0.7, leopard_times ≤ 1.5, leopard_peak < 1500, growth ≤ 1",
+    }
+
+
+def _ratio(found: dict[str, Any], top: str, bottom: str) -> float:
+    return float(found[top]["seconds"] / found[bottom]["seconds"])
+
+
+def _growth_rate(by_rows: list[dict[str, Any]], name: str) -> float:
+    """How the time grows from the second largest n to the largest: 1 is linear."""
+    from math import log
+
+    small, large = by_rows[-2], by_rows[-1]
+    return log(large[name] / small[name]) / log(large["rows"] / small["rows"])
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _growth(file: Path, rows: list[int], features: list[int]) -> list[dict[str, Any]]:
+    """Seconds of every method for every n and d."""
+    table = []
+    for n in rows:
+        for d in features:
+            found = _turns(["leace", "leopard", "transform"], file, n, d, 1)
+            table.append({"rows": n, "features": d} | {k: v["seconds"] for k, v in found.items()})
+    return table
+
+
+def _turns(names: list[str], file: Path, n: int, d: int, repeats: int) -> dict[str, Any]:
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for _ in range(repeats):
+        for name in names:
+            command = [sys.executable, "-m", "benchmarks.scale", "--child", name, str(file)]
+            done = subprocess.run(
+                [*command, str(n), str(d)], check=True, capture_output=True, text=True
+            )
+            runs[name].append(json.loads(done.stdout.splitlines()[-1]))
+    return {
+        name: {
+            "seconds": median(one["seconds"] for one in several),
+            "peak_megabytes": max(one["peak_megabytes"] for one in several),
+        }
+        for name, several in runs.items()
+    }
+
+
+def _make(file: Path, rows: int, d: int) -> None:
+    """Random rows of two classes that differ in the mean and in the variance of some features."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    with file.open("wb") as out:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, d)}
+        np.lib.format.write_array_header_1_0(out, header)
+        for start in range(0, rows, CHUNK):
+            n = min(CHUNK, rows - start)
+            block = rng.standard_normal((n, d), dtype=np.float32)
+            block[_labels(rows)[start : start + n] == 1, : d // 8] *= 1.5
+            block[_labels(rows)[start : start + n] == 1, -1] += 0.5
+            block.tofile(out)
+
+
+def _labels(n: int) -> Any:
+    import numpy as np
+
+    return np.arange(n) % 2
+
+
+# -- the contestants, each in a process of its own -----------------------------------------------
+
+
+def _multiply(file: Path, n: int, d: int) -> float:
+    """What LEACE cannot do without: read every row, multiply XᵀX."""
+    import numpy as np
+
+    total = np.zeros((d, d), np.float32)
+    began = time.perf_counter()
+    rows = np.load(file, mmap_mode="r")
+    for start in range(0, n, CHUNK):
+        X = np.array(rows[start : min(start + CHUNK, n)])
+        total += X.T @ X
+    return time.perf_counter() - began
+
+
+def _leace(file: Path, n: int, d: int) -> float:
+    from unspot import LEACE
+
+    return _fitted(LEACE(), file, n)
+
+
+def _estimator(d: int) -> Any:
+    from unspot import LEOPARD
+    from unspot.projections import ManifoldSolver
+
+    # Without patience, so that every fit takes the same number of evaluations.
+    solver = ManifoldSolver(max_evaluations=EVALUATIONS, patience=10**6)
+    return LEOPARD(rank=min(125, d // 2), solver=solver, max_rows=BUDGET, random_state=0)
+
+
+def _leopard(file: Path, n: int, d: int) -> float:
+    return _fitted(_estimator(d), file, n)
+
+
+def _fitted(estimator: Any, file: Path, n: int) -> float:
+    import numpy as np
+
+    from unspot.erasers import streams
+
+    streams.LOAD_BYTES = 0  # the small sizes stay on disk too: one way for all
+    rows, z = np.load(file, mmap_mode="r")[:n], _labels(n)
+    began = time.perf_counter()
+    estimator.fit(rows, z)
+    return time.perf_counter() - began
+
+
+def _budget(file: Path, n: int, d: int) -> float:
+    """The same fit on as many rows as it looks at, which are in memory already."""
+    import numpy as np
+
+    from unspot.sampling import sample_and_held_out
+
+    z = _labels(n)
+    looked_at = np.sort(np.concatenate(sample_and_held_out(z, BUDGET, np.random.default_rng(0))))
+    rows = np.array(np.load(file, mmap_mode="r")[looked_at])
+    began = time.perf_counter()
+    _estimator(d).fit(rows, z[looked_at])
+    return time.perf_counter() - began
+
+
+def _transform(file: Path, n: int, d: int) -> float:
+    """Erase and write the rows, by the bulk engine."""
+    import numpy as np
+
+    from unspot import Eraser
+    from unspot.bulk import Erasure, transform_file
+
+    part, target = file.with_name("part.npy"), file.with_name("clean.npy")
+    source = file
+    if len(np.load(file, mmap_mode="r")) != n:
+        np.save(part, np.load(file, mmap_mode="r")[:n])
+        source = part
+    U = np.linalg.qr(np.random.default_rng(0).normal(size=(d, min(125, d // 2))))[0]
+    began = time.perf_counter()
+    transform_file(Erasure(Eraser.projection(U)), source, target)
+    seconds = time.perf_counter() - began
+    target.unlink()
+    part.unlink(missing_ok=True)
+    return seconds
+
+
+CONTESTANTS = {
+    "multiply": _multiply,
+    "leace": _leace,
+    "leopard": _leopard,
+    "budget": _budget,
+    "transform": _transform,
+}
+
+
+def _child(name: str, file: str, n: str, d: str) -> None:
+    import resource
+
+    seconds = CONTESTANTS[name](Path(file), int(n), int(d))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "peak_megabytes": peak}))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--child", nargs=4, metavar=("NAME", "FILE", "ROWS", "FEATURES"))
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows-of-widths", type=int, default=200_000)
+    options = parser.parse_args()
+    if options.child:
+        _child(*options.child)
+    else:
+        figures = run(options.rows, rows_of_widths=options.rows_of_widths)
+        print(json.dumps(figures, indent=1))
