@@ -22,9 +22,9 @@ from unspot.sampling import generator
 
 __all__ = ["Stage", "fits", "seeded", "stages"]
 
-#: Evaluations of loss and gradient that a rank may use after a start from the rank above. The
-#: start is good already: measured in ``benchmarks/rank_path.py``.
-WARM_EVALUATIONS = 12
+#: Evaluations of loss and gradient that a rank may use after a start from the rank above: the
+#: fewest, and those of half the rank. The start is good already: ``benchmarks/rank_path.py``.
+WARM_EVALUATIONS = (4, 12)
 WARM_PATIENCE = 3
 #: The share of the rows that a warm fit draws, so that every rank sees others than the rank above:
 #: on rows that a subspace was fitted on, all its directions look alike.
@@ -78,7 +78,7 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
     for number, rank in enumerate(ranks):
         fitted = clone(estimator).set_params(rank=rank)
         if U is not None:
-            fitted.set_params(**_warm(estimator, U, len(stage.X), number))
+            fitted.set_params(**_warm(estimator, U, rank, len(stage.X), number))
         fitted.fit(stage.X, stage.train.z)
         yield stage.whole(fitted, rank)
         U = fitted.eraser_.U if warm else None
@@ -91,13 +91,17 @@ def _starts_warm(estimator: Any) -> bool:
     return estimator.solver == "manifold" or isinstance(estimator.solver, ManifoldSolver)
 
 
-def _warm(estimator: LEOPARD, U: NDArray[Any], n_rows: int, number: int) -> dict[str, Any]:
+def _warm(
+    estimator: LEOPARD, U: NDArray[Any], rank: int, n_rows: int, number: int
+) -> dict[str, Any]:
     """Parameters of a fit that begins inside span(U): few steps, on rows of its own."""
     solver = estimator.solver
     full = solver if isinstance(solver, ManifoldSolver) else ManifoldSolver()
+    fewest, most = WARM_EVALUATIONS
+    drop = min(1.0, 2.0 * (1.0 - rank / U.shape[1]))  # 1 from half the rank on
     brief = replace(
         full,
-        max_evaluations=min(full.max_evaluations, WARM_EVALUATIONS),
+        max_evaluations=min(full.max_evaluations, fewest + round(drop * (most - fewest))),
         patience=min(full.patience, WARM_PATIENCE),
     )
     rows = min(estimator.max_rows, max(MIN_WARM_ROWS, round(WARM_SHARE * n_rows)))
