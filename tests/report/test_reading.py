@@ -47,7 +47,11 @@ def test_attackers_of_an_evaluation_have_intervals_of_all_test_rows(two):
     before = [a for a in contents.attacks if a.column == 0]
     assert len(before) == 3
     assert all(a.accuracy.low < a.accuracy.value < a.accuracy.high for a in contents.attacks)
-    assert {a.attacker for a in before} == {"logistic regression", "network, 64 wide", "boosted trees"}
+    assert {a.attacker for a in before} == {
+        "logistic regression",
+        "network, 64 wide",
+        "boosted trees",
+    }
 
 
 def test_attackers_of_a_certificate_win(make_evaluation, make_certificate):
