@@ -132,3 +132,20 @@ def test_rows_of_unknown_metrics_are_shown_by_their_label(make_evaluation):
     contents = read_contents(replace(evaluation, rows=(row,)))
     assert measure(contents, "new").title == "A new metric"
     assert json.dumps(contents.title)
+
+
+def test_reads_a_real_path_and_the_json_it_writes(tmp_path, rows):
+    from unspot import LEOPARD, rank_path
+    from unspot.report.files import read_result
+
+    eraser = LEOPARD(random_state=0, max_rows=200)
+    path = rank_path(eraser, rows, ranks=[4, 2], metrics=["linear", "variance"], seeds=1)
+    file = tmp_path / "path.json"
+    file.write_text(path.to_json(), encoding="utf-8")
+    found, again = (read_contents(r, chosen_rank=2).tradeoff for r in (path, read_result(file)))
+    assert found == again
+    assert (found.utility, found.erasure) == (
+        "share of variance kept",
+        "accuracy of a linear probe",
+    )
+    assert [(p.rank, p.chosen) for p in found.points] == [(4, False), (2, True)]
