@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
-.PHONY: demo test docs bench clean
+.PHONY: demo test test-ray docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unspot demo
@@ -15,7 +15,11 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal --ignore tests/cluster/test_ray.py $(ARGS)
+
+# Ray starts a dozen processes of its own and wants the machine to itself.
+test-ray: $(VENV)/.test
+	$(BIN)/python -m pytest -q tests/cluster/test_ray.py
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
