@@ -8,6 +8,7 @@ import pytest
 
 from unspot import LEACE, Eraser
 from unspot.bulk import Erasure, transform_files
+from unspot.cli import main
 from unspot.cluster import executor
 from unspot.labels import encode
 from unspot.statistics import ClassStatistics
@@ -246,6 +247,37 @@ def test_a_bad_file_is_named_by_a_cluster(cluster, data, eraser, tmp_path):
             Erasure(eraser), [parts], tmp_path / "out", executor=pool, skip_bad=True
         )
     assert [entry["input"] for entry in result.manifest["skipped"]] == [str(parts / "3.npy")]
+
+
+def test_the_command_line_by_a_cluster(cluster, data, eraser, tmp_path, capsys):
+    X, _ = data
+    parts = _parts(X, tmp_path / "in")
+    eraser.save(tmp_path / "e.safetensors")
+    command = ["transform", str(tmp_path / "e.safetensors"), str(parts), "-o", f"{tmp_path}/out/"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--engine", "dask", "--address", cluster.scheduler_address])
+    assert end.value.code == 0
+    assert "Erased 700 rows" in capsys.readouterr().out
+    written = np.concatenate([np.load(tmp_path / "out" / f"{i}.npy") for i in range(6)])
+    np.testing.assert_allclose(written, eraser(X), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "Got --engine spark, but expected local, dask or ray"),
+        (["--address", "tcp://x:1"], "Got --address tcp://x:1 without a cluster"),
+        (["--engine", "dask"], "Got --engine dask for one file"),
+    ],
+)
+def test_engines_on_the_command_line(options, message, data, eraser, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", data[0])
+    eraser.save(tmp_path / "e.safetensors")
+    command = ["transform", f"{tmp_path}/e.safetensors", f"{tmp_path}/x.npy", "-o"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, f"{tmp_path}/y.npy", *options])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_nobody_at_the_address(monkeypatch):

@@ -6,6 +6,7 @@ For a sweep on a Ray cluster nothing is needed but joblib's own backend:
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -102,17 +103,26 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
     mine = not ray.is_initialized()
     if mine:
         options = {"num_cpus": workers} if address is None and workers else {}
-        try:
-            ray.init(address, include_dashboard=False, log_to_driver=False, **options)
-        except (ConnectionError, ValueError) as error:
-            raise ConnectionError(
-                f"Got the address {address!r}, but no Ray cluster answered there ({error})."
-            ) from None
+        _refuse_silence(address)
+        ray.init(address, include_dashboard=False, log_to_driver=False, **options)
     try:
         yield _RayExecutor(ray)
     finally:
         if mine:
             ray.shutdown()
+
+
+def _refuse_silence(address: str | None) -> None:
+    """Ray itself would try for minutes to reach an address where nobody is."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not (colon and port.isdigit()):
+        return  # "auto", or a cluster that is still to be started
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"Got the address {address!r}, but no Ray cluster answered there ({error})."
+        ) from None
 
 
 class _RayExecutor(Executor):
