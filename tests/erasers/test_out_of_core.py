@@ -13,7 +13,9 @@ from unspot import LEACE, LEOPARD, Cascade
 from unspot.eraser import Eraser
 from unspot.erasers import streams
 from unspot.erasers.base import BaseEraser
+from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjection
 from unspot.erasers.farm import FaRM
+from unspot.erasers.matching import MomentMatching
 from unspot.erasers.streams import Rows, is_stream, opened, prefetched, sampled
 from unspot.io import as_source
 from unspot.labels import Labels, Measurements, encode
@@ -116,6 +118,28 @@ def test_disk_equals_memory(place, eraser, data, on_disk, tmp_path):
         assert found.metadata[key] == expected.metadata[key]
     if place == "hdf5":
         source.file.close()
+
+
+@pytest.mark.parametrize(
+    "eraser",
+    [
+        MeanProjection(),
+        PCAProjection(rank=5),
+        RandomProjection(rank=5, random_state=0),
+        MomentMatching(),
+        MomentMatching(method="mean"),
+    ],
+    ids=str,
+)
+def test_methods_of_one_pass(eraser, data, on_disk):
+    X, z = data
+    expected = eraser.fit(X, z).transform(X)
+    store = Store(X)
+    store.chunks = (1, D)
+    found = eraser.fit(store, z)
+    np.testing.assert_allclose(found.transform(X), expected, atol=1e-8)
+    assert "rows_used" not in found.eraser_.metadata
+    assert store.given <= 2 * N + 2  # the rows, and those of the fingerprint
 
 
 @pytest.mark.parametrize("limit", [0, 2**28])

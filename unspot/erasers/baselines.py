@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ class MeanProjection(BaseEraser):
            [0., 2.]])
     """
 
+    reads_rows: ClassVar[bool] = True
+
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         return LEACE(method="orthogonal")._fit_eraser(X, target)
 
@@ -56,6 +58,8 @@ class RandomProjection(BaseEraser):
     >>> RandomProjection(2, random_state=0).fit(X, [0, 0, 1, 1]).eraser_.rank
     2
     """
+
+    reads_rows: ClassVar[bool] = True
 
     def __init__(self, rank: int | float = 0.5, *, random_state: Any = None) -> None:
         self.rank = rank
@@ -86,6 +90,8 @@ class PCAProjection(BaseEraser):
     >>> abs(eraser.eraser_.U.ravel()).round(6)
     array([1., 0.])
     """
+
+    reads_rows: ClassVar[bool] = True
 
     def __init__(self, rank: int | float = 0.5) -> None:
         self.rank = rank

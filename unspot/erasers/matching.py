@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class MomentMatching(BaseEraser):
     >>> np.allclose(np.cov(moved[z == 0].T, bias=True), np.cov(moved[z == 1].T, bias=True))
     True
     """
+
+    reads_rows: ClassVar[bool] = True
 
     def __init__(
         self,
