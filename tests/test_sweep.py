@@ -192,8 +192,8 @@ def test_a_backend_that_gives_results_at_the_end(data):
 def test_keys_tell_apart_what_differs(data):
     settings = {"metrics": ["a"]}
 
-    def key(method=None, data=data, rank=3, seed=0, settings=settings):
-        (cell,) = cells({"x": method or LEOPARD()}, {"data": data}, [rank], [seed], settings)
+    def key(method=None, label="x", data=data, rank=3, seed=0, settings=settings):
+        (cell,) = cells({label: method or LEOPARD()}, {"data": data}, [rank], [seed], settings)
         return cell.key
 
     keys = [
@@ -207,6 +207,7 @@ def test_keys_tell_apart_what_differs(data):
         key(rank=2),
         key(seed=1),
         key(settings={"metrics": ["b"]}),
+        key(label="y"),
     ]
     assert len(set(keys)) == len(keys)
     assert key() == key()

@@ -15,7 +15,15 @@ from unspot.erasers.base import BaseEraser, check_rank, fingerprint
 from unspot.labels import encode
 from unspot.registry import make
 
-__all__ = ["ORIGINAL", "Cell", "cells", "data_fingerprint", "named_methods", "seed_list"]
+__all__ = [
+    "ORIGINAL",
+    "Cell",
+    "cells",
+    "data_facts",
+    "data_fingerprint",
+    "named_methods",
+    "seed_list",
+]
 
 #: The name of no erasure at all.
 ORIGINAL = "original"
@@ -64,7 +72,7 @@ def cells(
             for rank in own:
                 for seed in seeds:
                     ready = prepared(estimator, rank, seed)
-                    key = _key(ready, known, rank, seed, settings)
+                    key = _key(label, ready, known, rank, seed, settings)
                     found.append(Cell(label, ready, name, rank, seed, key))
     return found
 
@@ -142,6 +150,17 @@ def data_fingerprint(data: Dataset) -> str:
     return digest.hexdigest()[:16]
 
 
+def data_facts(data: Dataset) -> dict[str, Any]:
+    """What tables say about a data set, and its fingerprint."""
+    counts = encode(data.test.z, min_classes=1).counts if len(data.test) else np.ones(1)
+    return {
+        "fingerprint": data_fingerprint(data),
+        "features": data.n_features,
+        "rows": [len(split) for split in data],
+        "chance": float(counts.max() / counts.sum()),
+    }
+
+
 def _ranks_of(ranks: Any, dataset: str, n_features: int) -> Sequence[int | None]:
     """The ranks for one data set, from the highest, each once."""
     own = ranks.get(dataset) if isinstance(ranks, Mapping) else ranks
@@ -178,9 +197,14 @@ def _label(method: Any) -> str:
 
 
 def _key(
-    estimator: Any, known: str, rank: int | None, seed: int, settings: Mapping[str, Any]
+    label: str,
+    estimator: Any,
+    known: str,
+    rank: int | None,
+    seed: int,
+    settings: Mapping[str, Any],
 ) -> str:
-    content = [_canonical(estimator), known, rank, seed, _canonical(settings)]
+    content = [label, _canonical(estimator), known, rank, seed, _canonical(settings)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 

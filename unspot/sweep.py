@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from unspot.dataset import Dataset
 from unspot.eraser import Eraser
-from unspot.grid import Cell, cells, data_fingerprint, named_methods, seed_list
+from unspot.grid import Cell, cells, data_facts, data_fingerprint, named_methods, seed_list
 from unspot.journal import Journal, read_journal
 from unspot.scores import check_metrics, score
 
@@ -132,7 +132,7 @@ def run_cell(
     record: dict[str, Any] = {
         "key": cell.key,
         "dataset": cell.dataset,
-        "data_fingerprint": data_fingerprint(data),
+        "data": data_facts(data),
         "method": cell.method,
         "parameters": _parameters(cell.estimator),
         "rank": cell.rank,
@@ -198,7 +198,8 @@ def _known(
         return {}
     prints = {name: data_fingerprint(data) for name, data in datasets.items()}
     for record in journal.records.values():
-        if prints.get(record["dataset"], record["data_fingerprint"]) != record["data_fingerprint"]:
+        found = record["data"]["fingerprint"]
+        if prints.get(record["dataset"], found) != found:
             raise ValueError(
                 f"Got {str(journal.path)!r}, which holds results of other rows under the name "
                 f"{record['dataset']!r}. Use another file, or another name."

@@ -1,0 +1,110 @@
+"""A benchmark as the contents of a report: its first table, and all methods on one plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unspot.bench.data import BenchData
+from unspot.bench.figures import gap_contents
+from unspot.bench.summary import Line, display_name, pick
+from unspot.bench.tables import COLUMNS, tables
+from unspot.labels import encode
+from unspot.report.contents import Contents, Measure, Number, Tradeoff, TradeoffPoint
+from unspot.report.glossary import about
+
+__all__ = ["contents"]
+
+
+def contents(
+    found: Sequence[Line], source: BenchData, records: Sequence[Mapping[str, Any]], seconds: float
+) -> Contents:
+    """Everything the page says."""
+    z = source.data.test.z
+    chance = float(encode(z).counts.max() / len(z))
+    shown = [line for line in tables(found)[0].lines if line.method != "original" and line.values]
+    original = next((line for line in pick(found, "main", ["original"]) if line.values), None)
+    gaps = gap_contents(records)
+    names = tuple(_column(line) for line in shown)
+    return Contents(
+        title=f"Benchmark on {source.data.name}",
+        subtitle=source.difference,
+        columns=names,
+        chosen=len(names) - 1,
+        chance=chance,
+        measures=tuple(_measures(shown, original)),
+        tradeoff=_tradeoff(found, chance),
+        gaps=gaps.gaps if gaps is not None and names[-1:] == gaps.columns else (),
+        facts=(("Benchmark", _facts(found, source, seconds)),),
+        notes=_notes(found),
+    )
+
+
+def _column(line: Line) -> str:
+    return line.name if line.rank is None else f"{line.name}, rank {line.rank}"
+
+
+def _measures(shown: Sequence[Line], original: Line | None) -> list[Measure]:
+    made = []
+    for column in COLUMNS.values():
+        after = tuple(_number(line, column.key) for line in shown)
+        if any(number is not None for number in after):
+            made.append(
+                Measure(
+                    key=column.key,
+                    title=about(column.key).title or column.title,
+                    before=None if original is None else _number(original, column.key),
+                    after=after,
+                    unit=column.unit,
+                    better="lower" if column.better == "↓" else "higher",
+                )
+            )
+    return made
+
+
+def _tradeoff(found: Sequence[Line], chance: float) -> Tradeoff | None:
+    main = [*pick(found, "main"), *pick(found, "metric"), *pick(found, "preserve")]
+    key = "task" if any("task" in line.values for line in main) else "neighbours"
+    points = tuple(
+        TradeoffPoint(
+            series=display_name(line.method),
+            label="" if line.rank is None else f"rank {line.rank}",
+            utility=_certain(line, key),
+            erasure=_certain(line, "attack"),
+            rank=line.rank,
+        )
+        for line in main
+        if {key, "attack"} <= set(line.values) and line.method != "original"
+    )
+    if len(points) < 2:
+        return None
+    titles = about(key).title, about("attack").title
+    return Tradeoff(*titles, points, utility_unit=COLUMNS[key].unit, reference=chance)
+
+
+def _facts(found: Sequence[Line], source: BenchData, seconds: float) -> tuple[tuple[str, str], ...]:
+    from unspot.eraser import versions
+
+    rows = " / ".join(f"{len(split):,}" for split in source.data)
+    return (
+        ("data", source.data.name),
+        ("rows of train / validation / test", rows),
+        ("features", str(source.data.n_features)),
+        ("cells", str(sum(line.n_seeds for line in found))),
+        ("seconds of this run", f"{seconds:.0f}"),
+        *((name, version) for name, version in versions().items()),
+    )
+
+
+def _notes(found: Sequence[Line]) -> tuple[str, ...]:
+    failed = [f"{_column(line)}: {line.errors[0]}" for line in found if line.errors]
+    return tuple(failed)
+
+
+def _number(line: Line, key: str) -> Number | None:
+    return _certain(line, key) if key in line.values else None
+
+
+def _certain(line: Line, key: str) -> Number:
+    mean, spread = line.values[key]
+    return Number(mean, spread if line.n_seeds > 1 else None)
