@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from unspot.evaluation.results import Value
 from unspot.report.reading import read_contents
 
 
@@ -41,10 +44,18 @@ def test_classes_that_differ_while_attackers_fail_are_no_good_news(
 def test_without_a_certificate_the_intervals_decide(make_evaluation, accuracy, tone):
     found = verdict(make_evaluation(after=accuracy))
     assert found.tone == tone
-    assert found.details == ()
+    assert "no certificate" in found.details[0]
+
+
+def test_numbers_agree_with_the_table(make_evaluation):
+    """The table names the attacker that validation rows chose, not the luckiest on test rows."""
+    evaluation = make_evaluation(after=0.5)
+    chosen = replace(evaluation["attack"], after=Value(0.48), before=Value(0.9))
+    rows = tuple(chosen if row.key == "attack" else row for row in evaluation.rows)
+    found = verdict(replace(evaluation, rows=rows))
+    assert "network, 64 wide, names the class of 48.0 %" in found.sentence
+    assert "before erasure: 90.0 %" in found.sentence
 
 
 def test_no_attack_no_verdict(make_evaluation):
-    from dataclasses import replace
-
     assert verdict(replace(make_evaluation(), details={})) is None

@@ -143,7 +143,7 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
             {
                 "data": {"values": [{}]},
                 "mark": {"type": "rule", "strokeDash": [4, 3]},
-                "encoding": {"y": {"type": "quantitative", "datum": 0}},
+                "encoding": {"y": {**_without_field(y), "datum": 0}},
             },
             {
                 "mark": {"type": "line", "color": "var(--line)", "strokeWidth": 1.5},
@@ -152,6 +152,10 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
             {"mark": _dots(70), "encoding": dot},
         ],
     )
+
+
+def _without_field(channel: Spec) -> Spec:
+    return {key: value for key, value in channel.items() if key != "field"}
 
 
 def _dots(size: int) -> Spec:

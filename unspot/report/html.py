@@ -17,7 +17,7 @@ from typing import Any
 
 from unspot._version import __version__
 from unspot.report.charts import attackers_chart, gaps_chart, tradeoff_chart
-from unspot.report.contents import Contents
+from unspot.report.contents import Contents, TradeoffPoint
 from unspot.report.glossary import GLOSSARY
 from unspot.report.legends import class_legend, column_legend, series_legend
 from unspot.report.palette import theme_css
@@ -59,7 +59,7 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         series_legend=series_legend(contents),
         class_legend=class_legend(views),
         panel_names=_panel_names(views),
-        chosen_point=f"{chosen[0].series}, {chosen[0].label}" if chosen else "",
+        chosen_point=_point_name(chosen[0]) if chosen else "",
         glossary=GLOSSARY,
         marks=MARKS,
         share=lambda value: value_text(value, "share"),
@@ -118,6 +118,11 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _point_name(point: TradeoffPoint) -> str:
+    named = not point.label or point.label in point.series
+    return point.series if named else f"{point.series}, {point.label}"
 
 
 def _panel_names(views: Views | None) -> list[str]:

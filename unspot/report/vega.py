@@ -75,7 +75,7 @@ def measured(field: str, title: str, **axis: Any) -> Spec:
     return {
         "field": field,
         "type": "quantitative",
-        "axis": {"title": title, "tickCount": 6, **axis},
+        "axis": {"title": title, "tickCount": 6, "grid": True, **axis},
         "scale": {"zero": False, "padding": 18},
     }
 

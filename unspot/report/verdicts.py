@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from unspot.report.columns import Column
 from unspot.report.contents import Attack, Contents, Tone, Verdict
@@ -25,7 +26,7 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
     attack, chance = strongest(contents, i + 1), contents.chance
     if attack is None or chance is None:
         return None
-    leaks = _leaks(attack, chance, column)
+    leaks = _leaks(contents, i + 1, column)
     gone = _gone(contents, attack, chance)
     tone: Tone = "good" if not leaks else "unsure" if gone is not None and gone >= MOST else "bad"
     number = sum(a.column == i + 1 for a in contents.attacks)
@@ -36,15 +37,32 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
         headline=_headline(tone, gone, attack, chance),
         sentence=_sentence(attack, chance, number, contents),
         short=f"{value_text(attack.accuracy.value, 'share')}, by {attack.attacker}",
-        details=() if certificate is None else (f"Certificate: {certificate.sentence}",),
+        details=(_limits(contents, i + 1) if certificate is None else _certified(certificate),),
     )
 
 
-def _leaks(attack: Attack, chance: float, column: Column) -> bool:
+def _certified(certificate: Any) -> str:
+    """The certificate's own sentence."""
+    return f"Certificate: {certificate.sentence}"
+
+
+def _limits(contents: Contents, column: int) -> str:
+    """What an evaluation cannot say."""
+    highest = max(a.accuracy.high or 0.0 for a in contents.attacks if a.column == column)
+    reach = f"Intervals reach up to {value_text(highest, 'share')}. " if highest else ""
+    return (
+        f"{reach}This is an evaluation and no certificate: unspot certify tells how small a leak "
+        "the rows could have shown."
+    )
+
+
+def _leaks(contents: Contents, number: int, column: Column) -> bool:
+    """The certificate's verdict; without one, whether an attacker's interval is above chance."""
     if column.certificate is not None:
         return bool(column.certificate.leaks)
-    low = attack.accuracy.low
-    return (attack.accuracy.value if low is None else low) > chance
+    accuracies = [a.accuracy for a in contents.attacks if a.column == number]
+    lows = [a.value if a.low is None else a.low for a in accuracies]
+    return contents.chance is not None and max(lows) > contents.chance
 
 
 def _gone(contents: Contents, attack: Attack, chance: float) -> float | None:
