@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["curves_figure", "gap_contents", "map_figure", "save_figures"]
 
 #: Lines over ranks, then points for methods without one.
-_CURVES = ("leopard", "cascade", "cascade/metric=whitened")
-_POINTS = ("leace", "inlp", "rlace", "farm", "cascade:farm", "kram", "cascade:kram")
+_CURVES = ("leopard", "cascade", "cascade/metric=whitened", "pca", "cascade:pca")
+_POINTS = (
+    *("leace", "inlp", "rlace", "farm", "cascade:farm", "kram", "cascade:kram"),
+    *("kernel", "adversarial", "matching"),
+)
 
 
 def save_figures(

@@ -62,7 +62,7 @@ def bench(
     seeds : int or sequence of int, optional
         Of every cell.
     only : sequence of str, optional
-        Studies to run: main, metric, preserve, kernels, batch, solver.
+        Studies to run: main, field, metric, preserve, kernels, batch, solver.
     methods : sequence of str, optional
         Labels of methods to run, of those that the studies have.
     max_train_rows : int, optional
