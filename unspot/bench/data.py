@@ -18,6 +18,8 @@ from unspot.labels import encode
 __all__ = ["NAMES", "BenchData", "open_data"]
 
 NAMES = ("glove", "bios", "dial")
+#: Files of vectors and labels.
+_FILES = (".npz", ".npy", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ def open_data(
     name : {"glove", "bios", "dial"} or path
         The paper's data; or an .npz, .npy, .csv or .parquet file of vectors and labels.
     source : path, optional
-        Where the paper's data are: a GloVe text file (by default the words in the package), or
-        the folder of Bias in Bios or DIAL.
+        Where the data of that name are: a GloVe text file (by default the words in the package),
+        the authors' folder of Bias in Bios or DIAL, or a file of other vectors of that kind, to
+        stand beside the paper's.
     concept, task, features : str
         Columns or arrays of a file; without a ``task`` there, none is measured.
     max_rows : int, optional
@@ -61,10 +64,13 @@ def open_data(
     >>> found.paper, found.data.n_features
     ('glove', 100)
     """
+    columns: dict[str, Any] = {"concept": concept, "task": task, "features": features}
+    columns["random_state"] = random_state
     if name in NAMES:
-        found = _of_the_paper(name, source)
+        found = _of_the_paper(name, source, columns)
     else:
-        found = BenchData(_of_file(name, concept, task, features, random_state))
+        _refuse_source(name, source)
+        found = BenchData(_of_file(name, **columns))
     if max_rows is None or len(found.data.train) <= max_rows:
         return found
     data = _sampled(found.data, max_rows, random_state)
@@ -72,7 +78,11 @@ def open_data(
     return BenchData(data, found.paper, " ".join(filter(None, [found.difference, more])))
 
 
-def _of_the_paper(name: str, source: Any) -> BenchData:
+def _of_the_paper(name: str, source: Any, columns: dict[str, Any]) -> BenchData:
+    if name != "glove" and source is not None and Path(source).suffix in _FILES:
+        data = _of_file(str(source), **columns)
+        other = f"Rows of {Path(source).name}, which are not the paper's."
+        return BenchData(data, name, f"{other} {_difference(name, data)}".strip())
     if name == "glove":
         from unspot.datasets import load_glove_gender
 
@@ -87,6 +97,14 @@ def _of_the_paper(name: str, source: Any) -> BenchData:
 
         data = load_bias_in_bios(source) if name == "bios" else load_dial(source)
     return BenchData(data, name, _difference(name, data))
+
+
+def _refuse_source(name: str, source: Any) -> None:
+    if source is not None:
+        raise ValueError(
+            f"Got {name!r} and the data {str(source)!r}, but expected one of them: a benchmark "
+            f"({', '.join(NAMES)}) with its data, or a file alone."
+        )
 
 
 def _where(name: str) -> str:
@@ -115,6 +133,8 @@ def _of_file(
     from unspot.io import read_table
 
     path = Path(name)
+    if not path.exists() and path.suffix in _FILES:
+        raise FileNotFoundError(f"Got {name!r}, but there is no such file.")
     if not path.exists():
         near = get_close_matches(name, NAMES, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""

@@ -45,6 +45,7 @@ def bench(
     max_train_rows: int | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    retry: bool = False,
     n_jobs: int | None = None,
     figures: bool = True,
     verbose: bool = False,
@@ -72,6 +73,8 @@ def bench(
         figures and the page.
     resume : bool
         Go on with what is in ``out``.
+    retry : bool
+        With ``resume``, run cells again that failed.
     n_jobs : int, optional
         Cells at once; as in ``sweep``.
     figures : bool
@@ -87,7 +90,8 @@ def bench(
     listed = studies(only or chosen.studies, found.data, found.paper, chosen, ranks)
     listed = [_limited(study, methods, listed) for study in listed]
     folder = None if out is None else Path(out)
-    frame = _run(listed, found, chosen, seeds, folder, resume, n_jobs, verbose)
+    options = {"retry": retry, "n_jobs": n_jobs, "verbose": verbose}
+    frame = _run(listed, found, chosen, seeds, folder, resume, **options)
     result = BenchResult(frame, found, time.perf_counter() - started)
     if folder is None:
         return result
@@ -103,8 +107,7 @@ def _run(
     seeds: Any,
     folder: Path | None,
     resume: bool,
-    n_jobs: int | None,
-    verbose: bool,
+    **options: Any,
 ) -> pd.DataFrame:
     import pandas as pd
 
@@ -121,8 +124,7 @@ def _run(
             budget=effort.budget,
             path=None if folder is None else folder / "results.jsonl",
             resume=folder is not None and (resume or bool(frames)),
-            n_jobs=n_jobs,
-            verbose=verbose,
+            **options,
         )
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)

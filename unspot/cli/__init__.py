@@ -26,8 +26,10 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "bench",
     "report",
     "inspect",
+    "methods",
     "embed",
 )
 

@@ -89,6 +89,7 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
+    from unspot.cli.ranks import parse_rank
     from unspot.distributed import context
     from unspot.io import open_table
     from unspot.io.writing import naming_full_disk, refuse_existing
@@ -138,25 +139,6 @@ def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: boo
     return make(name, **{**fitting, **params})
 
 
-def parse_rank(text: str) -> int | float:
-    """A rank as typed: an integer, or a fraction of the features.
-
-    Examples
-    --------
-    >>> parse_rank("125"), parse_rank("0.5")
-    (125, 0.5)
-    """
-    try:
-        return int(text)
-    except ValueError:
-        try:
-            return float(text)
-        except ValueError:
-            raise ValueError(
-                f"Got --rank {text}, but expected an integer such as 125 or a fraction such as 0.5."
-            ) from None
-
-
 def parse_parameters(texts: list[str]) -> dict[str, Any]:
     """Parameters as typed: values are JSON where they can be, else text.
 
@@ -190,8 +172,10 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
     from unspot.cli.inspect import class_list, method_name
 
     metadata = eraser.metadata
-    history = getattr(estimator, "history_", {})
-    held_out = [value for value in history.get("held_out", ()) if value == value]
+    history = getattr(estimator, "history_", None)
+    # Only density matching keeps its losses by name; networks have one list of their own loss.
+    losses = history.get("held_out", ()) if isinstance(history, dict) else ()
+    held_out = [value for value in losses if value == value]
     facts(
         f"Erased {metadata['concept_name']!r} with {method_name(metadata)}",
         [
