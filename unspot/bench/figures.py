@@ -129,15 +129,15 @@ def map_figure(found: Sequence[Line], data: Dataset) -> Figure | None:
     return before_after_figure(make_views(named, data, map_kind="tsne", max_points=1500))
 
 
-def gap_contents(records: Sequence[Mapping[str, Any]]) -> Contents | None:
-    """Figure 4: gaps without erasure and after cascaded L̄EOPARD at the middle rank."""
+def gap_contents(records: Sequence[Mapping[str, Any]], rank: int | None = None) -> Contents | None:
+    """Figure 4: gaps without erasure and after cascaded L̄EOPARD, at a rank or the middle one."""
     with_gaps = [r for r in records if r.get("details", {}).get("gaps")]
     before = [r for r in with_gaps if r["method"] == "original"]
     own = [r for r in with_gaps if r["method"] == "cascade"]
-    if not before or not own:
-        return None
     ranks = sorted({r["rank"] for r in own})
-    rank = ranks[len(ranks) // 2]
+    if not before or not own or (rank is not None and rank not in ranks):
+        return None
+    rank = ranks[len(ranks) // 2] if rank is None else rank
     after = next(r for r in own if r["rank"] == rank)
     gaps = before[0]["details"]["gaps"]
     first = gaps[0]["class"]

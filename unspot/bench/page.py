@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unspot.bench.data import BenchData
@@ -10,7 +11,7 @@ from unspot.bench.figures import gap_contents
 from unspot.bench.summary import Line, display_name, pick
 from unspot.bench.tables import COLUMNS, tables
 from unspot.labels import encode
-from unspot.report.contents import Contents, Measure, Number, Tradeoff, TradeoffPoint
+from unspot.report.contents import Contents, Gaps, Measure, Number, Tradeoff, TradeoffPoint
 from unspot.report.glossary import about
 
 __all__ = ["contents"]
@@ -24,7 +25,6 @@ def contents(
     chance = float(encode(z).counts.max() / len(z))
     shown = [line for line in tables(found)[0].lines if line.method != "original" and line.values]
     original = next((line for line in pick(found, "main", ["original"]) if line.values), None)
-    gaps = gap_contents(records)
     names = tuple(_column(line) for line in shown)
     return Contents(
         title=f"Benchmark on {source.data.name}",
@@ -34,7 +34,7 @@ def contents(
         chance=chance,
         measures=tuple(_measures(shown, original)),
         tradeoff=_tradeoff(found, chance),
-        gaps=gaps.gaps if gaps is not None and names[-1:] == gaps.columns else (),
+        gaps=_gaps(shown, records),
         facts=(("Benchmark", _facts(found, source, seconds)),),
         notes=_notes(found),
     )
@@ -60,6 +60,18 @@ def _measures(shown: Sequence[Line], original: Line | None) -> list[Measure]:
                 )
             )
     return made
+
+
+def _gaps(shown: Sequence[Line], records: Sequence[Mapping[str, Any]]) -> tuple[Gaps, ...]:
+    """The gaps of the chosen method, which is the last; of the others none are drawn."""
+    found = gap_contents(records, shown[-1].rank) if shown and shown[-1].rank else None
+    if found is None or found.columns != (_column(shown[-1]),):
+        return ()
+    others: tuple[None, ...] = (None,) * (len(shown) - 1)
+    return tuple(
+        replace(gaps, points=tuple(replace(p, after=(*others, *p.after)) for p in gaps.points))
+        for gaps in found.gaps
+    )
 
 
 def _tradeoff(found: Sequence[Line], chance: float) -> Tradeoff | None:
