@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Selection", "fit_auto", "knee", "largest", "mdl", "select", "utility"]
 
 
+#: The fewest rows of a class that can say whether an attacker does better than chance.
+MIN_ASIDE = 10
+
+
 @dataclass(frozen=True)
 class Selection:
     """Which rank a rule chose, and what it saw.
@@ -42,6 +46,11 @@ class Selection:
     rank: int
     criterion: str
     tried: Mapping[int, float]
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values, for metadata and files."""
+        tried = {str(rank): float(value) for rank, value in self.tried.items()}
+        return {"rule": self.rule, "rank": self.rank, "criterion": self.criterion, "tried": tried}
 
     def __str__(self) -> str:
         return (
@@ -70,7 +79,11 @@ def select(path: RankPath, rule: str = "largest", **options: Any) -> Any:
 
 
 def largest(
-    path: RankPath, *, max_advantage: float = 0.02, attackers: str | Sequence[str] = "quick"
+    path: RankPath,
+    *,
+    max_advantage: float = 0.02,
+    attackers: str | Sequence[str] = "quick",
+    tolerance: float = 0.0,
 ) -> Selection:
     """The largest rank at which no attacker has more than ``max_advantage`` over guessing.
 
@@ -83,21 +96,25 @@ def largest(
         Accuracy above the share of the largest class that the strongest attacker may have.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
+    tolerance : float
+        Standard errors that are granted on top. The strongest of several attackers is the luckiest
+        too: on few rows it seems better than it is by about one.
     """
     _check_share(max_advantage, "max_advantage")
+    bound = max_advantage + tolerance * _standard_error(path.validation.z)
     tried: dict[int, float] = {}
 
     def allowed(point: PathPoint) -> bool:
         tried[point.rank] = strongest_advantage(path, point, attackers)
-        return tried[point.rank] <= max_advantage
+        return tried[point.rank] <= bound
 
     found = _first(path.points, allowed)
     if found is None:
         best = min(tried, key=lambda rank: tried[rank])
         raise ValueError(
             f"Got max_advantage={max_advantage}, but at no rank is the strongest attacker that "
-            f"weak: the least advantage seen is {tried[best]:.3f}, at rank {best}. Add lower "
-            "ranks, allow a larger max_advantage, or use Cascade."
+            f"weak: the least advantage seen is {tried[best]:.3f}, at rank {best}. Allow a "
+            "larger max_advantage, use Cascade, or add lower ranks to rank_path."
         )
     return Selection("largest", found.rank, "advantage of the strongest attacker", tried)
 
@@ -210,17 +227,52 @@ def strongest_advantage(
     return max(result.advantage for result in results)
 
 
-def fit_auto(estimator: Any, X: NDArray[Any], labels: Labels, max_advantage: float) -> Any:
+def _standard_error(z: NDArray[Any]) -> float:
+    """Of the accuracy of a guess on these rows."""
+    guess = float(np.unique(z, return_counts=True)[1].max() / len(z))
+    return float(np.sqrt(guess * (1.0 - guess) / len(z)))
+
+
+def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> Any:
     """An estimator of ``rank="auto"`` at the rank that its own training rows say is right.
 
-    A fifth of the rows, stratified, is set aside; the rest fits a path, and the fifth chooses.
+    A fifth of the rows, stratified, is set aside; the rest fits a path of the default ranks, and
+    the fifth chooses by ``largest`` with a tolerance of one standard error. Of many rows, a sample does: ``max_rows`` to fit and a quarter
+    as many to choose, so that files of any size cost the same.
+
+    Parameters
+    ----------
+    estimator : LEOPARD
+        Unfitted; its ``max_rows`` and ``random_state`` decide the sample.
+    X : array of shape (n, d), or ``Rows``
+    labels : Labels
+    max_advantage : float
     """
     from unspot.path import rank_path
 
-    parts = stratified_parts(labels.codes, (0.8, 0.2), generator(estimator.random_state))
-    train, aside = (Split(X[rows], labels.classes[labels.codes[rows]]) for rows in parts)
+    _check_share(max_advantage, "max_advantage")
+    share = min(1.0, 1.25 * estimator.max_rows / len(X))
+    sizes = (0.8, 0.2) if share == 1.0 else (0.8 * share, 0.2 * share, 1.0 - share)
+    parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
+    _refuse_small_classes(labels, parts)
+    train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
     path = rank_path(estimator, Dataset(train, aside, aside))
-    return path.select("largest", max_advantage=max_advantage)
+    return path.select("largest", max_advantage=max_advantage, tolerance=1.0)
+
+
+def _refuse_small_classes(labels: Labels, parts: Sequence[NDArray[np.int64]]) -> None:
+    counts = np.bincount(labels.codes[parts[1]], minlength=len(labels.classes))
+    few = int(np.argmin(counts))
+    if counts[few] < MIN_ASIDE:
+        raise ValueError(
+            f"Got rank='auto' and {int(labels.counts[few])} rows of class "
+            f"{str(labels.classes[few])!r}, of which {int(counts[few])} are set aside to choose "
+            f"the rank, but expected at least {MIN_ASIDE}. Pass a number as the rank, or more rows."
+        )
+
+
+def _floats(X: NDArray[Any]) -> NDArray[Any]:
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float32)
 
 
 def _first(points: Sequence[PathPoint], holds: Callable[[PathPoint], bool]) -> PathPoint | None:

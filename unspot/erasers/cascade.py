@@ -39,6 +39,8 @@ class Cascade(BaseEraser):
         The fitted inner eraser, in coordinates of the linearly erased subspace.
     linear_ : Eraser
         The first stage.
+    rank_, selection_, history_
+        Those of the inner eraser, where it has them.
     classes_ : ndarray
 
     Examples
@@ -83,8 +85,9 @@ class Cascade(BaseEraser):
             logger.warning("Linear erasure alone removes all %d features.", len(U))
             return self.linear_
         self.estimator_ = inner.fit(X @ U.astype(X.dtype), target.values)
-        if hasattr(self.estimator_, "history_"):
-            self.history_ = self.estimator_.history_
+        for name in ("history_", "rank_", "selection_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
         return self._compose(U, self.estimator_.eraser_)
 
     def _check_inner_rank(self, inner: Any, U: NDArray[np.float64]) -> None:

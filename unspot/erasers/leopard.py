@@ -46,8 +46,13 @@ class LEOPARD(BaseEraser):
 
     Parameters
     ----------
-    rank : int or float
-        r, the dimensions kept: an integer from 1 to d, or a fraction of d.
+    rank : int, float or "auto"
+        r, the dimensions kept: an integer from 1 to d, or a fraction of d. ``"auto"``: the largest
+        of a path of ranks at which no attacker has more than ``max_advantage`` over guessing on a
+        fifth of the rows, which is set aside for that choice. Certify on yet other rows.
+    max_advantage : float
+        With ``rank="auto"``, the accuracy above the share of the largest class that the strongest
+        attacker may have.
     solver : {"manifold", "paper"}, ManifoldSolver or PaperSolver
         ``"manifold"``: L-BFGS over subspaces with a row budget and held-out stopping.
         ``"paper"``: Algorithm 1 to the letter, with the paper's settings for GloVe;
@@ -81,12 +86,15 @@ class LEOPARD(BaseEraser):
         ``loss``, ``held_out``, ``evaluations`` and ``seconds``, one entry a step.
     rank_ : int
         The rank as an integer.
+    selection_ : Selection
+        With ``rank="auto"``: the rule, and the advantage at every rank that it looked at.
     classes_ : ndarray
 
     Notes
     -----
     O(b²r) time a step and O(bd) memory for b rows. The whole fit costs the same for a million
-    rows as for ``max_rows``.
+    rows as for ``max_rows``. ``rank="auto"`` costs about two fits, and a few attacks of seconds
+    each.
 
     Examples
     --------
@@ -107,8 +115,9 @@ class LEOPARD(BaseEraser):
 
     def __init__(
         self,
-        rank: int | float = 0.5,
+        rank: int | float | Literal["auto"] = 0.5,
         *,
+        max_advantage: float = 0.02,
         solver: Literal["manifold", "paper"] | ManifoldSolver | PaperSolver = "manifold",
         metric: Literal["euclidean", "whitened"] = "euclidean",
         preserve: float = 0.0,
@@ -120,6 +129,7 @@ class LEOPARD(BaseEraser):
         verbose: bool = False,
     ) -> None:
         self.rank = rank
+        self.max_advantage = max_advantage
         self.solver = solver
         self.metric = metric
         self.preserve = preserve
@@ -132,6 +142,8 @@ class LEOPARD(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         solver = self._check()
+        if isinstance(self.rank, str):
+            return self._fit_auto(X, target)
         self.rank_ = check_rank(self.rank, X.shape[1])
         rng = generator(self.random_state)
         if isinstance(solver, PaperSolver):
@@ -161,6 +173,27 @@ class LEOPARD(BaseEraser):
         self.history_ = history.arrays()
         U = problem.embedding_basis(V.cpu().double().numpy())
         return Eraser.projection(U, loss=history.loss[-1], rows_used=len(rows))
+
+    def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
+        from unspot.selection import fit_auto
+
+        chosen = fit_auto(self, X, target, self.max_advantage)
+        self.rank_, self.history_, self.selection_ = (
+            chosen.rank_,
+            chosen.history_,
+            chosen.selection_,
+        )
+        known = {key: chosen.eraser_.metadata[key] for key in ("loss", "rows_used")}
+        selection = {**self.selection_.describe(), "max_advantage": self.max_advantage}
+        return Eraser(chosen.eraser_.maps, {**known, "selection": selection})
+
+    def _check_team(self) -> None:
+        super()._check_team()
+        if self.rank == "auto" and team().size > 1:
+            raise ValueError(
+                f"Got rank='auto' and {team().size} processes, but attackers that choose a rank "
+                "run in one. Fit without torchrun, or pass the rank as a number."
+            )
 
     def _search(
         self,
@@ -196,6 +229,11 @@ class LEOPARD(BaseEraser):
             raise ValueError(
                 f"Got preserve={self.preserve!r} with the paper's solver, which has no such term. "
                 "Use solver='manifold', or preserve=0."
+            )
+        if isinstance(self.rank, str) and self.rank != "auto":
+            raise ValueError(
+                f"Got rank={self.rank!r}, but expected an integer, a fraction of the features "
+                "between 0 and 1, or 'auto'."
             )
         if self.max_rows < 8:
             raise ValueError(f"Got max_rows={self.max_rows!r}, but expected at least 8.")
