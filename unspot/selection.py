@@ -237,8 +237,8 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> An
     """An estimator of ``rank="auto"`` at the rank that its own training rows say is right.
 
     A fifth of the rows, stratified, is set aside; the rest fits a path of the default ranks, and
-    the fifth chooses by ``largest`` with a tolerance of one standard error. Of many rows, a sample does: ``max_rows`` to fit and a quarter
-    as many to choose, so that files of any size cost the same.
+    the fifth chooses by ``largest`` with a tolerance of one standard error. Of many rows, a sample
+    does: ``max_rows`` to fit and a quarter as many to choose, so that files of any size cost alike.
 
     Parameters
     ----------

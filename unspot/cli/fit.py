@@ -48,7 +48,17 @@ def fit(
     ] = "cascade",
     rank: Annotated[
         str | None,
-        typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep, or a fraction as 0.5."),
+        typer.Option(
+            "--rank", "-r", metavar="R", help="Dimensions to keep, a fraction as 0.5, or auto."
+        ),
+    ] = None,
+    max_advantage: Annotated[
+        float | None,
+        typer.Option(
+            "--max-advantage",
+            metavar="A",
+            help="With --rank auto: what attackers may gain over guessing; 0.02 unless given.",
+        ),
     ] = None,
     solver: Annotated[
         str | None, typer.Option("--solver", metavar="NAME", help="manifold or paper.")
@@ -99,8 +109,12 @@ def fit(
         raise ValueError(
             "Got no concept. Name its column or array with --concept, or its file with --labels."
         )
+    parsed = None if rank is None else parse_rank(rank)
+    if max_advantage is not None and parsed != "auto":
+        raise ValueError("Got --max-advantage without --rank auto, which alone makes use of it.")
     given = {
-        "rank": None if rank is None else parse_rank(rank),
+        "rank": parsed,
+        "max_advantage": max_advantage,
         "solver": solver,
         "metric": metric,
         "kernel": kernel,
@@ -180,10 +194,23 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
         f"Erased {metadata['concept_name']!r} with {method_name(metadata)}",
         [
             ("rank", f"{eraser.rank} of {eraser.n_features}"),
+            ("chosen", _chosen(estimator)),
             ("rows", f"{metadata.get('n_rows', 0):,}"),
             ("classes", class_list(metadata)),
             ("held-out MMD²", f"{number(held_out[-1])}" if held_out else ""),
             ("seconds", number(seconds)),
             ("written", f"{output} ({file_size(output.stat().st_size)})"),
         ],
+    )
+
+
+def _chosen(estimator: Any) -> str:
+    """How the rank was chosen, if it was."""
+    selection = getattr(estimator, "selection_", None)
+    if selection is None:
+        return ""
+    seen = 100 * selection.tried[selection.rank]
+    return (
+        f"the strongest attacker gains {seen:+.1f} points on rows set aside; "
+        f"{len(selection.tried)} ranks were attacked"
     )

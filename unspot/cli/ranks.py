@@ -5,22 +5,15 @@ from __future__ import annotations
 __all__ = ["parse_rank", "parse_ranks"]
 
 
-def parse_rank(text: str, option: str = "--rank") -> int | float:
-    """A rank as typed: an integer, or a fraction of the features.
+def parse_rank(text: str) -> int | float | str:
+    """A rank as typed: an integer, a fraction of the features, or "auto".
 
     Examples
     --------
-    >>> parse_rank("125"), parse_rank("0.5")
-    (125, 0.5)
+    >>> parse_rank("125"), parse_rank("0.5"), parse_rank("auto")
+    (125, 0.5, 'auto')
     """
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise ValueError(
-        f"Got {option} {text}, but expected an integer such as 125 or a fraction such as 0.5."
-    )
+    return "auto" if text.strip().lower() == "auto" else _number(text, "--rank")
 
 
 def parse_ranks(text: str | None, option: str = "--ranks") -> list[int | float] | None:
@@ -34,7 +27,7 @@ def parse_ranks(text: str | None, option: str = "--ranks") -> list[int | float] 
     if text is None:
         return None
     if ":" not in text:
-        return [parse_rank(part.strip(), option) for part in text.split(",")]
+        return [_number(part.strip(), option) for part in text.split(",")]
     try:
         first, last, step = (int(part) for part in text.split(":"))
         ranks = list(range(first, last + (1 if step > 0 else -1), step))
@@ -46,3 +39,16 @@ def parse_ranks(text: str | None, option: str = "--ranks") -> list[int | float] 
             "such as 90,50,10."
         )
     return list(ranks)
+
+
+def _number(text: str, option: str) -> int | float:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    or_auto = ", or auto" if option == "--rank" else ""
+    raise ValueError(
+        f"Got {option} {text}, but expected an integer such as 125 or a fraction such as 0.5"
+        f"{or_auto}."
+    )
