@@ -181,3 +181,12 @@ def test_selection_reads_as_a_sentence():
 def test_bad_options(path, rule, options, message):
     with pytest.raises(ValueError, match=message):
         path.select(rule, **options)
+
+
+def test_a_tolerance_is_counted_in_standard_errors(monkeypatch):
+    rows = Dataset.from_arrays(np.zeros((2000, 2)), np.arange(2000) % 2, random_state=0)
+    path = replace(made({9: 0.0, 5: 0.0, 1: 0.0}), validation=rows.validation)
+    error = np.sqrt(0.25 / 400)  # of a guess between two classes, on 400 rows
+    advantages(monkeypatch, {9: 0.02 + 1.1 * error, 5: 0.02 + 0.9 * error, 1: 0.0})
+    assert path.select("largest").rank_ == 1
+    assert path.select("largest", tolerance=1.0).rank_ == 5

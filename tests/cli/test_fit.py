@@ -99,6 +99,18 @@ def test_parameters_as_typed():
     assert isinstance(parse_rank("12"), int)
 
 
+def test_the_rank_is_chosen(cli, table, tmp_path):
+    out = tmp_path / "e.safetensors"
+    done = cli(
+        "fit", table, "-c", "gender", "-f", "emb", "-r", "auto", "--max-advantage", 0.1, "-o", out
+    )
+    assert done.code == 0, done.err
+    assert "the strongest attacker gains" in done.out
+    selection = load(out).metadata["inner"]["selection"]
+    assert selection["max_advantage"] == 0.1
+    assert load(out).rank == selection["rank"]
+
+
 # -- bad input ----------------------------------------------------------------------------------
 
 
@@ -174,3 +186,11 @@ def test_data_that_cannot_be_fitted(cli, tmp_path, X, z, message):
     assert done.code == 2
     assert message in done.err
     assert not (tmp_path / "e.safetensors").exists()
+
+
+def test_a_bound_without_a_choice_is_refused(cli, table, tmp_path):
+    options = ("-c", "gender", "-f", "emb", "-o", tmp_path / "e.safetensors")
+    done = cli("fit", table, "--max-advantage", 0.1, *options)
+    assert "Got --max-advantage without --rank auto" in done.err
+    done = cli("fit", table, "--rank", "atuo", *options)
+    assert "or a fraction such as 0.5, or auto." in done.err

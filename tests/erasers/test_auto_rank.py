@@ -1,0 +1,142 @@
+"""``rank="auto"``: one fit that chooses its own rank, on rows of its own, and says how."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unspot import LEOPARD, Cascade, Dataset, Eraser, load
+from unspot.distributed import Team
+from unspot.erasers import leopard, streams
+from unspot.evaluation.attackers import attack
+from unspot.path import default_ranks
+from unspot.selection import Selection
+
+D, K = 10, 3
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Three of ten rotated directions tell the classes apart, by their variance alone."""
+    rng = np.random.default_rng(0)
+    z = np.arange(5000) % 2
+    X = rng.normal(size=(5000, D))
+    X[z == 1, :K] *= 3.0
+    rotation, _ = np.linalg.qr(rng.normal(size=(D, D)))
+    names = np.where(z == 1, "b", "a")
+    return Dataset.from_arrays(X @ rotation.T, names, sizes=(0.6, 0.1, 0.3), random_state=0)
+
+
+@pytest.fixture(scope="module", params=["standard", "cascaded"])
+def fitted(request, data):
+    eraser = LEOPARD("auto", random_state=0)
+    eraser = Cascade(eraser) if request.param == "cascaded" else eraser
+    return eraser.fit(data.train.X, data.train.z)
+
+
+def test_the_rank_is_near_what_the_law_allows(fitted):
+    """Seven clean directions; the linear stage of a cascade may take one of them."""
+    assert D - K - 2 <= fitted.rank_ <= D - K
+    assert fitted.eraser_.rank == fitted.rank_
+    assert fitted.eraser_.is_projection
+
+
+def test_new_rows_tell_attackers_next_to_nothing(fitted, data):
+    train, test = data.train, data.test
+    before = attack(train.X, train.z, test.X, test.z, attackers=["quadratic"])
+    after = attack(
+        fitted.transform(train.X), train.z, fitted.transform(test.X), test.z, budget="quick"
+    )
+    assert before[0].advantage > 0.25
+    assert max(result.advantage for result in after) < 0.05
+
+
+def test_the_choice_is_written_down(fitted, tmp_path):
+    chosen = fitted.selection_
+    assert isinstance(chosen, Selection)
+    assert chosen.rank == fitted.rank_
+    assert set(chosen.tried) <= set(default_ranks(D))
+    fitted.eraser_.save(tmp_path / "e.safetensors")
+    metadata = load(tmp_path / "e.safetensors").metadata
+    selection = metadata.get("inner", metadata)["selection"]
+    assert selection["rule"] == "largest"
+    assert selection["rank"] == fitted.rank_
+    assert selection["max_advantage"] == 0.02
+    assert selection["tried"][str(fitted.rank_)] == chosen.tried[fitted.rank_]
+    assert metadata["n_rows"] == 3000  # all of them, the fifth that chose among them
+
+
+def test_a_looser_bound_keeps_more(data):
+    loose = LEOPARD("auto", max_advantage=0.49, random_state=0).fit(data.train.X, data.train.z)
+    assert loose.rank_ == default_ranks(D)[0]
+
+
+def test_the_same_seed_gives_the_same_bits(data):
+    first, second = (
+        LEOPARD("auto", max_rows=800, random_state=3).fit(data.train.X, data.train.z)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.eraser_.P, second.eraser_.P)
+
+
+def test_a_file_of_any_size_costs_a_sample(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "LOAD_BYTES", 0)
+    given = []
+    take = streams.Rows.take
+
+    def counted(self, rows):
+        given.append(len(np.asarray(rows)))
+        return take(self, rows)
+
+    np.save(tmp_path / "x.npy", data.train.X)
+    inside = LEOPARD("auto", max_rows=800, random_state=0).fit(data.train.X, data.train.z)
+    monkeypatch.setattr(streams.Rows, "take", counted)
+    outside = LEOPARD("auto", max_rows=800, random_state=0).fit(tmp_path / "x.npy", data.train.z)
+    np.testing.assert_array_equal(outside.eraser_.P, inside.eraser_.P)
+    # The sample, and a thousand rows for the fingerprint.
+    assert 1000 <= sum(given) <= 1.25 * 800 + 1000 + 10
+
+
+def test_half_precision(data):
+    X = data.train.X.astype(np.float16)
+    fitted = LEOPARD("auto", max_rows=800, random_state=0).fit(X, data.train.z)
+    assert isinstance(fitted.eraser_, Eraser)
+    assert fitted.transform(X[:3]).dtype == np.float16
+
+
+# -- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bound", [2, -0.1, "low", True, None])
+def test_bounds_that_are_no_share(data, bound):
+    with pytest.raises(ValueError, match=r"Got max_advantage=.*, but expected a share from 0 to 1"):
+        LEOPARD("auto", max_advantage=bound).fit(data.train.X, data.train.z)
+
+
+def test_no_rank_is_good_enough(data):
+    """A copy of the concept in every direction: each rank leaks."""
+    rng = np.random.default_rng(0)
+    z = np.arange(1500) % 2
+    X = rng.normal(size=(1500, 5)) * np.where(z == 1, 6.0, 1.0)[:, None]
+    message = r"Got max_advantage=0.02, .* least advantage seen is 0\.\d+, at rank 1\. Allow a lar"
+    with pytest.raises(ValueError, match=message):
+        LEOPARD("auto", random_state=0).fit(X, z)
+
+
+@pytest.mark.parametrize("rank", ["atuo", "half", "AUTO"])
+def test_other_words(data, rank):
+    with pytest.raises(ValueError, match=r"Got rank='.*', but expected an integer, .*or 'auto'"):
+        LEOPARD(rank).fit(data.train.X, data.train.z)
+
+
+def test_classes_too_small_to_set_rows_aside(data):
+    X, z = data.train.X[:200], np.repeat(["rare", "common"], [20, 180])
+    message = "rank='auto' and 20 rows of class 'rare', of which 4 are set aside .* at least 10"
+    with pytest.raises(ValueError, match=message):
+        LEOPARD("auto").fit(X, z)
+
+
+def test_several_processes_are_refused(data, monkeypatch):
+    monkeypatch.setattr(leopard, "team", lambda: Team(0, 2))
+    with pytest.raises(ValueError, match=r"Got rank='auto' and 2 processes, .* without torchrun"):
+        LEOPARD("auto").fit(data.train.X, data.train.z)
