@@ -160,7 +160,10 @@ class RankPath:
         header = ["rank", "held-out MMD²", *names, "seconds"]
         lines = [header, ["---:"] * len(header)]
         for point in self.points:
-            cells = [f"{mean:.3f} ± {spread:.3f}" for mean, spread in point.metrics.values()]
+            cells = [
+                f"{mean:.3f} ± {spread:.3f}" if spread else f"{mean:.3f}"
+                for mean, spread in point.metrics.values()
+            ]
             lines.append([str(point.rank), f"{point.held_out:.5f}", *cells, f"{point.seconds:.1f}"])
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 

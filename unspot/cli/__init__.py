@@ -26,6 +26,7 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "path",
     "bench",
     "report",
     "inspect",
