@@ -14,7 +14,10 @@ from unspot.labels import encode
 from unspot.report.contents import Contents, Gaps, Measure, Number, Tradeoff, TradeoffPoint
 from unspot.report.glossary import about
 
-__all__ = ["contents"]
+__all__ = ["contents", "measures", "plane"]
+
+#: The most telling first.
+UTILITIES = ("task", "neighbours", "words", "variance")
 
 
 def contents(
@@ -32,8 +35,10 @@ def contents(
         columns=names,
         chosen=len(names) - 1,
         chance=chance,
-        measures=tuple(_measures(shown, original)),
-        tradeoff=_tradeoff(found, chance),
+        measures=tuple(measures(shown, original)),
+        tradeoff=plane(
+            [*pick(found, "main"), *pick(found, "metric"), *pick(found, "preserve")], chance
+        ),
         gaps=_gaps(shown, records),
         facts=(("Benchmark", _facts(found, source, seconds)),),
         notes=_notes(found),
@@ -44,7 +49,8 @@ def _column(line: Line) -> str:
     return line.name if line.rank is None else f"{line.name}, rank {line.rank}"
 
 
-def _measures(shown: Sequence[Line], original: Line | None) -> list[Measure]:
+def measures(shown: Sequence[Line], original: Line | None) -> list[Measure]:
+    """The table: one column a line, and what was before."""
     made = []
     for column in COLUMNS.values():
         after = tuple(_number(line, column.key) for line in shown)
@@ -74,9 +80,9 @@ def _gaps(shown: Sequence[Line], records: Sequence[Mapping[str, Any]]) -> tuple[
     )
 
 
-def _tradeoff(found: Sequence[Line], chance: float) -> Tradeoff | None:
-    main = [*pick(found, "main"), *pick(found, "metric"), *pick(found, "preserve")]
-    key = "task" if any("task" in line.values for line in main) else "neighbours"
+def plane(shown: Sequence[Line], chance: float | None) -> Tradeoff | None:
+    """Erasure against utility: every line that has both."""
+    key = next((k for k in UTILITIES if any(k in line.values for line in shown)), UTILITIES[-1])
     points = tuple(
         TradeoffPoint(
             series=display_name(line.method),
@@ -85,7 +91,7 @@ def _tradeoff(found: Sequence[Line], chance: float) -> Tradeoff | None:
             erasure=_certain(line, "attack"),
             rank=line.rank,
         )
-        for line in main
+        for line in shown
         if {key, "attack"} <= set(line.values) and line.method != "original"
     )
     if len(points) < 2:

@@ -28,6 +28,7 @@ COLUMNS = {
         Column("attack", "strongest attacker, %", "share", "↓"),
         Column("probe", "probe of the text, %", "share", "↓"),
         Column("probe_reference", "a_z, %", "share", "↓"),
+        Column("linear", "linear probe, %", "share", "↓"),
         Column("probe_binary", "a_z binary, %", "share", "↓"),
         Column("mdl", "MDL online, kbit", "kbit", "↑"),
         Column("mdl_paper", "MDL of the paper, kbit", "kbit", "↑"),
@@ -63,7 +64,9 @@ class Table:
     def columns(self) -> list[Column]:
         """Those that at least one line has."""
         return [
-            COLUMNS[key] for key in self.metrics if any(key in line.values for line in self.lines)
+            COLUMNS.get(key, Column(key, key))
+            for key in self.metrics
+            if any(key in line.values for line in self.lines)
         ]
 
 

@@ -27,6 +27,7 @@ COMMANDS: tuple[str, ...] = (
     "evaluate",
     "certify",
     "path",
+    "sweep",
     "bench",
     "report",
     "inspect",

@@ -137,19 +137,13 @@ def _names(text: str | None) -> list[str] | None:
 
 def _check(folder: Path, *, resume: bool, retry: bool, figures: bool) -> None:
     """Refuse now what would fail after an hour."""
-    from importlib.util import find_spec
+    from unspot.bench.needs import require
 
     if retry and not resume:
         raise ValueError("Got --retry without --resume, but only a resumed run has failed cells.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"Got --output {folder}, which is a file, but expected a folder.")
-    needed = ["pandas", "jinja2", *(["matplotlib"] if figures else [])]
-    lacking = [module for module in needed if find_spec(module) is None]
-    if lacking:
-        raise ImportError(
-            f"unspot bench needs {' and '.join(lacking)}, not installed here: "
-            'pip install "unspot[report]".'
-        )
+    require("unspot bench", "pandas", "jinja2", *(["matplotlib"] if figures else []))
 
 
 def _copy(page: Path, html: Path) -> None:
@@ -169,7 +163,7 @@ def _show(result: BenchResult, html: Path | None) -> None:
         typer.echo(to_markdown(table))
     if source.paper is not None:
         typer.echo(f"In brackets: the paper. {source.difference}".strip())
-    failed = _failed(result.frame)
+    failed = failed_cells(result.frame)
     if failed:
         typer.echo(failed)
     typer.secho(f"\nWritten in {result.seconds:.0f} s", bold=True)
@@ -177,7 +171,8 @@ def _show(result: BenchResult, html: Path | None) -> None:
         typer.echo(f"  {path}")
 
 
-def _failed(frame: Any) -> str:
+def failed_cells(frame: Any) -> str:
+    """How many failed, and why the first did; nothing if none."""
     bad = frame[frame["status"] == "failed"]
     if not len(bad):
         return ""
