@@ -18,6 +18,8 @@ from typing import IO, Any
 __all__ = ["Journal", "read_journal"]
 
 FORMAT = "unspot-results/1"
+#: How much of the first line is the same in every file.
+_MARK = len('{"format": "') + len(FORMAT)
 logger = logging.getLogger(__name__)
 
 
@@ -96,7 +98,12 @@ class Journal:
 
     def _begin(self, resume: bool) -> None:
         self._file.seek(0)
-        lines, whole = _complete_lines(self._file.read())
+        content = self._file.read()
+        lines, whole = _complete_lines(content)
+        if not lines and not _line({"format": FORMAT, "settings": {}}).encode().startswith(
+            content[:_MARK]
+        ):
+            raise _other_file(self.path)  # one line of something else is no torn header
         if whole < self._file.tell():
             logger.warning("%s ends in the middle of a line, which is taken off.", self.path)
             self._file.truncate(whole)
@@ -163,11 +170,15 @@ def _parsed(lines: list[bytes], path: Path) -> tuple[dict[str, Any], dict[str, d
             ) from None
     header, *records = values
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(
-            f"Got {str(path)!r}, which does not begin as results of a sweep do, but expected "
-            f"format {FORMAT!r}. Use another file name."
-        )
+        raise _other_file(path)
     return header, {record["key"]: record for record in records}
+
+
+def _other_file(path: Path) -> ValueError:
+    return ValueError(
+        f"Got {str(path)!r}, which does not begin as results of a sweep do, but expected "
+        f"format {FORMAT!r}. Use another file name."
+    )
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -18,6 +18,8 @@ from unspot.labels import encode
 __all__ = ["NAMES", "BenchData", "open_data"]
 
 NAMES = ("glove", "bios", "dial")
+#: The task of a file unless said otherwise: a file without it has none.
+DEFAULT_TASK = "y"
 #: Files of vectors and labels.
 _FILES = (".npz", ".npy", ".csv", ".parquet")
 
@@ -36,7 +38,7 @@ def open_data(
     *,
     source: str | os.PathLike[str] | None = None,
     concept: str = "z",
-    task: str | None = "y",
+    task: str | None = DEFAULT_TASK,
     features: str | None = None,
     max_rows: int | None = None,
     random_state: int = 0,
@@ -52,7 +54,7 @@ def open_data(
         the authors' folder of Bias in Bios or DIAL, or a file of other vectors of that kind, to
         stand beside the paper's.
     concept, task, features : str
-        Columns or arrays of a file; without a ``task`` there, none is measured.
+        Columns or arrays of a file; where it has no ``"y"``, no task is measured.
     max_rows : int, optional
         Use a stratified sample of so many training rows.
     random_state : int
@@ -141,11 +143,13 @@ def _of_file(
         raise FileNotFoundError(
             f"Got {name!r}, which is no benchmark ({', '.join(NAMES)}) and no file.{hint}"
         )
-    if path.suffix == ".npz" and task is not None:
-        from unspot.io.arrays import npz_names
-
-        task = task if task in npz_names(path) else None
-    table = read_table(path, features=features, concept=concept, task=task)
+    columns = {"features": features, "concept": concept}
+    try:
+        table = read_table(path, **columns, task=task)
+    except ValueError:
+        if task != DEFAULT_TASK:
+            raise
+        table = read_table(path, **columns)  # which says what is wrong, if it was not the task
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
     return Dataset.from_arrays(X, table.z, table.y, random_state=random_state, name=path.stem)
