@@ -107,3 +107,16 @@ def test_measurements():
 def test_bad_measurements(z, message):
     with pytest.raises(ValueError, match=message):
         measure(z, n_rows=2)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
+def test_integers_from_end_to_end_of_their_type(dtype):
+    """Numbers near each other are counted and not sorted; the classes must be the same."""
+    ends = np.iinfo(dtype)
+    z = np.repeat(np.array([ends.max, ends.min, ends.max - 2], dtype=dtype), 200)
+    for values in (z, z[z > ends.max - 3]):
+        labels = encode(values)
+        classes, codes = np.unique(values, return_inverse=True)
+        assert labels.classes.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(labels.classes, classes)
+        np.testing.assert_array_equal(labels.codes, codes)

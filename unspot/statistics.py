@@ -22,7 +22,9 @@ CHUNK_ROWS = 16_384
 #: From so many rows of single precision on, sums over blocks are taken in single precision: the
 #: rounding errors of blocks are independent and average out. Few blocks would not, and cost little.
 SINGLE_ROWS = 65_536
-BLOCK_ROWS = 4_096
+BLOCK_ROWS = 2_048
+#: Up to so many classes, a dense product sums the rows of each faster than a sparse one.
+FEW_CLASSES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ class ClassStatistics:
         """One pass over an array or a ``RowSource``. O(nd²) time, O(d²) memory (K·d² per class).
 
         Sums are in float64, but for many rows of single precision: there sums over blocks of
-        4096 rows, shifted near their mean, are in single precision and only their total in
+        2048 rows, shifted near their mean, are in single precision and only their total in
         float64. That halves the time and leaves errors of some 1e-8 of the variances.
         """
         total = cls.empty(n_classes, X.shape[1], per_class=per_class)
@@ -170,12 +172,13 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
     # Some rows tell roughly where the chunk is: near their mean, squares do not cancel.
     shift = X[:: max(1, len(X) // 256)].mean(axis=0)
     sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
+    buffer = np.empty((min(BLOCK_ROWS, len(X)), d), X.dtype)  # stays in the cache
     for start in range(0, len(X), BLOCK_ROWS):
-        block = X[start : start + BLOCK_ROWS] - shift
-        part = codes[start : start + BLOCK_ROWS]
+        rows, part = X[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS]
+        block = np.subtract(rows, shift, out=buffer[: len(rows)])
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             scatter += block.T @ block
-        sums += _class_sums(block, part, np.bincount(part, minlength=n_classes))
+            sums += _class_sums(block, part, np.bincount(part, minlength=n_classes))
     if not 1e-24 < np.trace(scatter) < np.inf:  # squares do not fit single precision
         return _of_chunk(X.astype(np.float64), codes, n_classes, False)
     counts = np.bincount(codes, minlength=n_classes)
@@ -184,10 +187,13 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
 
 
 def _class_sums(X: NDArray[Any], codes: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
-    """Sums of the rows of every class, (K, d). O(nd) for any number of classes."""
-    order = np.argsort(codes, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(len(counts), len(X)))
+    """Sums of the rows of every class, (K, d)."""
+    if len(counts) <= FEW_CLASSES:
+        members: Any = (codes == np.arange(len(counts))[:, None]).astype(X.dtype)
+    else:  # O(nd) for any number of classes
+        order = np.argsort(codes, kind="stable")
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(len(counts), len(X)))
     result: NDArray[Any] = members @ X
     return result
 
