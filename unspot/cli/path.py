@@ -186,9 +186,7 @@ class _Shown:
         typer.echo("")
         typer.echo(f"Chosen: {chosen.selection_}.")
         verdict = "LEAKS" if found.leaks else "no leak found"
-        typer.echo(
-            f"Certificate on {len(self.rows.test):,} other rows: {verdict}. {found.sentence}"
-        )
+        typer.echo(f"Certificate on other rows: {verdict}. {found.sentence}")
         if output is not None:
             typer.echo(f"Written: {output}")
 

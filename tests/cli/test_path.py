@@ -1,0 +1,138 @@
+"""``unspot path``: many ranks in a table, one chosen on some rows and certified on others."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from unspot import load
+from unspot.cli.path import _OPTIONS
+from unspot.cli.ranks import parse_ranks
+from unspot.selection import RULES
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Two of six directions tell the classes apart, by mean and by variance."""
+    rng = np.random.default_rng(0)
+    z = np.repeat(["f", "m"], 600)
+    X = rng.normal(size=(1200, 6)).astype(np.float32)
+    X[z == "m", 0] += 2
+    X[z == "m", 1] *= 3
+    path = tmp_path_factory.mktemp("path") / "data.npz"
+    np.savez(path, X=X, z=z, y=(X[:, 2] > 0).astype(int))
+    return path
+
+
+def test_a_rank_is_chosen_saved_and_certified(cli, file, tmp_path):
+    out, page, numbers = (tmp_path / f"gender.{end}" for end in ("safetensors", "html", "json"))
+    options = ["--max-advantage", 0.06, "-o", out, "--html", page, "--json", numbers]
+    done = cli(
+        "path", file, "-c", "z", "--ranks", "4,2,1", "--metrics", "linear,variance", *options
+    )
+    assert done.code == 0, done.err
+    rows = [line for line in done.out.splitlines() if re.match(r"\| \d", line)]
+    assert [line.split("|")[1].strip() for line in rows] == ["4", "2", "1"]
+    rank = int(re.search(r"Chosen: rank (\d) by 'largest'", done.out)[1])
+    assert re.search(r"Certificate on other rows: (no leak found|LEAKS)\. ", done.out)
+    eraser = load(out)
+    assert eraser.rank == rank
+    assert eraser.metadata["concept_name"] == "z"
+    assert eraser.metadata["selection"]["rule"] == "largest"
+    assert eraser.metadata["n_rows"] == 600  # half: the rest choose and certify
+    assert json.loads(numbers.read_text())["points"][0]["rank"] == 4
+    html = page.read_text(encoding="utf-8")
+    assert "Erasure against utility" in html
+    assert f"rank {rank}" in html
+    # The eraser and the numbers go on to the other commands.
+    assert cli("report", numbers, "-o", tmp_path / "again.html").code == 0
+    assert cli("inspect", out).code == 0
+
+
+def test_a_table_alone(cli, file):
+    options = ("-m", "pca", "--ranks", "0.5,0.2", "--metrics", "none")
+    done = cli("path", file, "--concept", "z", *options)
+    assert done.code == 0, done.err
+    assert "held-out MMD²" in done.out
+    assert "Certificate" not in done.out
+
+
+def test_json_alone_on_stdout(cli, file):
+    done = cli(
+        "path", file, "-c", "z", "-m", "pca", "-r", "1:3:1", "--metrics", "none", "--json", "-"
+    )
+    assert [point["rank"] for point in json.loads(done.out)["points"]] == [3, 2, 1]
+
+
+def test_other_rules(cli, file, tmp_path):
+    shared = ("-c", "z", "-t", "y", "-m", "pca", "-r", "5,3,1", "--metrics", "variance")
+    done = cli("path", file, *shared, "-s", "utility", "--floor", 0.6, "--utility", "variance")
+    assert done.code == 0, done.err
+    assert "Chosen: rank 3 by 'utility'" in done.out
+    assert "by 'knee'" in cli("path", file, *shared, "-s", "knee", "--utility", "variance").out
+
+
+def test_without_a_rank_that_will_do_the_page_is_still_written(cli, file, tmp_path):
+    page, out = tmp_path / "page.html", tmp_path / "e.safetensors"
+    shared = ("-m", "pca", "-r", "6,5", "--metrics", "linear", "--html", page, "-o", out)
+    done = cli("path", file, "-c", "z", *shared)
+    assert done.code == 2
+    assert "least advantage seen is" in done.err
+    assert page.exists()
+    assert not out.exists()
+
+
+def test_the_rules_have_the_options_that_are_promised():
+    from inspect import signature
+
+    assert set(_OPTIONS) == set(RULES)
+    for name, options in _OPTIONS.items():
+        assert set(options) <= set(signature(RULES[name]).parameters)
+
+
+def test_ranks_as_typed():
+    assert parse_ranks(None) is None
+    assert parse_ranks("90, 0.5,10") == [90, 0.5, 10]
+    assert parse_ranks("90:30:-30") == [90, 60, 30]
+    assert parse_ranks("10:35:10") == [10, 20, 30]
+
+
+# -- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-r", "1,3,2"], "Got ranks 1, 3, 2, but expected them in decreasing order"),
+        (["-r", "3,3"], "Got ranks 3, 3, but expected them in decreasing order without repeats"),
+        (["-r", "9"], "Got rank=9, but expected an integer from 1 to 5, the dimensions that"),
+        (["-r", "0"], "Got rank=0, but expected an integer"),
+        (["-r", "a,b"], "Got --ranks a, but expected an integer such as 125"),
+        (["-r", "1:9"], "Got --ranks 1:9, but expected FIRST:LAST:STEP"),
+        (["-r", "9:1:2"], "Got --ranks 9:1:2, but expected FIRST:LAST:STEP"),
+        (["-m", "leopart"], "Got method 'leopart', .*Did you mean leopard"),
+        (["-m", "leace"], "Got LEACE, which has no rank, but expected an eraser with one"),
+        (["--metrics", "linaer"], "Got metric 'linaer', .*Did you mean 'linear'"),
+        (["--metrics", "task"], "Got metric 'task', but the data 'data.npz' have no task labels"),
+        (["-s", "larges"], "Got --select larges, .*Did you mean largest"),
+        (["-s", "mdl", "--floor", "1"], "Got --floor without --select utility"),
+        (["--threshold", "1"], "Got --threshold without --select mdl"),
+        (["-s", "utility"], "Got --select utility without --floor"),
+        (["--set", "rnk=3"], "Got parameter 'rnk' for method 'leopard', .*Did you mean rank"),
+    ],
+)
+def test_refusals(cli, file, arguments, message):
+    done = cli("path", file, "-c", "z", *arguments)
+    assert done.code == 2
+    assert re.search(message, done.err), done.err
+
+
+def test_no_concept_and_an_output_that_exists(cli, file, tmp_path):
+    assert "Got no concept" in cli("path", file).err
+    out = tmp_path / "e.safetensors"
+    out.write_bytes(b"precious")
+    assert "exists already" in cli("path", file, "-c", "z", "-o", out).err
+    assert out.read_bytes() == b"precious"
