@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from unspot.bench.paper import paper_data
+from unspot.bench.summary import LARGEST_BATCH
 from unspot.dataset import Dataset, Split, stratified_parts
 from unspot.labels import encode
 
@@ -126,6 +127,8 @@ def _difference(name: str, data: Dataset) -> str:
     if ours != rows:
         shown = [" / ".join(f"{n:,}" for n in counts) for counts in (ours, rows)]
         parts.append(f"{shown[0]} rows; the paper has {shown[1]}.")
+    if name in LARGEST_BATCH:
+        parts.append(f"The paper's largest batch has {LARGEST_BATCH[name]:,} rows; ours has all.")
     return " ".join(parts)
 
 

@@ -13,10 +13,12 @@ from unspot.bench.paper import PaperRow, paper_row, same_share
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PAPERS_NAME", "Line", "display_name", "lines", "pick", "study_of"]
+__all__ = ["LARGEST_BATCH", "PAPERS_NAME", "Line", "display_name", "lines", "pick", "study_of"]
 
 #: What the paper's columns are called here. Its probe is the one that its tables were made with.
 PAPERS_NAME = {"probe_reference": "probe"}
+#: The paper's largest batch, where it is not all rows. Ours is; the tables' heading says so.
+LARGEST_BATCH = {"bios": 8192, "dial": 8192}
 _NOT_METRICS = {"dataset", "method", "rank", "seed", "status", "error", "kept_rank"}
 
 _NAMES = {
@@ -138,6 +140,8 @@ def _paper(paper: str | None, method: str, rank: int | None, n_features: int) ->
     theirs = None if rank is None else same_share(paper, rank, n_features)
     if rank is not None and theirs is None:
         return None
+    if study == "batch=full" and paper in LARGEST_BATCH:
+        study = f"batch={LARGEST_BATCH[paper]}"
     return paper_row(paper, base, theirs, study)
 
 

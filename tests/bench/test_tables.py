@@ -1,0 +1,85 @@
+"""Tables as Markdown, LaTeX and CSV: the same numbers, the paper's in brackets."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from unspot.bench.paper import PaperRow
+from unspot.bench.summary import Line
+from unspot.bench.tables import Table, tables, to_csv, to_latex, to_markdown
+
+PAPER = PaperRow("1a, 3", "glove", "cascade", 125, "", {"probe": (0.363, 0.005)})
+
+
+@pytest.fixture
+def found():
+    values = {"probe_reference": (0.35, 0.012), "attack": (0.5, 0.0), "mdl_paper": (12.34, 0.1)}
+    return [
+        Line("main", "original", None, 2, {"probe_reference": (0.999, 0.0), "attack": (1.0, 0.0)}),
+        Line("main", "farm", None, 1, errors=("RuntimeError: no",)),
+        Line("main", "cascade", 50, 2, {"attack": (0.6, 0.0)}),
+        Line("main", "cascade", 42, 2, values, PAPER),
+        Line("main", "cascade", 20, 2, {"attack": (0.4, 0.0)}),
+        Line("kernels", "cascade/kernels=2", 42, 1, {"attack": (0.5, 0.0), "task": (0.9, 0.0)}),
+    ]
+
+
+def test_the_papers_tables(found):
+    made = {table.name: table for table in tables(found)}
+    assert set(made) == {"erasure", "by-rank", "kernels"}  # no task in the main study, no batches
+    first = [(line.method, line.rank) for line in made["erasure"].lines]
+    assert first == [("original", None), ("farm", None), ("cascade", 42)]  # the paper's rank
+    assert len(made["by-rank"].lines) == 5
+    assert [column.key for column in made["kernels"].columns] == ["attack", "task"]
+
+
+def test_without_the_paper_the_first_table_has_the_middle_rank(found):
+    ours = [line for line in found if line.paper is None or line.rank != 42]
+    (shown,) = [line for line in tables(ours)[0].lines if line.method == "cascade"]
+    assert shown.rank == 20
+
+
+def test_markdown(found):
+    head, rule, *rows = to_markdown(tables(found)[0]).splitlines()
+    assert head.split(" | ")[2:4] == ["a_z, % ↓", "strongest attacker, % ↓"]
+    assert rule.startswith("|:--|--:|")
+    assert rows[0].startswith("| original | – | 99.9 ± 0.0 | 100.0 ± 0.0 |")
+    assert rows[1].startswith("| FaRM | – | failed | failed |")
+    assert rows[2].startswith(
+        "| L̄EOPARD, cascaded | 42 | 35.0 ± 1.2 (36.3) | 50.0 ± 0.0 | 12.3 ± 0.1"
+    )
+    assert len({row.count("|") for row in (head, rule, *rows)}) == 1
+
+
+def test_one_seed_has_no_spread(found):
+    assert "| 50.0 | 90.0 |" in to_markdown(tables(found)[-1])
+
+
+def test_latex_escapes_and_balances(found):
+    text = to_latex(tables(found)[0])
+    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 1
+    body = [row for row in text.splitlines() if row.endswith(r"\\")]
+    assert len({row.count(" & ") for row in body}) == 1
+    assert r"a\_z, \% $\downarrow$" in text
+    assert r"35.0 $\pm$ 1.2 (36.3)" in text
+    assert r"$\overline{\mathrm{L}}$EOPARD" in text
+    assert not set("↓↑±–σ") & set(text)
+
+
+def test_csv_has_all_digits_and_the_paper(found):
+    rows = list(csv.DictReader(io.StringIO(to_csv(tables(found)))))
+    cell = next(r for r in rows if r["rank"] == "42" and r["metric"] == "probe_reference")
+    assert float(cell["mean"]) == 0.35
+    assert float(cell["spread"]) == 0.012
+    assert (cell["paper_mean"], cell["paper_spread"]) == ("0.363", "0.005")
+    assert cell["paper_table"] == "1a, 3"
+    assert {r["table"] for r in rows} == {"erasure", "by-rank", "kernels"}
+    assert not [r for r in rows if r["method"] == "farm"]
+
+
+def test_metrics_without_a_title_keep_their_name():
+    line = Line("main", "mine", None, 1, {"my_metric": (2.0, 0.0)})
+    assert "my_metric" in to_markdown(Table("t", "t", (line,), ("my_metric",)))
