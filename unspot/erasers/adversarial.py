@@ -89,7 +89,7 @@ class AdversarialErasure(NetworkEraser):
     def __init__(
         self,
         *,
-        strength: float = 1.0,
+        strength: float = 5.0,
         n_layers: int = 2,
         n_hidden: int = 128,
         n_epochs: int = 200,

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import class_rate, coding_rate
-from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, mlp
+from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, square_mlp
+from unspot.erasers.parameters import check_positive
 from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import Rows
 from unspot.labels import Labels
@@ -107,7 +108,8 @@ class FaRM(NetworkEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         rng = generator(self.random_state)
-        network = mlp([X.shape[1]] * (self.n_layers + 1), rng)
+        network = square_mlp(X.shape[1], self.n_layers, rng)
+        distortion = check_positive("distortion", self.distortion)
         scaling = Scaling.of(X)
         rows = self._tensor(scaling(X))
         codes = torch.from_numpy(target.codes).to(rows.device)
@@ -115,7 +117,7 @@ class FaRM(NetworkEraser):
 
         def loss(batch: Rows) -> Tensor:
             Z = normalise(network(rows[batch]))
-            return -farm_objective(Z, codes[batch], distortion=self.distortion)
+            return -farm_objective(Z, codes[batch], distortion=distortion)
 
         problem = Problem(network, loss)
         return self._train(problem, target.codes, rng, lambda: freeze_normalised(network, scaling))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import coding_rate, kernel_rate, matched_rate
-from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, mlp
-from unspot.erasers.parameters import check_bandwidth, check_choice
+from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, square_mlp
+from unspot.erasers.parameters import check_bandwidth, check_choice, check_positive
 from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import Rows
 from unspot.labels import Labels, Measurements
@@ -136,7 +136,8 @@ class KRaM(NetworkEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         rng = generator(self.random_state)
-        network = mlp([X.shape[1]] * (self.n_layers + 1), rng)
+        network = square_mlp(X.shape[1], self.n_layers, rng)
+        check_positive("distortion", self.distortion)
         scaling = Scaling.of(X)
         rows = self._tensor(scaling(X))
         normalise = LayerNorm(X.shape[1])

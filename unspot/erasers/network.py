@@ -28,6 +28,7 @@ __all__ = [
     "dense_maps",
     "freeze_normalised",
     "mlp",
+    "square_mlp",
     "unscaled",
 ]
 
@@ -139,6 +140,11 @@ def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+def square_mlp(d: int, n_layers: Any, rng: np.random.Generator) -> nn.Sequential:
+    """An ``mlp`` whose layers are all as wide as the embeddings."""
+    return mlp([d] * (check_count("n_layers", n_layers) + 1), rng)
 
 
 def dense(layer: nn.Module, *, relu: bool = False) -> Dense:

@@ -52,7 +52,7 @@ class Dense(Map):
 class LayerNorm(Map):
     """Each row to mean 0 and variance 1, without affine parameters: a point on a sphere.
 
-    The sphere has radius √d (a little less for rows whose variance is near ``epsilon``).
+    The sphere has radius √d (less for rows whose variance is near ``epsilon``).
 
     Examples
     --------
@@ -65,7 +65,7 @@ class LayerNorm(Map):
     kind: ClassVar[str] = "layer_norm"
 
     width: int
-    epsilon: float = 1e-5
+    epsilon: float = 1e-8
 
     @property
     def n_in(self) -> int:
