@@ -37,7 +37,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     folder = "../" * docname.count("/") + FOLDER
     text = PUBLIC.sub(lambda m: _directive(_table(m[1], m[2], app.first_names, folder)), source[0])
     text = MODULES.sub(lambda m: modules(m[1]), text)
-    text = METHODS.sub(lambda _: methods(), text)
+    text = METHODS.sub(lambda _: methods(Path(app.srcdir, "methods")), text)
     source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)
 
 
@@ -108,8 +108,8 @@ def _as_markdown(docstring: str) -> str:
     return sentence.replace("``", "`").replace("|", "\\|")
 
 
-def methods() -> str:
-    """A table of the erasure methods and what they can do."""
+def methods(folder: Path) -> str:
+    """A table of the erasure methods and what they can do, each with its page."""
     lines = [
         "| class, name | what it does | linear | closed form | streaming | concepts |",
         "|---|---|:-:|:-:|:-:|---|",
@@ -117,7 +117,9 @@ def methods() -> str:
     for info in import_module("unspot").methods():
         facts = (info.linear, info.closed_form, info.streaming)
         class_name = info.path.split(":")[1]
-        cells = [f"`{class_name}`<br>`{info.name}`", _as_markdown(info.summary)]
+        page = info.name if Path(folder, f"{info.name}.md").exists() else "baselines"
+        cells = [f"[`{class_name}`](methods/{page}.md)<br>`{info.name}`"]
+        cells.append(_as_markdown(info.summary))
         cells += ["✓" if fact else "" for fact in facts] + [", ".join(info.concepts)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
