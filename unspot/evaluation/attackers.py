@@ -111,7 +111,7 @@ class _Budget:
 BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
         ("logistic", "quadratic", "rbf", "mlp-64", "trees"),
-        max_rows=3_000,
+        max_rows=12_000,
         effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100),
     ),
     "standard": _Budget(
@@ -148,8 +148,8 @@ def attack(
     X_test, z_test : array-like of shape (m, d) and (m,)
         Rows that they are judged on. They must not be among the training rows.
     budget : "quick", "standard" or "thorough"
-        Which attackers, how hard they try and on how many rows: five on at most 3,000, nine on at
-        most 12,000, twelve on at most 100,000. More rows are sampled down, stratified.
+        Which attackers, how hard they try and on how many rows: five or nine on at most
+        12,000, twelve on at most 100,000. More rows are sampled down, stratified.
     attackers : sequence of str, optional
         Names from ``ATTACKERS`` instead of the budget's.
     random_state : int, Generator or None
@@ -165,7 +165,7 @@ def attack(
 
     Notes
     -----
-    About 3 s (quick) and 30 s (standard) of one core for 10,000 rows of 100 features.
+    About 5 s (quick) and 30 s (standard) of one core for 10,000 rows of 100 features.
 
     Examples
     --------
