@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,6 +21,7 @@ from unspot.erasers.training import DivergenceError, Rows, Schedule, train
 from unspot.maps import Dense, LayerNorm, Map
 from unspot.projections.paper import stratified_batches
 from unspot.sampling import sample_and_held_out
+from unspot.threads import one_thread
 
 __all__ = [
     "NetworkEraser",
@@ -31,6 +33,10 @@ __all__ = [
     "square_mlp",
     "unscaled",
 ]
+
+
+#: Weights of a layer up to which a step is work in small pieces, that one thread does best.
+_SMALL_LAYER = 256 * 256
 
 
 @dataclass(frozen=True)
@@ -87,16 +93,17 @@ class NetworkEraser(BaseEraser):
             schedule = schedule.on_its_own_rows()
         fixed = [held[r] for r in stratified_batches(codes[held], size, rng)]
         try:
-            history = train(
-                module,
-                problem.loss,
-                lambda: [kept[r] for r in stratified_batches(codes[kept], size, rng)],
-                lambda: float(np.mean([float(score(r)) for r in fixed])),
-                schedule,
-                steady=problem.steady,
-                verbose=self.verbose,
-                name=type(self).__name__,
-            )
+            with _threads(module):
+                history = train(
+                    module,
+                    problem.loss,
+                    lambda: [kept[r] for r in stratified_batches(codes[kept], size, rng)],
+                    lambda: float(np.mean([float(score(r)) for r in fixed])),
+                    schedule,
+                    steady=problem.steady,
+                    verbose=self.verbose,
+                    name=type(self).__name__,
+                )
         except DivergenceError as error:
             if error.state is not None:
                 module.load_state_dict(error.state)
@@ -127,6 +134,12 @@ class NetworkEraser(BaseEraser):
             weight_decay=self.weight_decay,
             patience=check_count("patience", self.patience),
         )
+
+
+def _threads(module: nn.Module) -> AbstractContextManager[None]:
+    """How many threads to train on: for small layers one, else as many as there are."""
+    largest = max(p.numel() for p in module.parameters())
+    return one_thread() if largest <= _SMALL_LAYER else nullcontext()
 
 
 def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
