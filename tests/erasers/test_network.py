@@ -128,3 +128,23 @@ def test_same_seed_same_bits_for_any_state_of_the_global_generator(estimator, da
 def test_progress_is_shown_when_asked(estimator, data, capsys):
     clone(estimator).set_params(verbose=True).fit(*data)
     assert name_of(estimator) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("d", "expected"), [(6, 1), (300, 2)])
+def test_narrow_networks_are_trained_on_one_thread(d, expected, monkeypatch):
+    threads = []
+
+    def remember(Z, codes, *, distortion):
+        threads.append(torch.get_num_threads())
+        return coding_rate.coding_rate(Z, distortion=distortion)
+
+    monkeypatch.setattr(farm, "farm_objective", remember)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        X = np.random.default_rng(0).normal(size=(60, d))
+        FaRM(n_epochs=1, random_state=0).fit(X, np.arange(60) % 2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {expected}
