@@ -169,3 +169,19 @@ def test_other_efforts_methods_and_settings(file, out):
     other = Effort(2, 2, 300, 2, 2, 1, "standard", ("main",))
     with pytest.raises(ValueError, match=r"results of other settings \(budget was"):
         bench("dial", source=file, effort=other, methods=["leace"], out=out, resume=True)
+
+
+def test_methods_that_share_a_colour_are_not_joined_by_a_line():
+    from unspot.bench.page import plane
+    from unspot.bench.summary import Line
+    from unspot.report.charts import tradeoff_chart
+
+    values = {"attack": (0.5, 0.0), "neighbours": (0.8, 0.0)}
+    shown = [Line("main", f"method {i}", None, 1, values) for i in range(9)]
+    shown.append(Line("main", "leopard", 3, 1, values))
+    drawn = tradeoff_chart(plane(shown, 0.3))
+    rows = drawn["data"]["values"]
+    assert rows[0]["series"] == "L̄EOPARD"  # curves come first
+    assert len({(row["s"], row["m"]) for row in rows}) == len(rows) == 10
+    line = next(layer for layer in drawn["layer"] if layer["mark"]["type"] == "line")
+    assert line["encoding"]["detail"] == {"field": "series"}

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from unspot.report.palette import CLASS_COLOURS, METHOD_COLOURS, SHAPES, THEME
+from unspot.report.palette import (
+    CLASS_COLOURS,
+    METHOD_COLOURS,
+    SHAPES,
+    THEME,
+    mark_slot,
+    method_slot,
+)
 
 # Machado et al. (2009), severity 1, on linear RGB.
 DEUTERANOPIA = [
@@ -61,3 +68,11 @@ def test_the_first_classes_differ_to_every_eye(theme, vision):
 
 def test_the_first_classes_and_methods_differ_by_shape():
     assert len(set(SHAPES)) == len(SHAPES) >= 7
+
+
+def test_many_methods_have_a_colour_and_a_mark_of_their_own():
+    """Seven colours take turns; the mark changes with every turn."""
+    pairs = [(method_slot(i), mark_slot(i)) for i in range(1, 50)]
+    assert len(set(pairs)) == 49
+    assert all(0 < colour < len(METHOD_COLOURS) for colour, _ in pairs)
+    assert (method_slot(0), mark_slot(0)) == (0, 0)

@@ -91,7 +91,8 @@ def plane(shown: Sequence[Line], chance: float | None) -> Tradeoff | None:
             erasure=_certain(line, "attack"),
             rank=line.rank,
         )
-        for line in shown
+        # Curves come first: they get colours of their own, whatever the number of methods.
+        for line in sorted(shown, key=lambda line: line.rank is None)
         if {key, "attack"} <= set(line.values) and line.method != "original"
     )
     if len(points) < 2:

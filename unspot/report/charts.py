@@ -6,11 +6,18 @@ from collections import Counter
 from typing import Any
 
 from unspot.report.contents import Contents, Gaps, Tradeoff
-from unspot.report.palette import METHOD_COLOURS
+from unspot.report.palette import mark_slot, method_slot
 from unspot.report.vega import Spec, chance_rule, colour, measured, shape, spec, tooltip
 from unspot.report.wording import interval_text, number_text
 
-__all__ = ["attackers_chart", "gaps_chart", "series_slots", "strongest_first", "tradeoff_chart"]
+__all__ = [
+    "attackers_chart",
+    "gaps_chart",
+    "series_numbers",
+    "series_slots",
+    "strongest_first",
+    "tradeoff_chart",
+]
 
 BEFORE = "before"
 
@@ -31,13 +38,13 @@ def attackers_chart(contents: Contents) -> Spec:
             "axis": {"title": None, "grid": True, "tickBand": "extent", "labelPadding": 8},
         },
         "yOffset": {"field": "column", "type": "ordinal"},
-        "color": colour("column", "method"),
+        "color": colour("slot", "method"),
     }
     interval = {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
     dot = {
         **common,
         "x": {**x, "field": "accuracy"},
-        "shape": shape("column", "method"),
+        "shape": shape("slot", "method"),
         "tooltip": tooltip(("attacker", "attacker"), ("where", "vectors"), ("shown", "accuracy")),
     }
     return spec(
@@ -88,7 +95,11 @@ def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
             *chance_rule(tradeoff.reference, "y", y),
             {
                 "mark": {"type": "line", "opacity": 0.5},
-                "encoding": {**plane, "order": {"field": "rank", "type": "quantitative"}},
+                "encoding": {
+                    **plane,
+                    "detail": {"field": "series"},  # where two share a colour
+                    "order": {"field": "rank", "type": "quantitative"},
+                },
             },
             {
                 "transform": [{"filter": "isValid(datum.low)"}],
@@ -102,7 +113,7 @@ def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
             },
             {
                 "mark": _dots(90),
-                "encoding": {**plane, "shape": shape("s", "method"), "tooltip": named},
+                "encoding": {**plane, "shape": shape("m", "method"), "tooltip": named},
             },
             {
                 "mark": {"type": "text", **beside},
@@ -114,10 +125,14 @@ def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
 
 def series_slots(tradeoff: Tradeoff) -> dict[str, int]:
     """The colour of every series; the first is kept for "before"."""
+    return {name: method_slot(i) for name, i in series_numbers(tradeoff).items()}
+
+
+def series_numbers(tradeoff: Tradeoff) -> dict[str, int]:
+    """Series by their turn; 0 is kept for "before"."""
     names = list(dict.fromkeys(point.series for point in tradeoff.points))
     others = [name for name in names if name != BEFORE]
-    slots = {name: 1 + i % (len(METHOD_COLOURS) - 1) for i, name in enumerate(others)}
-    return {name: slots.get(name, 0) for name in names}
+    return {name: 0 if name == BEFORE else 1 + others.index(name) for name in names}
 
 
 def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
@@ -168,6 +183,7 @@ def _attack_rows(contents: Contents) -> list[dict[str, Any]]:
         {
             "attacker": attack.attacker,
             "column": attack.column,
+            "slot": method_slot(attack.column),
             "where": names[attack.column],
             "accuracy": attack.accuracy.value,
             "low": attack.accuracy.low,
@@ -186,11 +202,12 @@ def _floor(rows: list[dict[str, Any]], chance: float | None) -> float:
 
 
 def _tradeoff_rows(tradeoff: Tradeoff) -> list[dict[str, Any]]:
-    slots = series_slots(tradeoff)
+    numbers = series_numbers(tradeoff)
     repeated = Counter(point.series for point in tradeoff.points)
     return [
         {
-            "s": slots[point.series],
+            "s": method_slot(numbers[point.series]),
+            "m": mark_slot(numbers[point.series]),
             "series": point.series,
             "label": point.label,
             "beside": str(point.rank) if repeated[point.series] > 1 else point.series,
@@ -209,7 +226,7 @@ def _tradeoff_rows(tradeoff: Tradeoff) -> list[dict[str, Any]]:
 
 def _gap_rows(gaps: Gaps, contents: Contents) -> list[dict[str, Any]]:
     chosen = contents.chosen
-    columns = ((0, "before"), (chosen + 1, contents.columns[chosen]))
+    columns = ((0, "before"), (method_slot(chosen + 1), contents.columns[chosen]))
     return [
         {"label": point.label, "share": point.share, "column": column, "where": where, "gap": gap}
         for point in gaps.points

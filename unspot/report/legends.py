@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unspot.report.charts import series_slots
+from unspot.report.charts import series_numbers
 from unspot.report.contents import Contents
-from unspot.report.palette import CLASS_COLOURS, METHOD_COLOURS, SHAPES
+from unspot.report.palette import CLASS_COLOURS, SHAPES, mark_slot, method_slot
 from unspot.report.view_charts import class_slots
 from unspot.report.views import Views
 
@@ -32,24 +32,28 @@ class LegendEntry:
     text: str
     slot: int
     palette: str
+    mark: int | None = None  # by default that of the colour
 
     @property
     def path(self) -> str:
-        return _PATHS[SHAPES[self.slot % len(SHAPES)]]
+        mark = self.slot if self.mark is None else self.mark
+        return _PATHS[SHAPES[mark % len(SHAPES)]]
 
 
 def column_legend(names: Sequence[str], only: Sequence[int] | None = None) -> list[LegendEntry]:
     """Before erasure and the methods, or some of them."""
     wanted = range(len(names)) if only is None else [i for i in only if i < len(names)]
-    return [LegendEntry(names[i], i % len(METHOD_COLOURS), "method") for i in wanted]
+    return [LegendEntry(names[i], method_slot(i), "method") for i in wanted]
 
 
 def series_legend(contents: Contents) -> list[LegendEntry]:
     """The methods of the trade-off."""
     if contents.tradeoff is None:
         return []
-    slots = series_slots(contents.tradeoff)
-    return [LegendEntry(name, slot, "method") for name, slot in slots.items()]
+    numbers = series_numbers(contents.tradeoff)
+    return [
+        LegendEntry(name, method_slot(i), "method", mark_slot(i)) for name, i in numbers.items()
+    ]
 
 
 def class_legend(views: Views | None) -> list[LegendEntry]:

@@ -12,6 +12,8 @@ __all__ = [
     "METHOD_COLOURS",
     "SHAPES",
     "THEME",
+    "mark_slot",
+    "method_slot",
     "theme_css",
 ]
 
@@ -67,6 +69,29 @@ DASHES: tuple[tuple[int, ...], ...] = (
     (12, 4),
     (3, 6),
 )
+
+
+def method_slot(i: int) -> int:
+    """The colour of a column or series: 0 is before erasure, the others take turns.
+
+    Examples
+    --------
+    >>> [method_slot(i) for i in (0, 1, 7, 8)]
+    [0, 1, 7, 1]
+    """
+    return 0 if i == 0 else 1 + (i - 1) % (len(METHOD_COLOURS) - 1)
+
+
+def mark_slot(i: int) -> int:
+    """The mark that goes with it: another one in every round, so that no pair comes twice soon.
+
+    Examples
+    --------
+    >>> [mark_slot(i) for i in (0, 1, 7, 8)]
+    [0, 1, 0, 2]
+    """
+    turn = (i - 1) // (len(METHOD_COLOURS) - 1) if i else 0
+    return (method_slot(i) + turn) % len(SHAPES)
 
 
 def theme_css(dark: bool) -> str:
