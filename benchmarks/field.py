@@ -2,9 +2,9 @@
 
 Erasers with their defaults are fitted on the training rows, once a seed; the probe learns from the
 same rows, erased, and is tested on the test rows. Time is that of a fit on all 21,996 rows.
-Networks of this width are trained on one thread, so two methods run at a time, each on a core of
-its own; seconds are those of the clock, and beside them those of the processor, which other work
-on the machine does not add to.
+Networks of this width are trained on one thread. Seconds are those of the clock, and beside them
+those of the processor, which other work on the machine hardly adds to; the load says if there was
+any.
 
 Run: python -m benchmarks field
 """
@@ -15,7 +15,6 @@ import os
 import time
 from typing import Any
 
-import joblib
 import numpy as np
 
 from unspot import Dataset
@@ -41,8 +40,8 @@ def run(seeds: int = 3, networks: int = 5) -> dict[str, Any]:
         "networks a probe": networks,
         "before": _probe(lambda X: X, data, 0, networks),
     }
-    jobs = (joblib.delayed(_measure)(name, data, chance, seeds, networks) for name in METHODS)
-    figures.update(zip(METHODS, joblib.Parallel(n_jobs=2)(jobs), strict=True))
+    for name in METHODS:
+        figures[name] = _measure(name, data, chance, seeds, networks)
     figures["within limits"] = {
         name: figures[name]["points above chance, paper"] <= POINTS
         and figures[name]["seconds, all rows"] <= limit
