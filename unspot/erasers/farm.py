@@ -37,9 +37,8 @@ class FaRM(NetworkEraser):
     n_layers : int
         Layers of the network; 4 for word embeddings and short texts, 7 for tweets in the papers.
     n_epochs : int
-        The most epochs; 500 for word embeddings in the papers. The learning rate falls tenfold
-        after 80 % of them, or earlier when the held-out objective stops improving; when it stops
-        again, training ends.
+        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
+        held-out objective stops improving; when it stops again, training ends.
     batch_size : int
     learning_rate, weight_decay : float
         Adam's.
@@ -84,7 +83,7 @@ class FaRM(NetworkEraser):
         self,
         *,
         n_layers: int = 4,
-        n_epochs: int = 300,
+        n_epochs: int = 500,
         batch_size: int = 1024,
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,

@@ -55,9 +55,8 @@ class KRaM(NetworkEraser):
     n_layers : int
         Layers of the network; 4 for word embeddings and short texts, 7 for tweets in the papers.
     n_epochs : int
-        The most epochs; 500 for word embeddings in the papers. The learning rate falls tenfold
-        after 80 % of them, or earlier when the held-out objective stops improving; when it stops
-        again, training ends.
+        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
+        held-out objective stops improving; when it stops again, training ends.
     batch_size : int, optional
         By default 1024 for categories, 256 for a continuous concept.
     learning_rate, weight_decay : float
@@ -108,7 +107,7 @@ class KRaM(NetworkEraser):
         bandwidth: float | Literal["median"] = "median",
         balance: float = 0.7,
         n_layers: int = 4,
-        n_epochs: int = 300,
+        n_epochs: int = 500,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,
