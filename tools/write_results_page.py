@@ -1,0 +1,319 @@
+"""Write the docs' page of results from the committed result files of the benchmark.
+
+    python tools/write_results_page.py
+
+reads ``benchmarks/results/bench/*.jsonl`` (each made by ``unspot bench``) and writes
+``docs/results.md`` and the figures that it shows. Nothing there is typed by hand: sentences with
+numbers are made from the cells, and verdicts are comparisons of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from results_figures import plane_figure
+
+from unspot.bench.summary import Line, display_name, lines
+from unspot.bench.tables import COLUMNS, Table, tables, to_markdown
+from unspot.journal import read_journal
+from unspot.sweep import read_results
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "bench"
+PAGE = ROOT / "docs" / "results.md"
+STATIC = ROOT / "docs" / "_static"
+
+#: File, the paper's data set if it has one like it, and what to call it.
+DATA = {
+    "glove": ("glove", "Gender of words (GloVe 6B, 100 dimensions)"),
+    "tweets": ("dial", "Dialect of tweets (MiniLM, 384 dimensions; the task is sentiment)"),
+    "bios": ("bios", "Gender in biographies (MiniLM, 384 dimensions; the task is occupation)"),
+}
+UTILITIES = ("neighbours", "task")
+OURS = ("leopard", "cascade")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One result file."""
+
+    key: str
+    title: str
+    lines: list[Line]
+    chance: float
+    facts: dict[str, Any]
+    seconds: float
+
+    def of(self, *methods: str) -> list[Line]:
+        return [line for line in self.lines if line.method in methods and line.values]
+
+    def study(self, name: str) -> list[Line]:
+        return [line for line in self.lines if line.study == name and line.values]
+
+    def advantage(self, line: Line, metric: str = "attack") -> float:
+        """Points above chance."""
+        return 100 * (line.values[metric][0] - self.chance)
+
+
+def main() -> None:
+    found = [read(key) for key in DATA if (RESULTS / f"{key}.jsonl").exists()]
+    for source in found:
+        utilities = [u for u in UTILITIES if any(u in line.values for line in source.lines)]
+        plane_figure(source.lines, utilities, source.chance).savefig(
+            STATIC / f"results-{source.key}.png", dpi=120
+        )
+    PAGE.write_text(page(found))
+
+
+def read(key: str) -> Source:
+    path = RESULTS / f"{key}.jsonl"
+    records = list(read_journal(path)[1].values())
+    facts = records[0]["data"]
+    paper, title = DATA[key]
+    cells = lines(read_results(path), paper, facts["features"])
+    seconds = sum(record["seconds"] for record in records)
+    return Source(key, title, cells, facts["chance"], facts, seconds)
+
+
+def page(found: Sequence[Source]) -> str:
+    parts = [(ROOT / "tools" / "results_head.md").read_text().strip(), _data(found)]
+    for title, answer in QUESTIONS.items():
+        parts += [f"## {title}", answer(found)]
+    parts.append("## The tables")
+    for source in found:
+        parts += [f"### {source.title}", *_tables(source)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _data(found: Sequence[Source]) -> str:
+    rows = [
+        (
+            source.title,
+            " / ".join(f"{n:,}" for n in source.facts["rows"]),
+            f"{100 * source.chance:.1f} %",
+            str(sum(line.n_seeds for line in source.lines)),
+            f"{source.seconds / 60:.0f} min",
+        )
+        for source in found
+    ]
+    head = ("data", "rows of train / validation / test", "chance", "cells", "CPU time of all cells")
+    return markdown(head, rows)
+
+
+def _tables(source: Source) -> Iterable[str]:
+    for table in tables(source.lines):
+        if table.name in ("erasure", "fairness", "by-rank"):
+            yield f"#### {table.title}"
+            yield to_markdown(table)
+
+
+# -- the questions -------------------------------------------------------------------------------
+
+
+def cascaded_or_standard(found: Sequence[Source]) -> str:
+    rows = []
+    for source in found:
+        pairs = _pairs(source.of("leopard"), source.of("cascade"))
+        wins = sum(c.values["attack"][0] < s.values["attack"][0] for s, c in pairs)
+        gains = [source.advantage(s) - source.advantage(c) for s, c in pairs]
+        kept = [c.values["neighbours"][0] - s.values["neighbours"][0] for s, c in pairs]
+        rows.append(
+            (source.title, f"{wins} of {len(pairs)}", f"{fmean(gains):+.1f}", f"{fmean(kept):+.3f}")
+        )
+    head = ("data", "ranks at which cascaded leaves less", "points less, mean", "A_50% gained")
+    verdict = "Positive: the cascade leaves the strongest attacker less, at equal rank."
+    return f"{verdict}\n\n{markdown(head, rows)}"
+
+
+def steady_in_rank(found: Sequence[Source]) -> str:
+    rows = []
+    for source in found:
+        for method in OURS:
+            own = sorted(source.of(method), key=lambda line: -(line.rank or 0))
+            steps = list(itertools.pairwise(own))
+            against = [(a, b) for a, b in steps if _exceeds(b, a)]
+            shown = ", ".join(f"{a.rank} → {b.rank}" for a, b in against) or "none"
+            rows.append((source.title, display_name(method), str(len(steps)), shown))
+    head = ("data", "method", "steps down", "steps at which the attacker gained, beyond the spread")
+    return markdown(head, rows)
+
+
+def study_table(name: str, *metrics: str) -> Callable[[Sequence[Source]], str]:
+    """The table of a study, for every data set that has it."""
+
+    def answer(found: Sequence[Source]) -> str:
+        parts = []
+        for source in found:
+            own = tuple(sorted(source.study(name), key=lambda line: -(line.rank or 0)))
+            if own:
+                parts += [f"**{source.title}**", to_markdown(Table(name, name, own, metrics))]
+        return "\n\n".join(parts)
+
+    return answer
+
+
+def strong_and_weak(found: Sequence[Source]) -> str:
+    rows = []
+    for source in found:
+        for line in _representatives(source):
+            weak = source.advantage(line, "probe_reference")
+            strong = source.advantage(line)
+            rows.append((source.title, _named(line), f"{weak:+.1f}", f"{strong:+.1f}"))
+    head = ("data", "method", "paper's probe, points above chance", "strongest attacker")
+    return markdown(head, rows)
+
+
+def against_the_field(found: Sequence[Source]) -> str:
+    parts = []
+    for source in found:
+        parts.append(f"### {source.title}".replace("###", "###"))
+        parts.append(f"![Attacker and utility](_static/results-{source.key}.png)")
+        for utility in UTILITIES:
+            duels = [duel(source, rival, utility) for rival in rivals(source, utility)]
+            if duels:
+                parts += [_verdict(duels, utility), _duels(duels, source, utility)]
+    return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Duel:
+    """One point of another method, and the best of ours with at least its utility."""
+
+    rival: Line
+    ours: Line | None
+    holds: bool
+
+
+def rivals(source: Source, utility: str) -> list[Line]:
+    return [
+        line
+        for line in source.lines
+        if {"attack", utility} <= set(line.values)
+        and line.method.partition("/")[0] not in (*OURS, "original")
+    ]
+
+
+def duel(source: Source, rival: Line, utility: str) -> Duel:
+    """Ours may have less utility, or a stronger attacker, by no more than the seeds' spread."""
+    able = [
+        line
+        for line in source.lines
+        if line.method.partition("/")[0] in OURS
+        and {"attack", utility} <= set(line.values)
+        and line.values[utility][0] >= rival.values[utility][0] - _spread(line, rival, utility)
+    ]
+    if not able:
+        return Duel(rival, None, False)
+    best = min(able, key=lambda line: line.values["attack"][0])
+    gap = best.values["attack"][0] - rival.values["attack"][0]
+    return Duel(rival, best, gap <= _spread(best, rival, "attack"))
+
+
+def _verdict(duels: Sequence[Duel], utility: str) -> str:
+    lost = [d for d in duels if not d.holds]
+    title = COLUMNS[utility].title
+    head = (
+        f"By {title}: of {len(duels)} points of other methods, ours leaves the strongest attacker "
+        f"no more, at no less utility, for **{len(duels) - len(lost)}**."
+    )
+    if not lost:
+        return head
+    return f"{head} Not for: {', '.join(_named(d.rival) for d in lost)}."
+
+
+def _duels(duels: Sequence[Duel], source: Source, utility: str) -> str:
+    rows = []
+    for d in sorted(duels, key=lambda d: -d.rival.values[utility][0]):
+        ours = ("none has that utility", "–", "–")
+        if d.ours is not None:
+            ours = (_named(d.ours), _share(d.ours, utility), _points(d.ours, source))
+        rows.append(
+            (
+                _named(d.rival),
+                _share(d.rival, utility),
+                _points(d.rival, source),
+                *ours,
+                "yes" if d.holds else "**no**",
+            )
+        )
+    title = COLUMNS[utility].title
+    head = ("other method", title, "attacker", "our best", title, "attacker", "holds")
+    return markdown(head, rows)
+
+
+QUESTIONS: dict[str, Callable[[Sequence[Source]], str]] = {
+    "Does cascaded beat standard at equal rank?": cascaded_or_standard,
+    "Does erasure grow steadily as the rank falls?": steady_in_rank,
+    "Which batch size?": study_table(
+        "batch", "attack", "probe_reference", "mdl", "neighbours", "task", "fit_seconds"
+    ),
+    "How many kernels?": study_table(
+        "kernels", "attack", "probe_reference", "mdl", "neighbours", "task"
+    ),
+    "The paper's solver or ours, at equal time?": study_table(
+        "solver", "attack", "probe_reference", "mdl", "neighbours", "fit_seconds"
+    ),
+    "What does `preserve` buy?": study_table(
+        "preserve", "attack", "probe_reference", "neighbours", "variance", "task"
+    ),
+    "What do strong attackers see that the paper's probe does not?": strong_and_weak,
+    "Against the other methods, by strongest attacker": against_the_field,
+}
+
+
+# -- small parts ---------------------------------------------------------------------------------
+
+
+def _pairs(first: Iterable[Line], second: Iterable[Line]) -> list[tuple[Line, Line]]:
+    by_rank = {line.rank: line for line in second}
+    return [(line, by_rank[line.rank]) for line in first if line.rank in by_rank]
+
+
+def _exceeds(line: Line, other: Line) -> bool:
+    gap = line.values["attack"][0] - other.values["attack"][0]
+    return gap > _spread(line, other, "attack")
+
+
+def _spread(line: Line, other: Line, metric: str) -> float:
+    return float(line.values[metric][1] ** 2 + other.values[metric][1] ** 2) ** 0.5
+
+
+def _representatives(source: Source) -> list[Line]:
+    """Methods without a rank, and ours at the rank nearest half of the features."""
+    half = source.facts["features"] / 2
+    plain = [line for line in source.study("main") if line.rank is None]
+    ours = []
+    for method in OURS:
+        own = source.of(method)
+        if own:
+            ours.append(min(own, key=lambda line: abs((line.rank or 0) - half)))
+    return [*plain, *ours]
+
+
+def _named(line: Line) -> str:
+    return line.name if line.rank is None else f"{line.name}, r = {line.rank}"
+
+
+def _share(line: Line, metric: str) -> str:
+    mean, spread = line.values[metric]
+    if COLUMNS[metric].unit == "share":
+        return f"{100 * mean:.1f} ± {100 * spread:.1f}"
+    return f"{mean:.3f} ± {spread:.3f}"
+
+
+def _points(line: Line, source: Source) -> str:
+    return f"{source.advantage(line):+.1f} ± {100 * line.values['attack'][1]:.1f}"
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    listed = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in listed)
+
+
+if __name__ == "__main__":
+    main()

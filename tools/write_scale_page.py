@@ -1,0 +1,240 @@
+"""Write the figures of the docs' page on scale from what the benchmarks measured.
+
+    python tools/write_scale_page.py
+
+reads ``benchmarks/results/{scale,transform,distributed}.json`` and writes
+``docs/_generated/scale_figures.md``, ``docs/_generated/scale_estimate.md`` and
+``docs/_static/scale.png``. Nothing there is typed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+GENERATED = ROOT / "docs" / "_generated"
+PICTURE = ROOT / "docs" / "_static" / "scale.png"
+
+Figures = dict[str, Any]
+METHODS = {"leace": "LEACE, fit", "leopard": "L̄EOPARD, fit", "transform": "transform"}
+
+
+def main() -> None:
+    scale, transform, two = (
+        json.loads((RESULTS / f"{name}.json").read_text())
+        for name in ("scale", "transform", "distributed")
+    )
+    GENERATED.mkdir(exist_ok=True)
+    (GENERATED / "scale_figures.md").write_text(measured(scale, transform, two))
+    (GENERATED / "scale_estimate.md").write_text(estimate(scale, Cluster()))
+    curves(scale).savefig(PICTURE, dpi=130)
+
+
+# -- what was measured ---------------------------------------------------------------------------
+
+
+def measured(scale: Figures, transform: Figures, two: Figures) -> str:
+    """Every target of the benchmarks, and what came out."""
+    n, d = scale["rows"], scale["features"]
+    product, by_hand = transform["product"], transform["by_hand"]
+    rows = [
+        (
+            "fit of LEACE, speed of reading and XᵀX alone",
+            f"{n:,} × {d}",
+            _times(scale["leace_speed_of_reading_and_multiplying"]),
+            "≥ 0.70",
+        ),
+        (
+            "fit of L̄EOPARD, time of its row budget alone",
+            f"{n:,} × {d}",
+            _times(scale["leopard_times_its_budget_alone"]),
+            "≤ 1.50",
+        ),
+        (
+            "fit of L̄EOPARD, peak memory",
+            f"{n:,} × {d}",
+            _megabytes(scale["leopard_peak_megabytes"]),
+            "< 1,500 MB",
+        ),
+        (
+            "transform, speed of numpy by hand",
+            f"{by_hand['rows']:,} × {by_hand['features']}",
+            _times(by_hand["speed_of_hand"]),
+            "≥ 0.60",
+        ),
+        (
+            "transform, peak memory",
+            f"{by_hand['rows']:,} × {by_hand['features']}",
+            _megabytes(by_hand["peak_megabytes"]),
+            "< 600 MB",
+        ),
+        (
+            "transform, speed of the bare product",
+            f"{product['rows']:,} × {product['features']}",
+            _times(product["speed_of_product"]),
+            "≥ 0.50",
+        ),
+        (
+            "transform, peak memory",
+            f"{product['rows']:,} × {product['features']}",
+            _megabytes(product["peak_megabytes"]),
+            "< 1,000 MB",
+        ),
+        (
+            "a step by two processes, speed of one",
+            f"batch {two['rows']:,}, rank {two['rank']}",
+            _times(two["times_faster"]),
+            "≥ 1.60",
+        ),
+        (
+            "growth of LEACE's time in n (1: linear)",
+            f"up to {n:,}",
+            f"{scale['leace_growth_per_row']:.2f}",
+            "≤ 1",
+        ),
+        (
+            "growth of L̄EOPARD's time in n",
+            f"up to {n:,}",
+            f"{scale['leopard_growth_per_row']:.2f}",
+            "≤ 1",
+        ),
+    ]
+    head = ["what", "size", "measured", "target"]
+    return _table(head, rows) + "\n" + _growth(scale)
+
+
+def _growth(scale: Figures) -> str:
+    by_n = [
+        (f"{row['rows']:,}", *(f"{row[name]:.2f}" for name in METHODS)) for row in scale["by_rows"]
+    ]
+    by_d = [
+        (f"{row['features']:,}", *(f"{row[name]:.2f}" for name in METHODS))
+        for row in scale["by_features"]
+    ]
+    n = scale["by_features"][0]["rows"]
+    names = list(METHODS.values())
+    return "\n".join(
+        [
+            f"Seconds by n, at d = {scale['features']}, on {scale['threads']} cores; "
+            f"L̄EOPARD with a budget of {scale['budget_rows']:,} rows and "
+            f"{scale['evaluations']} evaluations:",
+            "",
+            _table(["n", *names], by_n),
+            f"Seconds by d, at n = {n:,}:",
+            "",
+            _table(["d", *names], by_d),
+        ]
+    )
+
+
+def curves(scale: Figures) -> Figure:
+    """Seconds against n and against d, both axes logarithmic."""
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for axes, rows, key in (
+        (left, scale["by_rows"], "rows"),
+        (right, scale["by_features"], "features"),
+    ):
+        for name, title in METHODS.items():
+            axes.loglog([r[key] for r in rows], [r[name] for r in rows], "o-", label=title, ms=4)
+        axes.grid(linewidth=0.4, alpha=0.5, which="both")
+        axes.set_ylabel("seconds")
+    left.set_xlabel(f"rows n, at d = {scale['features']}")
+    right.set_xlabel(f"features d, at n = {scale['by_features'][0]['rows']:,}")
+    left.legend(frameon=False, fontsize=8)
+    return figure
+
+
+# -- a worked estimate ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the estimate assumes."""
+
+    rows: int = 10**9
+    features: int = 1024
+    machines: int = 8
+    cores: int = 16
+    #: What a machine reads and writes a second, of its share of the files.
+    disk: float = 1e9
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.features * 4
+
+
+def estimate(scale: Figures, cluster: Cluster) -> str:
+    """Hours for a billion rows, from the measured rates at the same d."""
+    at = next(r for r in scale["by_features"] if r["features"] == cluster.features)
+    cores = cluster.machines * cluster.cores
+    per_core = {
+        name: at["rows"] / at[name] / scale["threads"] for name in ("leace", "transform")
+    }  # rows a second
+    reading = cluster.bytes / (cluster.machines * cluster.disk)
+    rows = []
+    for name, title, passes in (("leace", "class statistics, for LEACE", 1), _TRANSFORM):
+        computing = cluster.rows / (per_core[name] * cores)
+        rows.append(
+            (
+                title,
+                f"{per_core[name]:,.0f} rows/s",
+                _duration(computing),
+                _duration(passes * reading),
+                _duration(max(computing, passes * reading)),
+            )
+        )
+    head = ["step", "measured, a core", "computing", "disk", "takes"]
+    return "\n".join(
+        [
+            f"{cluster.rows:,} × {cluster.features} in float32 are "
+            f"{cluster.bytes / 1e12:.1f} TB. {cluster.machines} machines of {cluster.cores} cores, "
+            f"each with a disk (or a network share) of {cluster.disk / 1e9:.0f} GB/s:",
+            "",
+            _table(head, rows),
+            f"L̄EOPARD itself, on one machine: {at['leopard']:.0f} s for {scale['evaluations']} "
+            f"evaluations on {scale['budget_rows']:,} rows of d = {cluster.features} on "
+            f"{scale['threads']} cores, whatever n is; a fit to the end takes 30 to 60 "
+            "evaluations.",
+            "",
+            "Assumed, and not measured: rates per core stay when all cores of a machine work "
+            "(memory bandwidth may bind first); the files lie evenly on the machines; reading, "
+            "computing and writing overlap, so that the slower one counts; no time is lost to "
+            "stragglers, scheduling or failures. Cores of the measurement: those of a shared "
+            "two-core virtual machine.",
+            "",
+        ]
+    )
+
+
+_TRANSFORM = ("transform", "transform, with writing", 2)
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+def _table(head: list[str], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f} ×"
+
+
+def _megabytes(value: float) -> str:
+    return f"{value:,.0f} MB"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+if __name__ == "__main__":
+    main()
