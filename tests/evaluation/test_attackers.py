@@ -147,9 +147,9 @@ def test_wide_rows_are_narrowed_before_they_are_squared():
 
 def test_a_budget_limits_rows_and_attackers():
     rng = np.random.default_rng(0)
-    X, z = rng.normal(size=(4000, 2)), np.arange(4000) % 2
+    X, z = rng.normal(size=(13_000, 2)), np.arange(13_000) % 2
     found = attack(X, z, X, z, attackers=["logistic"], budget="quick")[0]
-    assert found.n_rows == BUDGETS["quick"].max_rows == 3000
+    assert found.n_rows == BUDGETS["quick"].max_rows == 12_000
     sizes = [len(BUDGETS[name].attackers) for name in ("quick", "standard", "thorough")]
     assert sizes == sorted(set(sizes))
     assert BUDGETS["thorough"].attackers == ATTACKERS
@@ -157,11 +157,11 @@ def test_a_budget_limits_rows_and_attackers():
 
 def test_a_rare_class_survives_the_budget():
     rng = np.random.default_rng(0)
-    X, z = rng.normal(size=(4000, 3)), np.where(np.arange(4000) < 6, "rare", "common")
+    X, z = rng.normal(size=(13_000, 3)), np.where(np.arange(13_000) < 20, "rare", "common")
     X[z == "rare"] += 6
     for found in attack(X, z, X, z, budget="quick"):
         assert found.balanced_accuracy > 0.9 or found.name == "trees"
-        assert found.n_rows < 3010
+        assert found.n_rows < 12_010
 
 
 def test_progress_is_shown_to_those_who_ask(capsys):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import cycle
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ from unspot.io.writing import Sink
 __all__ = ["count_npy", "count_npz", "erase_npy", "erase_npz"]
 
 Advance = Callable[[int], None]
+
+#: numpy parses headers as Python, and the parser of CPython 3.11 may fail when two
+#: threads use it at once (python/cpython#106905).
+_PARSER = Lock()
 
 
 class _Header(NamedTuple):
@@ -134,7 +139,8 @@ def _columns_first(file: Any, header: _Header, path: Path) -> Iterator[NDArray[A
         _fill(file, flat, path)
         whole = flat.reshape((n_rows, d), order="F")
     else:
-        whole = np.load(path, mmap_mode="r", allow_pickle=False)
+        with _PARSER:
+            whole = np.load(path, mmap_mode="r", allow_pickle=False)
     size = rows_per_chunk(d * header.dtype.itemsize)
     for start in range(0, n_rows, size):
         yield np.array(whole[start : start + size], dtype=_native(header.dtype), order="C")
@@ -168,7 +174,8 @@ def _read_header(file: Any, path: Path) -> _Header:
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
-        header = _Header(*read(file))
+        with _PARSER:
+            header = _Header(*read(file))
     except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
         raise unreadable_array(path, error) from None
     if header.dtype.hasobject:
