@@ -36,6 +36,7 @@ COLUMNS = {
         Column("neighbours_paper", "A_50%", "", "↑"),
         Column("words", "WS-353", "", "↑"),
         Column("task", "a_y, %", "share", "↑"),
+        Column("task_linear", "task, logistic, %", "share", "↑"),
         Column("tpr_gap", "TPR gap, RMS", "", "↓"),
         Column("tpr_gap_correlation", "σ of gap and share", "", "↓"),
         Column("demographic_parity", "DP", "", "↓"),
@@ -45,8 +46,11 @@ COLUMNS = {
 }
 
 _ERASURE = ("probe_binary", "probe_reference", "attack", "mdl_paper", "mdl", "neighbours_paper")
-_UTILITY = ("words", "task", "fit_seconds")
-_STUDY = ("probe_reference", "attack", "mdl_paper", "neighbours_paper", "words", "task")
+_UTILITY = ("words", "task", "task_linear", "fit_seconds")
+_STUDY = (
+    *("probe_reference", "attack", "mdl_paper", "neighbours_paper"),
+    *("words", "task", "task_linear"),
+)
 _FAIRNESS = ("task", "tpr_gap", "tpr_gap_correlation", "demographic_parity")
 _LEOPARDS = ("leopard", "cascade")
 
