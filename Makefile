@@ -16,8 +16,9 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal --ignore tests/cluster/test_ray.py $(ARGS)
+	$(MAKE) --no-print-directory test-ray
 
-# Ray starts a dozen processes of its own and wants the machine to itself.
+# Ray starts a dozen processes of its own and wants the machine to itself: after the others.
 test-ray: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/cluster/test_ray.py
 

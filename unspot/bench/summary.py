@@ -65,7 +65,7 @@ class Line:
 
     def papers(self, metric: str) -> tuple[float, float | None] | None:
         """The paper's number for one of our metrics."""
-        if self.paper is None:
+        if self.paper is None or metric in PAPERS_NAME.values():  # that name means another here
             return None
         return self.paper.values.get(PAPERS_NAME.get(metric, metric))
 
