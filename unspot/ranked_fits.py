@@ -24,10 +24,11 @@ __all__ = ["Stage", "fits", "seeded", "stages"]
 
 #: Evaluations of loss and gradient that a rank may use after a start from the rank above: the
 #: fewest, and those of half the rank. The start is good already: ``benchmarks/rank_path.py``.
-WARM_EVALUATIONS = (4, 12)
-WARM_PATIENCE = 3
-#: The share of the rows that a warm fit draws, so that every rank sees others than the rank above:
-#: on rows that a subspace was fitted on, all its directions look alike.
+WARM_EVALUATIONS = (20, 40)
+WARM_PATIENCE = 8
+#: The share of the rows that a warm fit draws at full rank, so that every rank sees others than the
+#: rank above: on rows that a subspace was fitted on, all its directions look alike. At lower ranks
+#: it draws more, for as much work: an evaluation is O(b²r).
 WARM_SHARE = 0.5
 MIN_WARM_ROWS = 512
 
@@ -104,7 +105,8 @@ def _warm(
         max_evaluations=min(full.max_evaluations, fewest + round(drop * (most - fewest))),
         patience=min(full.patience, WARM_PATIENCE),
     )
-    rows = min(estimator.max_rows, max(MIN_WARM_ROWS, round(WARM_SHARE * n_rows)))
+    share = min(1.0, WARM_SHARE * (len(U) / rank) ** 0.5)
+    rows = max(MIN_WARM_ROWS, round(share * min(estimator.max_rows, n_rows)))
     seed = estimator.random_state + number
     return {"init": U, "solver": brief, "max_rows": rows, "random_state": seed}
 

@@ -96,10 +96,12 @@ def _blank() -> Figure:
 
 
 def _draw(left: Any, right: Any, own: Sequence[Line], i: int, erasure: str, utility: str) -> None:
+    from matplotlib import colormaps
+
     from unspot.bench.tables import COLUMNS
 
     up, across = (100 if COLUMNS[key].unit == "share" else 1 for key in (erasure, utility))
-    colour, name = f"C{i % 10}", display_name(own[0].method)
+    colour, name = colormaps["tab20"](i % 20), display_name(own[0].method)
     y = [up * line.values[erasure][0] for line in own]
     bars = [up * line.values[erasure][1] for line in own]
     x = [across * line.values[utility][0] for line in own]
