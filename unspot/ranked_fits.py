@@ -24,8 +24,8 @@ __all__ = ["Stage", "fits", "seeded", "stages"]
 
 #: Evaluations of loss and gradient that a rank may use after a start from the rank above: the
 #: fewest, and those of half the rank. The start is good already: ``benchmarks/rank_path.py``.
-WARM_EVALUATIONS = (20, 40)
-WARM_PATIENCE = 8
+WARM_EVALUATIONS = (12, 24)
+WARM_PATIENCE = 5
 #: The share of the rows that a warm fit draws at full rank, so that every rank sees others than the
 #: rank above: on rows that a subspace was fitted on, all its directions look alike. At lower ranks
 #: it draws more, for as much work: an evaluation is O(b²r).
