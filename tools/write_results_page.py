@@ -121,7 +121,13 @@ def _data(found: Sequence[Source]) -> str:
         )
         for source in found
     ]
-    head = ("data", "rows of train / validation / test", "chance", "cells", "CPU time of all cells")
+    head = (
+        "data",
+        "rows of train / validation / test",
+        "chance",
+        "cells",
+        "time of all cells, on a busy machine",
+    )
     return markdown(head, rows)
 
 
