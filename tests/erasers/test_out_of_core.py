@@ -16,8 +16,9 @@ from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjection
 from unspot.erasers.farm import FaRM
 from unspot.erasers.matching import MomentMatching
-from unspot.erasers.streams import Rows, is_stream, opened, prefetched, sampled
+from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.io import as_source
+from unspot.io.ahead import prefetched
 from unspot.labels import Labels, Measurements, encode
 from unspot.projections import ManifoldSolver, PaperSolver
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import cycle
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from unspot.bulk.batches import erase_batch, width_out
 from unspot.bulk.erasure import Erasure, rows_per_chunk
+from unspot.io.ahead import prefetched
 from unspot.io.arrays import check_matrix, unreadable_array
 from unspot.io.writing import Sink
 
@@ -95,7 +95,7 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
     )
     _write_header(sink, (n_rows, width_out(erasure.eraser, erasure.reduce)), sample.dtype)
     start = 0
-    with closing(_ahead(_chunks(file, header, path))) as chunks:
+    with closing(prefetched(_chunks(file, header, path))) as chunks:
         for X in chunks:
             erased = erase_batch(
                 erasure.eraser, X, reduce=erasure.reduce, where=where, first_row=start
@@ -106,15 +106,6 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
             start += len(X)
             advance(len(X))
     return start
-
-
-def _ahead(chunks: Iterator[NDArray[Any]]) -> Generator[NDArray[Any]]:
-    """The same chunks, the next of which is read by another thread while this one is erased."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, chunks, None)
-        while (chunk := coming.result()) is not None:
-            coming = pool.submit(next, chunks, None)
-            yield chunk
 
 
 def _chunks(file: Any, header: _Header, path: Path) -> Iterator[NDArray[Any]]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from unspot.io.ahead import prefetched
 from unspot.io.sources import Floats, RowSource, as_source, read_in_chunks
 from unspot.labels import Labels, Measurements
 
-__all__ = ["Rows", "is_stream", "opened", "prefetched", "sampled"]
+__all__ = ["Rows", "is_stream", "opened", "sampled"]
 
 #: Sources up to so many bytes are read whole: staying on disk gains nothing.
 LOAD_BYTES = 2**28
@@ -153,15 +153,6 @@ def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
             f"Got NaN or infinity in row {row} of X, but expected finite numbers. Drop or impute "
             "such rows."
         )
-
-
-def prefetched(chunks: Iterator[Floats]) -> Iterator[Floats]:
-    """The same chunks, with the next one read in a thread meanwhile. Memory: two chunks."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, chunks, None)
-        while (chunk := coming.result()) is not None:
-            coming = pool.submit(next, chunks, None)
-            yield chunk
 
 
 # -- what a user may pass as X -------------------------------------------------------------------
