@@ -156,7 +156,7 @@ def _chunks(X: Any, labels: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArra
 def _of_chunk(X: Array, codes: NDArray[Any], n_classes: int, per_class: bool) -> ClassStatistics:
     d = X.shape[1]
     counts = np.bincount(codes, minlength=n_classes)
-    means = _class_sums(X, codes, counts) / np.maximum(counts, 1)[:, None]
+    means = _class_sums(X, codes, n_classes) / np.maximum(counts, 1)[:, None]
     centred = X - means[codes]
     if not per_class:
         return ClassStatistics(counts, means, centred.T @ centred)
@@ -178,7 +178,7 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
             block = np.subtract(block, shift, out=buffer[: len(block)])
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             scatter += block.T @ block
-            sums += _class_sums(block, part, np.bincount(part, minlength=n_classes))
+            sums += _class_sums(block, part, n_classes)
     if not 1e-24 < np.trace(scatter) < np.inf:  # squares do not fit single precision
         return _of_chunk(X.astype(np.float64), codes, n_classes, False)
     counts = np.bincount(codes, minlength=n_classes)
@@ -197,14 +197,14 @@ def _shift(X: NDArray[Any]) -> NDArray[Any] | None:
     return shift
 
 
-def _class_sums(X: NDArray[Any], codes: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+def _class_sums(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> NDArray[Any]:
     """Sums of the rows of every class, (K, d)."""
-    if len(counts) <= FEW_CLASSES:
-        members: Any = (codes == np.arange(len(counts))[:, None]).astype(X.dtype)
+    if n_classes <= FEW_CLASSES:
+        members: Any = (codes == np.arange(n_classes)[:, None]).astype(X.dtype)
     else:  # O(nd) for any number of classes
         order = np.argsort(codes, kind="stable")
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(len(counts), len(X)))
+        ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_classes))])
+        members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(n_classes, len(X)))
     result: NDArray[Any] = members @ X
     return result
 
