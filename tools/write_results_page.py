@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from markdown_table import markdown
 from results_figures import plane_figure
 
 from unspot.bench.summary import Line, display_name, lines
@@ -335,11 +336,6 @@ def _share(line: Line, metric: str) -> str:
 
 def _points(line: Line, source: Source) -> str:
     return f"{source.advantage(line):+.1f} ± {100 * line.values['attack'][1]:.1f}"
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    listed = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in listed)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markdown_table import markdown
 from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +107,7 @@ def measured(scale: Figures, transform: Figures, two: Figures) -> str:
         ),
     ]
     head = ["what", "size", "measured", "target"]
-    return _table(head, rows) + "\n" + _growth(scale)
+    return markdown(head, rows) + "\n\n" + _growth(scale)
 
 
 def _growth(scale: Figures) -> str:
@@ -125,10 +126,12 @@ def _growth(scale: Figures) -> str:
             f"L̄EOPARD with a budget of {scale['budget_rows']:,} rows and "
             f"{scale['evaluations']} evaluations:",
             "",
-            _table(["n", *names], by_n),
+            markdown(["n", *names], by_n),
+            "",
             f"Seconds by d, at n = {n:,}:",
             "",
-            _table(["d", *names], by_d),
+            markdown(["d", *names], by_d),
+            "",
         ]
     )
 
@@ -197,7 +200,8 @@ def estimate(scale: Figures, cluster: Cluster) -> str:
             f"{cluster.bytes / 1e12:.1f} TB. {cluster.machines} machines of {cluster.cores} cores, "
             f"each with a disk (or a network share) of {cluster.disk / 1e9:.0f} GB/s:",
             "",
-            _table(head, rows),
+            markdown(head, rows),
+            "",
             f"L̄EOPARD itself, on one machine: {at['leopard']:.0f} s for {scale['evaluations']} "
             f"evaluations on {scale['budget_rows']:,} rows of d = {cluster.features} on "
             f"{scale['threads']} cores, whatever n is; a fit to the end takes 30 to 60 "
@@ -217,11 +221,6 @@ _TRANSFORM = ("transform", "transform, with writing", 2)
 
 
 # -- text ----------------------------------------------------------------------------------------
-
-
-def _table(head: list[str], rows: list[tuple[str, ...]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def _times(value: float) -> str:
