@@ -77,7 +77,7 @@ def test_one_pass_is_the_definition(n, K, chunk, seed):
     X, codes = _data(n, 3, K, seed)
     counts, means, scatter = _dense(X, codes, K)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "CHUNK_ROWS", chunk)
+        patch.setattr(statistics, "BLOCK_ROWS", chunk)
         found = ClassStatistics.from_rows(X, codes, K)
     _same(ClassStatistics(counts, means, scatter.sum(0), scatter), found)
     np.testing.assert_allclose(found.mean, X.mean(axis=0), atol=1e-9)

@@ -7,22 +7,28 @@ files and processes each collect their own and add them up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from unspot.threads import in_threads
+
 __all__ = ["ClassStatistics", "CrossStatistics", "mean_difference_basis", "whitening"]
 
 Array = NDArray[np.float64]
+Statistics = TypeVar("Statistics", "ClassStatistics", "CrossStatistics")
 CHUNK_ROWS = 16_384
+#: Rows that stay in the cache while they are copied, centred and multiplied.
+BLOCK_ROWS = 4_096
+#: The memory that the chunks which are worked on at the same time may take.
+CHUNKS_BYTES = 2**30
 #: From so many rows of single precision on, sums over blocks are taken in single precision: the
 #: rounding errors of blocks are independent and average out. Few blocks would not, and cost little.
 SINGLE_ROWS = 65_536
-BLOCK_ROWS = 4_096
 #: Up to so many classes, a dense product sums the rows of each; of more, a sparse one.
 FEW_CLASSES = 16
 
@@ -72,6 +78,7 @@ class ClassStatistics:
     ) -> ClassStatistics:
         """One pass over an array or a ``RowSource``. O(nd²) time, O(d²) memory (K·d² per class).
 
+        Chunks of rows are worked on in several threads and merged in their order.
         Sums are in float64, but for many rows of single precision: there sums over blocks of
         4096 rows, shifted near their mean if that is far, are in single precision and only their
         total in float64. That halves the time and leaves errors of some 1e-8 of the variances.
@@ -79,14 +86,16 @@ class ClassStatistics:
         total = cls.empty(n_classes, X.shape[1], per_class=per_class)
         low = np.dtype(X.dtype).kind == "f" and np.dtype(X.dtype).itemsize <= 4
         single = low and not per_class and X.shape[0] >= SINGLE_ROWS
-        for rows, part in _chunks(X, codes):
+
+        def of(chunk: tuple[NDArray[Any], NDArray[Any]]) -> ClassStatistics:
+            rows, part = chunk
             if single:
-                of_chunk = _of_single_chunk(rows.astype(np.float32, copy=False), part, n_classes)
-            else:
-                of_chunk = _of_chunk(
-                    rows.astype(np.float64, copy=False), part, n_classes, per_class
-                )
-            total = total.merge(of_chunk)
+                return _of_single_chunk(rows.astype(np.float32, copy=False), part, n_classes)
+            return _of_chunk(rows.astype(np.float64, copy=False), part, n_classes, per_class)
+
+        n_rows, n_scatters = CHUNK_ROWS if single else BLOCK_ROWS, n_classes if per_class else 1
+        for part in _worked(of, X, codes, n_rows, n_scatters):
+            total = total.merge(part)
         return total
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
@@ -142,15 +151,33 @@ class ClassStatistics:
         return result
 
 
-def _chunks(X: Any, labels: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+def _worked(
+    work: Callable[[tuple[NDArray[Any], NDArray[Any]]], Statistics],
+    X: Any,
+    labels: NDArray[Any],
+    n_rows: int,
+    n_scatters: int = 1,
+) -> Iterator[Statistics]:
+    """The statistics of every chunk of ``n_rows`` rows, in order."""
+    n, d = X.shape
+    chunks = _chunks(X, labels, n_rows)
+    if n <= n_rows:
+        return map(work, chunks)
+    # A chunk has its rows, two copies of them in double precision, and its scatter.
+    bytes_of_chunk = 8 * d * (3 * n_rows + 2 * n_scatters * d)
+    return in_threads(work, chunks, most=CHUNKS_BYTES // bytes_of_chunk)
+
+
+def _chunks(
+    X: Any, labels: NDArray[Any], n_rows: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Chunks of rows with their labels; a source reads its own, in the order of its files."""
-    starts = range(0, X.shape[0], CHUNK_ROWS)
     array = isinstance(X, np.ndarray)
-    rows = (X[i : i + CHUNK_ROWS] for i in starts) if array else X.chunks(CHUNK_ROWS)
+    parts = (X[i : i + n_rows] for i in range(0, len(X), n_rows)) if array else X.chunks(n_rows)
     start = 0
-    for chunk in rows:
-        yield chunk, labels[start : start + len(chunk)]
-        start += len(chunk)
+    for rows in parts:
+        yield rows, labels[start : start + len(rows)]
+        start += len(rows)
 
 
 def _of_chunk(X: Array, codes: NDArray[Any], n_classes: int, per_class: bool) -> ClassStatistics:
@@ -171,7 +198,7 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
     d = X.shape[1]
     shift = _shift(X)
     sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
-    buffer = np.empty((BLOCK_ROWS, d), X.dtype)  # stays in the cache
+    buffer = np.empty((BLOCK_ROWS, d), X.dtype)
     for start in range(0, len(X), BLOCK_ROWS):
         block, part = X[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS]
         if shift is not None:
@@ -223,10 +250,14 @@ class CrossStatistics:
         """One pass over an array or a ``RowSource``. O(n(d + m)²) time."""
         d, width = X.shape[1], X.shape[1] + Z.shape[1]
         total = cls(0, d, np.zeros(width), np.zeros((width, width)))
-        for rows, part in _chunks(X, Z):
-            J = np.hstack([rows, part], dtype=np.float64)
+
+        def of(chunk: tuple[NDArray[Any], NDArray[Any]]) -> CrossStatistics:
+            J = np.hstack(chunk, dtype=np.float64)
             mean = J.mean(axis=0)
-            total = total.merge(cls(len(J), d, mean, (J - mean).T @ (J - mean)))
+            return cls(len(J), d, mean, (J - mean).T @ (J - mean))
+
+        for part in _worked(of, X, Z, BLOCK_ROWS):
+            total = total.merge(part)
         return total
 
     def merge(self, other: CrossStatistics) -> CrossStatistics:
