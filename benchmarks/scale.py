@@ -53,12 +53,13 @@ def run(
         file = Path(name) / "x.npy"
         _make(file, rows, features)
         found = _turns(["multiply", "leace", "budget", "leopard"], file, rows, features, repeats)
-        by_rows = _growth(file, [rows // 16, rows // 8, rows // 4, rows // 2, rows], [features])
+        sizes = [rows // 16, rows // 8, rows // 4, rows // 2, rows]
+        by_rows = [_growth(file, n, features, repeats) for n in sizes]
         file.unlink()
         by_features = []
         for d in widths:
             _make(file, rows_of_widths, d)
-            by_features += _growth(file, [rows_of_widths], [d])
+            by_features.append(_growth(file, rows_of_widths, d, repeats))
             file.unlink()
     return {
         "rows": rows,
@@ -97,14 +98,10 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-def _growth(file: Path, rows: list[int], features: list[int]) -> list[dict[str, Any]]:
-    """Seconds of every method for every n and d."""
-    table = []
-    for n in rows:
-        for d in features:
-            found = _turns(["leace", "leopard", "transform"], file, n, d, 1)
-            table.append({"rows": n, "features": d} | {k: v["seconds"] for k, v in found.items()})
-    return table
+def _growth(file: Path, n: int, d: int, repeats: int) -> dict[str, Any]:
+    """Seconds of every method for one n and d."""
+    found = _turns(["leace", "leopard", "transform"], file, n, d, repeats)
+    return {"rows": n, "features": d} | {name: one["seconds"] for name, one in found.items()}
 
 
 def _turns(names: list[str], file: Path, n: int, d: int, repeats: int) -> dict[str, Any]:

@@ -146,7 +146,11 @@ def curves(scale: Figures) -> Figure:
     ):
         for name, title in METHODS.items():
             axes.loglog([r[key] for r in rows], [r[name] for r in rows], "o-", label=title, ms=4)
-        axes.grid(linewidth=0.4, alpha=0.5, which="both")
+        sizes = [r[key] for r in rows]
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
+        axes.set_yticks([0.1, 0.2, 0.5, 1, 2, 5, 10], ["0.1", "0.2", "0.5", "1", "2", "5", "10"])
+        axes.minorticks_off()
+        axes.grid(linewidth=0.4, alpha=0.5)
         axes.set_ylabel("seconds")
     left.set_xlabel(f"rows n, at d = {scale['features']}")
     right.set_xlabel(f"features d, at n = {scale['by_features'][0]['rows']:,}")
