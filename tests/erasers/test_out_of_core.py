@@ -63,6 +63,12 @@ def _placed(kind, X, z, folder):
         case "memory map":
             np.save(folder / "x.npy", X)
             return np.load(folder / "x.npy", mmap_mode="r")
+        case "list of paths":
+            np.save(folder / "b.npy", X[:400])
+            np.save(folder / "a.npy", X[400:])
+            return [folder / "b.npy", folder / "a.npy"]
+        case "dask":
+            return pytest.importorskip("dask.array").from_array(X, chunks=(200, 5))
         case "store":
             return Store(X)
         case "hdf5":
@@ -82,7 +88,7 @@ def _placed(kind, X, z, folder):
             return folder
 
 
-PLACES = ["path", "memory map", "store", "hdf5", "zarr", "parquet"]
+PLACES = ["path", "list of paths", "memory map", "store", "hdf5", "zarr", "dask", "parquet"]
 
 
 @pytest.mark.parametrize(
@@ -170,8 +176,35 @@ def test_labels_by_the_name_of_their_column(data, on_disk, tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'gender'"):
         LEACE().fit(folder, z="gendre")
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match="Got labels 'gender', a name, but X has no columns"):
+    with pytest.raises(ValueError, match="Got labels 'gender', a name, but only of Parquet files"):
         LEACE().fit(tmp_path / "x.npy", "gender")
+
+
+@pytest.mark.parametrize("limit", [0, 2**28])
+def test_labels_that_are_numbers_among_numbers(limit, data, tmp_path, monkeypatch):
+    """A column of labels is no feature, even if it looks like one."""
+    monkeypatch.setattr(streams, "LOAD_BYTES", limit)
+    X, z = data
+    path = tmp_path / "x.parquet"
+    expected = LEACE().fit(X, z).eraser_
+    for labels in ((z == "a") * 1 + (z == "b") * 2, (z == "a") * 1.0 + (z == "b") * 2.0):
+        columns = {f"e_{i}": X[:, i] for i in range(D)} | {"label": labels}
+        pq.write_table(pa.table(columns), path)
+        found = LEACE().fit(path, z="label").eraser_
+        np.testing.assert_allclose(found.P, expected.P, atol=1e-9)
+    with pytest.raises(ValueError, match=r"'label', which is also one of the features.*labels='l"):
+        LEACE().fit(as_source(path), z="label")
+
+
+def test_paths_are_for_fit(data, tmp_path):
+    X, z = data
+    path = _placed("path", X, z, tmp_path)
+    fitted = LEACE().fit(path, z)
+    for use in (fitted.transform, fitted.reduce, lambda X: fitted.partial_fit(X, z)):
+        with pytest.raises(
+            ValueError, match=r"x\.npy', but expected rows in memory.*`unspot trans"
+        ):
+            use(path)
 
 
 def test_only_the_row_budget_is_read(on_disk):
@@ -333,6 +366,8 @@ def test_streams_with_nothing_to_fit(data):
         LEACE().fit(iter([]))
     with pytest.raises(ValueError, match="Got a batch of type ndarray, but expected pairs"):
         LEACE().fit(iter([X]))
+    with pytest.raises(ValueError, match="Got a batch of type tuple of 3, but expected pairs"):
+        LEACE().fit(iter([(X, z, z)]))
     with pytest.raises(ValueError, match="Got one class in z"):
         LEACE().fit(iter([(X, np.zeros(N, dtype=int))]))
     with pytest.raises(ValueError, match="Got labels beside a stream of batches"):

@@ -80,6 +80,13 @@ def _make(kind, folder):
             )
             store[:] = X
             return store
+        case "dask":
+            return pytest.importorskip("dask.array").from_array(X, chunks=(9, 3))
+        case "npy list":
+            parts = {"z": X[:20], "f": np.asfortranarray(X[20:45]), "h": X[45:46], "a": X[46:]}
+            for name, part in parts.items():
+                np.save(folder / f"{name}.npy", part)
+            return [str(folder / f"{name}.npy") for name in parts]
         case "frame":
             return pd.DataFrame(X)
         case "tensor":
@@ -98,8 +105,8 @@ def _make(kind, folder):
 
 KINDS = [
     "array", "fortran", "strided", "npy", "fortran npy", "big-endian npy", "memmap",
-    "slice of a memmap", "npz", "store", "hdf5", "zarr", "frame", "tensor", "parquet list",
-    "parquet folder", "one list", "one large", "one fixed", "one wide",
+    "slice of a memmap", "npz", "store", "hdf5", "zarr", "dask", "frame", "tensor", "npy list",
+    "parquet list", "parquet folder", "one list", "one large", "one fixed", "one wide",
 ]  # fmt: skip
 
 
@@ -187,6 +194,84 @@ def test_parts_of_another_width_are_named(tmp_path):
     pq.write_table(pa.table({"emb": [[1.0, 2.0, 3.0]]}), tmp_path / "b.parquet")
     with pytest.raises(ValueError, match=r"length 3 in '.*b\.parquet', but the first part has"):
         list(as_source(tmp_path).chunks(10))
+    np.save(tmp_path / "a.npy", np.ones((3, 2)))
+    np.save(tmp_path / "b.npy", np.ones((3, 5)))
+    with pytest.raises(
+        ValueError, match=r"length 5 in '.*b\.npy', but the first part has length 2"
+    ):
+        as_source([tmp_path / "a.npy", tmp_path / "b.npy"])
+
+
+def test_a_list_is_of_arrays_or_of_parquet(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    np.savez(tmp_path / "a.npz", X=X)
+    with pytest.raises(ValueError, match=r"a\.npz', but expected a file of format \.npy"):
+        as_source([tmp_path / "a.npy", tmp_path / "a.npz"])
+    with pytest.raises(
+        ValueError, match=r"a\.npz', but expected a file of format \.npy, \.parquet"
+    ):
+        as_source([tmp_path / "a.npz"])
+    with pytest.raises(FileNotFoundError, match=r"no\.npy', but there is no such file"):
+        as_source([tmp_path / "a.npy", tmp_path / "no.npy"])
+
+
+def test_parts_of_other_dtypes_are_read_in_the_widest(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "b.npy", X.astype("f8"))
+    source = as_source([tmp_path / "a.npy", tmp_path / "b.npy"])
+    assert source.dtype == source.read(0, 3).dtype == np.float64
+    np.testing.assert_array_equal(source.read(N - 2, N + 2), np.vstack([X[-2:], X[:2]]))
+
+
+def test_more_files_than_may_be_open(tmp_path):
+    resource = pytest.importorskip("resource")
+    paths = [tmp_path / f"{i}.npy" for i in range(N)]
+    for path, row in zip(paths, X, strict=True):
+        np.save(path, row[None])
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, before[1]))
+        read = as_source(paths).read(0, N)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    np.testing.assert_array_equal(read, X)
+
+
+def test_a_part_without_the_column_is_named(tmp_path):
+    folder = _make("parquet folder", tmp_path)
+    pq.write_table(pa.table({"vec": [[0.0] * D]}), folder / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"Got column 'emb', but .*part-2\.parquet has no such"):
+        as_source(folder)
+
+
+def test_bad_rows_are_counted_in_their_own_part(tmp_path):
+    folder = _make("parquet folder", tmp_path)
+    bad = [*X[:12].tolist(), None]
+    type_ = pa.list_(pa.float32())
+    pq.write_table(pa.table({"emb": pa.array(bad, type_)}), folder / "q.parquet", row_group_size=5)
+    message = r"of .*q\.parquet \(the first in row 12\)"
+    for read in (lambda source: list(source.chunks(7)), lambda source: source.take([N + 12])):
+        with pytest.raises(ValueError, match="Got 1 missing values in column 'emb' " + message):
+            read(as_source(folder))
+    bad[12] = [1.0, None, 2.0, 3.0]
+    pq.write_table(pa.table({"emb": pa.array(bad, type_)}), folder / "q.parquet")
+    with pytest.raises(ValueError, match="Got 1 missing numbers inside the vectors.*" + message):
+        as_source(folder).read(0, N + 13)
+
+
+def test_labels_are_no_features(tmp_path):
+    table = {f"e_{i}": X[:, i] for i in range(D)} | {"label": np.arange(N) % 2 / 1}
+    pq.write_table(pa.table(table), tmp_path / "x.parquet")
+    for path in (tmp_path / "x.parquet", [tmp_path / "x.parquet"]):
+        source = as_source(path, labels="label")
+        np.testing.assert_array_equal(source.read(0, N), X)
+
+
+def test_a_dask_array_of_unknown_length():
+    da = pytest.importorskip("dask.array")
+    array = da.from_array(X, chunks=(9, D))
+    with pytest.raises(ValueError, match=r"unknown number of rows.*compute_chunk_sizes\(\) first"):
+        as_source(array[array[:, 0] > 0])
 
 
 def test_a_corrupt_part_is_named(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,9 +46,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d), or where the rows are
-            Embeddings: in memory; or a path (``.npy``, Parquet file or folder), a memory map, an
-            HDF5 or zarr array, any ``unspot.io.RowSource``, of which only what is needed is read;
-            or, for ``LEACE``, an iterator of batches (X, z).
+            Embeddings: in memory; or a path (``.npy``, Parquet file or folder) or a list of them,
+            a memory map, an HDF5, zarr or Dask array, any ``unspot.io.RowSource``, of which only
+            what is needed is read; or, for ``LEACE``, an iterator of batches (X, z).
         y : array-like of shape (n,), optional
             The concept's labels if it comes alone; the downstream task's if ``z`` is given too
             (no method here uses the task, so that pipelines can pass it).
@@ -128,6 +129,11 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, Rows):  # the first rows tell the kind; each is checked when it is read
             self._validated(X[:2], reset=reset, min_rows=min_rows)
             return X  # type: ignore[return-value]
+        if isinstance(X, (str, os.PathLike)):
+            raise ValueError(
+                f"Got the path {os.fspath(X)!r}, but expected rows in memory. Files are erased by "
+                "the command `unspot transform`, or by unspot.bulk.transform_file."
+            )
         refuse_nonfinite(X)
         result: NDArray[Any] = validate_data(
             self,

@@ -144,8 +144,9 @@ class LEACE(BaseEraser):
             self.__dict__.pop(name, None)
         for batch in batches:
             if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
+                count = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
                 raise ValueError(
-                    f"Got a batch of type {type(batch).__name__}, but expected pairs (X, z)."
+                    f"Got a batch of type {type(batch).__name__}{count}, but expected pairs (X, z)."
                 )
             self.partial_fit(*batch)
         if not hasattr(self, "statistics_"):

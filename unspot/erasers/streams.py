@@ -121,7 +121,13 @@ class Rows:
         """Another column of the source: the concept's labels."""
         if not hasattr(self._source, "column"):
             raise ValueError(
-                f"Got labels {name!r}, a name, but X has no columns. Pass one label for each row."
+                f"Got labels {name!r}, a name, but only of Parquet files are labels read by name. "
+                "Pass one label for each row."
+            )
+        if name in getattr(self._source, "features", ()):
+            raise ValueError(
+                f"Got labels {name!r}, which is also one of the features of X. Open the file with "
+                f"as_source(…, labels={name!r}), or name its features."
             )
         return self._source.column(name)
 
@@ -173,9 +179,10 @@ def opened(X: Any, concept: Any) -> tuple[Any, Any]:
     """
     if not _is_outside_memory(X):
         return X, concept
-    rows = X if isinstance(X, Rows) else Rows(as_source(X))
-    if isinstance(concept, str):
-        concept = rows.column(concept)
+    name = concept if isinstance(concept, str) else None
+    rows = X if isinstance(X, Rows) else Rows(as_source(X, labels=name))
+    if name is not None:
+        concept = rows.column(name)
     return (rows if rows.nbytes > LOAD_BYTES else rows.load()), concept
 
 

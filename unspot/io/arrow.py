@@ -105,12 +105,14 @@ def _refuse_nulls(column: Any, name: str, where: str, first_row: int) -> None:
 def _vectors(column: Any, name: str, where: str, first_row: int) -> NDArray[Any]:
     n = len(column)
     flat = column.flatten()  # obeys the offset of a slice
+    width = _width(column, name, where, first_row)
     if flat.null_count:
+        row = first_row + int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False))) // width
         raise ValueError(
             f"Got {flat.null_count} missing numbers inside the vectors of column {name!r} of "
-            f"{where}, but expected numbers alone. Drop or impute those rows."
+            f"{where} (the first in row {row}), but expected numbers alone. Drop or impute those "
+            "rows."
         )
-    width = _width(column, name, where, first_row)
     return _numbers(flat).reshape(n, width)
 
 

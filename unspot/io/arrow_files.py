@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspot.io.arrow import require_pyarrow
-from unspot.io.parquet import open_parquet, parquet_parts, unreadable
+from unspot.io.parquet import open_parquet, parquet_parts, read_part, unreadable
 
 __all__ = ["ArrowFile", "open_arrow", "parse_options", "unreadable_csv"]
 
@@ -58,18 +58,10 @@ def _open_parquet(path: Path) -> ArrowFile:
     parts = parquet_parts([path])
 
     def read(columns: Sequence[str]) -> Any:
-        return pa.concat_tables([_read_part(part, _distinct(columns)) for part in parts])
+        return pa.concat_tables([read_part(part, _distinct(columns)) for part in parts])
 
     n_rows = sum(open_parquet(part).metadata.num_rows for part in parts)
     return ArrowFile(open_parquet(parts[0]).schema_arrow, n_rows, read)
-
-
-def _read_part(path: Path, columns: list[str]) -> Any:
-    pa = require_pyarrow()
-    try:
-        return open_parquet(path).read(columns)
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable(path, error) from None
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ class _Group(NamedTuple):
     number: int  # which row group of it
     start: int  # its first row, counted over all files
     stop: int
+    first: int  # the same row, counted in its own file
 
 
 class ParquetSource:
@@ -35,6 +36,8 @@ class ParquetSource:
         Files, or folders of them.
     features : str or list of str, optional
         The vector column, or many number columns; by default as in ``read_table``.
+    labels : str, optional
+        A column that holds the labels, and so is no feature unless named as one.
 
     Notes
     -----
@@ -43,13 +46,17 @@ class ParquetSource:
     """
 
     def __init__(
-        self, paths: Sequence[Path], *, features: str | Sequence[str] | None = None
+        self,
+        paths: Sequence[Path],
+        *,
+        features: str | Sequence[str] | None = None,
+        labels: str | None = None,
     ) -> None:
         self.paths = parquet_parts(paths)
-        first = open_parquet(self.paths[0])
-        kinds = column_kinds(first.schema_arrow)
-        self.features = choose_features(features, kinds, where=str(self.paths[0]))
-        self._groups = list(_groups(self.paths))
+        kinds = column_kinds(open_parquet(self.paths[0]).schema_arrow)
+        where = str(self.paths[0])
+        self.features = choose_features(features, kinds, taken=[labels], where=where)
+        self._groups = list(_groups(self.paths, self.features))
         self._starts = np.array([g.start for g in self._groups], dtype=np.int64)
         n_rows = self._groups[-1].stop if self._groups else 0
         if n_rows == 0:
@@ -76,8 +83,8 @@ class ParquetSource:
     def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
         if rows_per_chunk < 1:
             raise ValueError(f"Got rows_per_chunk={rows_per_chunk}, but expected 1 or more.")
-        start = 0
         for path in self.paths:
+            start = 0
             for batch in self._batches(path, rows_per_chunk):
                 yield self._matrix(batch, path, start)
                 start += batch.num_rows
@@ -87,7 +94,7 @@ class ParquetSource:
         for path in self.paths:
             if name not in (known := open_parquet(path).schema_arrow.names):
                 raise missing(name, known, str(path))
-        return np.concatenate([values(open_parquet(p).read([name])[name]) for p in self.paths])
+        return np.concatenate([values(read_part(p, [name])[name]) for p in self.paths])
 
     def _fill(
         self, out: Floats, group: _Group, rows: NDArray[np.int64], places: NDArray[np.int64]
@@ -97,7 +104,7 @@ class ParquetSource:
             stop = start + batch.num_rows
             mine = slice(*np.searchsorted(rows, [start, stop]))
             if mine.start < mine.stop:
-                X = self._matrix(batch, path, start)
+                X = self._matrix(batch, path, group.first + start - group.start)
                 out[places[mine]] = X[rows[mine] - start]
             if mine.stop == len(rows):
                 return
@@ -165,18 +172,30 @@ def open_parquet(path: Path) -> Any:
         raise unreadable(path, error) from None
 
 
+def read_part(path: Path, columns: list[str]) -> Any:
+    """Some columns of a file as a table, or an error that names the file."""
+    pa = require_pyarrow("Parquet files")
+    try:
+        return open_parquet(path).read(columns)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from None
+
+
 def unreadable(path: Path, error: Exception, kind: str = "Parquet") -> ValueError:
     """The error for a corrupt or foreign file, with the first line of what was found."""
     first = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
     return ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({first}).")
 
 
-def _groups(paths: Sequence[Path]) -> Iterator[_Group]:
+def _groups(paths: Sequence[Path], features: Sequence[str]) -> Iterator[_Group]:
     start = 0
     for f, path in enumerate(paths):
-        metadata = open_parquet(path).metadata
-        for g in range(metadata.num_row_groups):
-            stop = start + metadata.row_group(g).num_rows
+        file, before = open_parquet(path), start
+        known = file.schema_arrow.names
+        if absent := set(features) - set(known):
+            raise missing(min(absent), known, str(path))
+        for g in range(file.metadata.num_row_groups):
+            stop = start + file.metadata.row_group(g).num_rows
             if stop > start:
-                yield _Group(f, g, start, stop)
+                yield _Group(f, g, start, stop, start - before)
             start = stop

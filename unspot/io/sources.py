@@ -46,18 +46,22 @@ class RowSource(Protocol):
         """All rows in order, at most ``rows_per_chunk`` at a time."""
 
 
-def as_source(X: Any, *, features: str | Sequence[str] | None = None) -> RowSource:
+def as_source(
+    X: Any, *, features: str | Sequence[str] | None = None, labels: str | None = None
+) -> RowSource:
     """A source of rows over whatever holds them.
 
     Parameters
     ----------
     X : array, memory map, path, dataset or source
         A numpy array or memory map; a path of ``.npy`` (memory-mapped), ``.npz``, ``.csv`` (both
-        read into memory) or ``.parquet`` (a file or a folder, read by row group); a list of Parquet
-        paths; anything with shape, dtype and row slices, such as an HDF5 or zarr array; a data
-        frame or a tensor; a source, which is returned as it is.
+        read into memory) or ``.parquet`` (a file or a folder, read by row group); a list of
+        ``.npy`` or of Parquet paths; anything with shape, dtype and row slices, such as an HDF5,
+        zarr or Dask array; a data frame or a tensor; a source, which is returned as it is.
     features : str or list of str, optional
         The columns with the vectors, for files that have columns.
+    labels : str, optional
+        A column that holds the labels, and so is no feature unless named as one.
 
     Examples
     --------
@@ -72,11 +76,9 @@ def as_source(X: Any, *, features: str | Sequence[str] | None = None) -> RowSour
     if isinstance(X, RowSource):
         return X
     if isinstance(X, (str, os.PathLike)):
-        return _open(Path(X), features)
+        return _open(Path(X), features, labels)
     if _is_paths(X):
-        from unspot.io.parquet import ParquetSource
-
-        return ParquetSource([Path(p) for p in X], features=features)
+        return _open_all([Path(p) for p in X], features, labels)
     if isinstance(X, np.ndarray):
         return ArraySource(X)
     if hasattr(X, "detach"):  # a tensor, without importing torch
@@ -92,14 +94,22 @@ def _is_paths(X: Any) -> bool:
     return isinstance(X, (list, tuple)) and bool(X) and isinstance(X[0], (str, os.PathLike))
 
 
-def _open(path: Path, features: str | Sequence[str] | None) -> RowSource:
+def _open(path: Path, features: Any, labels: str | None) -> RowSource:
     from unspot.io.tables import file_format, read_table
 
     if file_format(path) == ".parquet":
-        from unspot.io.parquet import ParquetSource
-
-        return ParquetSource([path], features=features)
+        return _open_all([path], features, labels)
     return ArraySource(read_table(path, features=features).X)
+
+
+def _open_all(paths: list[Path], features: Any, labels: str | None) -> RowSource:
+    from unspot.io.npy_parts import NpyParts
+    from unspot.io.parquet import ParquetSource
+    from unspot.io.tables import file_format
+
+    if file_format(paths[0], (".npy", ".parquet")) == ".npy":
+        return NpyParts(paths)
+    return ParquetSource(paths, features=features, labels=labels)
 
 
 class ArraySource:
@@ -141,7 +151,7 @@ class ArraySource:
 
 
 class SliceSource:
-    """Anything with shape, dtype and row slices: HDF5 and zarr arrays, or your own.
+    """Anything with shape, dtype and row slices: HDF5, zarr and Dask arrays, or your own.
 
     Rows are read in slices of the store's own chunks, of which those without a wanted row are left
     alone.
@@ -150,11 +160,15 @@ class SliceSource:
     def __init__(self, store: Any) -> None:
         if len(store.shape) != 2:
             raise ValueError(f"Got X of shape {tuple(store.shape)}, but expected (rows, features).")
+        if any(size != size for size in store.shape):  # NaN: a Dask array that was filtered
+            raise ValueError(
+                "Got X with an unknown number of rows, but expected rows by number. Of a Dask "
+                "array, call X.compute_chunk_sizes() first."
+            )
         self._store = store
         self.shape: tuple[int, int] = (int(store.shape[0]), int(store.shape[1]))
         self.dtype = float_dtype(np.dtype(store.dtype))
-        chunks = getattr(store, "chunks", None)  # h5py and zarr; other stores have methods there
-        self._block = int(chunks[0]) if isinstance(chunks, tuple) else _BLOCK
+        self._block = _rows_of_a_chunk(getattr(store, "chunks", None))
 
     def read(self, start: int, stop: int) -> Floats:
         return np.ascontiguousarray(self._store[start:stop], dtype=self.dtype)
@@ -171,6 +185,13 @@ class SliceSource:
 
     def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
         return read_in_chunks(self, rows_per_chunk)
+
+
+def _rows_of_a_chunk(chunks: Any) -> int:
+    if not isinstance(chunks, tuple):
+        return _BLOCK  # not chunked, or a method of that name
+    rows = chunks[0]  # a number for h5py and zarr; for Dask, the sizes of all chunks
+    return max(1, *rows) if isinstance(rows, tuple) else int(rows)
 
 
 def read_in_chunks(source: RowSource, rows_per_chunk: int) -> Iterator[Floats]:
