@@ -211,6 +211,12 @@ def test_without_torchrun_there_is_a_team_of_one(monkeypatch, world):
         assert joined == team() == Team(0, 1)
 
 
+@pytest.mark.parametrize("timeout", [0, -5.0, float("nan"), float("inf")])
+def test_a_timeout_is_a_time(timeout):
+    with pytest.raises(ValueError, match=r"Got timeout=.*, but expected seconds: a number above 0"):
+        context(timeout=timeout).__enter__()
+
+
 @pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 1000, 8192])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_shares_are_all_rows_once(n, size):

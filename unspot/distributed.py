@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: Seconds of thirty years: longer timeouts, and infinity, do not fit in what counts them.
+_FOREVER = 1e9
+
 
 @dataclass(frozen=True)
 class Team:
@@ -139,6 +142,8 @@ def context(*, timeout: float = 600.0) -> Iterator[Team]:
     -----
     Uses gloo on CPU, and nccl for tensors on CUDA. Only the process that ``leads`` should write.
     """
+    if not 0 < timeout < _FOREVER:
+        raise ValueError(f"Got timeout={timeout}, but expected seconds: a number above 0.")
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield Team()

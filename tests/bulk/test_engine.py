@@ -273,7 +273,17 @@ def test_input_as_output(big):
     before = checksums(big)
     with pytest.raises(ValueError, match="as input and output, but expected another folder"):
         transform_files(JOB, [big / "part-1.npy"], big, force=True)
+    for folder in (big, big.parent):
+        with pytest.raises(ValueError, match="as output, but expected another folder for the out"):
+            transform_files(JOB, [big], folder, force=True)
     assert checksums(big) == before
+
+
+def test_a_file_where_a_folder_must_be(tmp_path, big):
+    (tmp_path / "clean.npy").write_bytes(b"mine")
+    with pytest.raises(ValueError, match=r"clean\.npy', which is a file, but expected a folder"):
+        transform_files(JOB, [big], tmp_path / "clean.npy", force=True)
+    assert (tmp_path / "clean.npy").read_bytes() == b"mine"
 
 
 def test_missing_and_empty_inputs(tmp_path, big):
@@ -287,11 +297,14 @@ def test_missing_and_empty_inputs(tmp_path, big):
     assert not (tmp_path / "clean").exists()
 
 
-def test_workers():
+def test_workers(tmp_path, big):
     assert check_workers(8, 3) == 3
     assert 1 <= check_workers(None, 100) <= (os.cpu_count() or 1)
     with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
         check_workers(0, 3)
+    with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
+        transform_files(JOB, [big], tmp_path / "clean", workers=0)
+    assert not (tmp_path / "clean").exists()
 
 
 def test_two_jobs_in_one_folder(tmp_path, big):

@@ -1,5 +1,9 @@
 """Dask on two worker processes: the same numbers as in one process."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -201,11 +205,32 @@ def test_bad_rows_and_labels(client, data, eraser):
         class_statistics(da.from_array(X, chunks=(90, D)), z[:3])
     with pytest.raises(ValueError, match="Got split_every=1"):
         class_statistics(da.from_array(X, chunks=(90, D)), z, split_every=1)
-    with pytest.raises(ValueError, match="Got a ndarray, but expected a Dask array"):
-        erase(X, eraser)
+    for use in (lambda X: erase(X, eraser), lambda X: class_statistics(X, z)):
+        with pytest.raises(
+            ValueError, match=r"Got a ndarray of shape \(700, 6\), but expected a Da"
+        ):
+            use(X)
+        with pytest.raises(ValueError, match=r"Got a Array of shape \(700,\), but expected a Dask"):
+            use(da.from_array(X[:, 0]))
     frame, _ = _frame(X, z, "wide")
     with pytest.raises(ValueError, match="Got labels 'jobs', but expected the name of a column"):
         class_statistics(dd.from_pandas(frame, npartitions=2), "jobs")
+
+
+@pytest.mark.parametrize("kind", ["wide", "vector"])
+def test_partitions_that_a_filter_left_empty(client, data, kind):
+    X, z = data
+    frame, features = _frame(X, z, kind)
+    with dask.config.set({"dataframe.convert-string": False}):
+        parts = dd.from_pandas(frame.assign(row=range(N)), npartitions=4)
+    few = parts[parts["row"] > N // 2].drop(columns="row")
+    assert few.map_partitions(len).compute().min() == 0
+    found, classes = class_statistics(few, "job", features=features)
+    kept = slice(N // 2 + 1, None)
+    expected = ClassStatistics.from_rows(X[kept], encode(z[kept]).codes, 3, per_class=False)
+    assert classes.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(found.covariance, expected.covariance, atol=1e-6)
 
 
 # -- files and sweeps ----------------------------------------------------------------------------
@@ -249,6 +274,36 @@ def test_a_bad_file_is_named_by_a_cluster(cluster, data, eraser, tmp_path):
     assert [entry["input"] for entry in result.manifest["skipped"]] == [str(parts / "3.npy")]
 
 
+def test_a_bad_file_is_one_sentence(data, eraser, tmp_path):
+    """Workers neither log the error of a file nor try it again."""
+    parts = _parts(data[0], tmp_path / "in")
+    np.save(parts / "3.npy", data[0][:, :2])
+    eraser.save(tmp_path / "e.safetensors")
+    command = ["unspot", "transform", "e.safetensors", "in", "-o", "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--engine", "dask", "--workers", "1"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: Got vectors of length 2 in")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def _die(_):
+    os._exit(1)
+
+
+def test_a_lost_worker_is_no_bad_file():
+    with (
+        executor("dask", workers=1) as pool,
+        pytest.raises(ConnectionError, match="Lost a Dask worker"),
+    ):
+        pool.submit(_die, "job").result(timeout=120)
+
+
 def test_the_command_line_by_a_cluster(cluster, data, eraser, tmp_path, capsys):
     X, _ = data
     parts = _parts(X, tmp_path / "in")
@@ -268,6 +323,11 @@ def test_the_command_line_by_a_cluster(cluster, data, eraser, tmp_path, capsys):
         (["--engine", "spark"], "Got --engine spark, but expected local, dask or ray"),
         (["--address", "tcp://x:1"], "Got --address tcp://x:1 without a cluster"),
         (["--engine", "dask"], "Got --engine dask for one file"),
+        (["--engine", "dask", "--workers", "0", "-o", "out/"], "Got workers=0, but expected 1 or"),
+        (
+            ["--engine", "dask", "--address", "head", "-o", "out/"],
+            "Got the address 'head', but no Dask scheduler answered there (missing port number",
+        ),
     ],
 )
 def test_engines_on_the_command_line(options, message, data, eraser, tmp_path, capsys):

@@ -82,6 +82,12 @@ def transform_files(
     hundred with Parquet.
     """
     parts = plan(inputs, folder)
+    check_workers(workers, len(parts))
+    if folder.is_file():
+        raise ValueError(
+            f"Got output {str(folder)!r}, which is a file, but expected a folder: several files, "
+            "or a folder of them, are written to a folder."
+        )
     folder.mkdir(parents=True, exist_ok=True)
 
     def work(todo: list[Part]) -> Generator[tuple[Part, Any]]:

@@ -49,6 +49,11 @@ def _parts_of(path: Path, folder: Path) -> list[Part]:
         file_format(path)  # a missing file or a foreign format is an error now, not in an hour
         return [Part(path, path.name)]
     avoid = folder.resolve()
+    if path.resolve().is_relative_to(avoid):
+        raise ValueError(
+            f"Got {str(path)!r} as input and {str(folder)!r} as output, but expected another "
+            "folder for the output, one that does not hold the input."
+        )
     found = [
         Part(file, file.relative_to(path).as_posix())
         for file in sorted(path.rglob("*"))

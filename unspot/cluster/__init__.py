@@ -32,6 +32,8 @@ def executor(
     """
     if engine not in ENGINES:
         raise ValueError(f"Got engine {engine!r}, but expected one of: {', '.join(ENGINES)}.")
+    if workers is not None and workers < 1:
+        raise ValueError(f"Got workers={workers}, but expected 1 or more.")
     if engine == "dask":
         from unspot.cluster import dask as module
     else:

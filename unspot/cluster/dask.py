@@ -7,6 +7,7 @@ cluster. For a sweep on a cluster nothing is needed but joblib's own backend:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.bulk.batches import erase_batch, width_out
+from unspot.cluster.tasks import answer, attempt
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, matrix, require_pyarrow
 from unspot.io.columns import choose_features
@@ -57,11 +59,7 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
     if hasattr(data, "map_partitions"):
         meta = _erase_frame(data._meta, eraser, features, reduce)
         return data.map_partitions(_erase_frame, eraser, features, reduce, meta=meta)
-    if not hasattr(data, "map_blocks") or data.ndim != 2:
-        raise ValueError(
-            f"Got a {type(data).__name__}, but expected a Dask array of shape (n, d) or a Dask "
-            "data frame. For arrays in memory, call the eraser itself."
-        )
+    _check_array(data, "For arrays in memory, call the eraser itself.")
     whole_rows = data.rechunk({1: -1})
     dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
     return whole_rows.map_blocks(
@@ -109,6 +107,7 @@ def class_statistics(
     if hasattr(data, "map_partitions"):
         parts, classes = _of_frame(data, z, features, per_class)
     else:
+        _check_array(data, "For arrays in memory, use ClassStatistics.from_rows or fit itself.")
         parts, classes = _of_array(data, z, per_class)
     merge = dask.delayed(_merge_all, pure=False)
     while len(parts) > 1:
@@ -117,14 +116,25 @@ def class_statistics(
     return total, classes
 
 
+def _check_array(data: Any, otherwise: str) -> None:
+    if not hasattr(data, "map_blocks") or data.ndim != 2:
+        shape = f" of shape {data.shape}" if hasattr(data, "shape") else ""
+        raise ValueError(
+            f"Got a {type(data).__name__}{shape}, but expected a Dask array of shape (n, d) or a "
+            f"Dask data frame. {otherwise}"
+        )
+
+
 @contextmanager
 def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
     """An executor on the workers of a Dask cluster; by default a cluster on this machine."""
     _require()
     from distributed import Client, LocalCluster
+    from distributed.comm import get_address_host_port
 
     if address is not None:
         try:
+            get_address_host_port(address)  # without a port, a client fails but does not end
             client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ConnectionError(
@@ -134,7 +144,12 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
             yield _DaskExecutor(client)
         return
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=":0",  # any free port: the usual one may be taken
+            silence_logs=logging.ERROR,  # that tasks are cancelled when one has failed is no news
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield _DaskExecutor(client)
@@ -145,15 +160,14 @@ class _DaskExecutor(Executor):
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._pool = client.get_executor(pure=False, retries=2)
+        self._pool = client.get_executor(pure=False)
         self._sent: tuple[Any, Any] = (None, None)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         first, *rest = args
         if self._sent[0] is not first:
             self._sent = (first, self._client.scatter(first, broadcast=True, hash=False))
-        future: Future[Any] = self._pool.submit(fn, self._sent[1], *rest, **kwargs)
-        return future
+        return answer(self._pool.submit(attempt, fn, self._sent[1], *rest, **kwargs), "Dask")
 
 
 # -- one block, one partition --------------------------------------------------------------------
@@ -218,10 +232,11 @@ def _statistics(
     return ClassStatistics.from_rows(X, codes, n_classes, per_class=per_class)
 
 
-def _merge_all(parts: list[ClassStatistics]) -> ClassStatistics:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.merge(part)
+def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
+    """The statistics of all parts that have rows; None if none has."""
+    total: ClassStatistics | None = None
+    for part in parts:
+        total = part if total is None else total if part is None else total.merge(part)
     return total
 
 
@@ -254,10 +269,10 @@ def _of_frame(
 
 def _frame_statistics(
     frame: Any, z: str, features: Features, classes: NDArray[Any], per_class: bool
-) -> ClassStatistics:
+) -> ClassStatistics | None:
+    if not len(frame):  # as a filter leaves them; how long its vectors would be is unknown
+        return None
     X, _ = _matrix(frame.drop(columns=z), features)
-    if not len(frame):
-        raise ValueError("Got an empty partition. Drop it, for example by data.repartition().")
     return _statistics(X, encode_as(frame[z], classes), len(classes), per_class)
 
 

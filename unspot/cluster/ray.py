@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from unspot.bulk.batches import erase_arrow_batch, erase_batch
+from unspot.cluster.tasks import answer, attempt
 from unspot.eraser import Eraser
 
 __all__ = ["erase", "executor"]
@@ -130,32 +131,14 @@ class _RayExecutor(Executor):
 
     def __init__(self, ray: Any) -> None:
         self._put = ray.put
-        self._run = ray.remote(max_retries=2)(_attempt)
+        self._run = ray.remote(max_retries=2)(attempt)
         self._sent: tuple[Any, Any] = (None, None)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         first, *rest = args
         if self._sent[0] is not first:
             self._sent = (first, self._put(first))
-        found: Future[Any] = Future()
-
-        def settle(done: Future[Any]) -> None:
-            if (lost := done.exception()) is not None:  # the worker died, not the task
-                found.set_exception(ConnectionError(f"Lost a Ray worker: {lost}"))
-                return
-            result, error = done.result()
-            found.set_exception(error) if error is not None else found.set_result(result)
-
-        self._run.remote(fn, self._sent[1], *rest, **kwargs).future().add_done_callback(settle)
-        return found
-
-
-def _attempt(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
-    """Result or error: as a value, an error comes back as it is, without Ray's wrapping."""
-    try:
-        return fn(*args, **kwargs), None
-    except Exception as error:
-        return None, error
+        return answer(self._run.remote(fn, self._sent[1], *rest, **kwargs).future(), "Ray")
 
 
 def _require() -> Any:
