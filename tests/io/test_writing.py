@@ -122,3 +122,21 @@ def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):
             sink.write(piece)
         assert sink.tell() == sum(map(len, pieces))
     assert (tmp_path / "out.bin").read_bytes() == b"".join(pieces)
+
+
+@pytest.mark.parametrize("first_to_end", ["old", "new"])
+def test_two_writers_of_one_file(tmp_path, first_to_end):
+    """A run that was given up may still write on a cluster when the next one begins."""
+    path = tmp_path / "out.bin"
+    old, new = finished_file(path), finished_file(path)
+    old.__enter__().write(b"old and longer")
+    new.__enter__().write(b"new")
+    if first_to_end == "new":
+        new.__exit__(None, None, None)
+    with pytest.raises(OSError, match=r"out\.bin', which another process writes too"):
+        old.__exit__(None, None, None)
+    if first_to_end == "old":
+        assert not path.exists()
+        new.__exit__(None, None, None)
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["out.bin"]

@@ -41,6 +41,7 @@ class Sink(io.RawIOBase):
 
     def __init__(self, path: Path, *, hashed: bool = False) -> None:
         self._file = path.open("wb")
+        self._identity = os.fstat(self._file.fileno())
         self._size = 0
         self._sent = 0  # how much of it the system was asked to write
         self._hash = hashlib.sha256() if hashed else None
@@ -93,6 +94,13 @@ class Sink(io.RawIOBase):
         os.fsync(self._file.fileno())
         self.close()
 
+    def is_at(self, path: Path) -> bool:
+        """Whether the file at ``path`` is this one."""
+        try:
+            return os.path.samestat(self._identity, path.stat())
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         try:
             self._wait()
@@ -136,19 +144,21 @@ def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(path)
-    try:
-        with naming_full_disk(path):
-            sink = Sink(temporary, hashed=hashed)
-            try:
-                yield sink
-                sink.finish()
-            finally:
-                _close_quietly(sink)
+    with naming_full_disk(path):
+        # A writer of an earlier run, if one is still at it, goes on in a file without a name.
+        temporary.unlink(missing_ok=True)
+        sink = Sink(temporary, hashed=hashed)
+        try:
+            yield sink
+            sink.finish()
+            _refuse_other_writer(sink, temporary, path)
             os.replace(temporary, path)
             _sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        except BaseException:
+            _close_quietly(sink)
+            if sink.is_at(temporary):
+                temporary.unlink()
+            raise
 
 
 def temporary_name(path: Path) -> Path:
@@ -181,6 +191,14 @@ def refuse_existing(path: Path, *, force: bool) -> None:
         raise ValueError(
             f"Got output {str(path)!r}, which exists already. Choose another name, or replace it "
             "with --force."
+        )
+
+
+def _refuse_other_writer(sink: Sink, temporary: Path, path: Path) -> None:
+    if not sink.is_at(temporary):
+        raise OSError(
+            f"Got output {str(path)!r}, which another process writes too, and began to later. Let "
+            "it end, or end it and run the command again."
         )
 
 
