@@ -155,6 +155,30 @@ def test_a_journal_that_was_cut_is_read_as_far_as_it_goes(tmp_path, big):
 
 
 @pytest.mark.slow
+def test_records_of_another_version_are_done_again(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    before = checksums(clean)
+    manifest = json.loads((clean / "manifest.json").read_text())
+    (clean / "manifest.json").unlink()
+    lines = [{"job": manifest["job"]}, manifest["parts"][0], {"part": 1}, [1], 7]
+    (clean / ".unspot-journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = transform_files(JOB, [big], clean)
+    assert again.kept == (manifest["parts"][0]["output"],)
+    assert checksums(clean) == before
+    (clean / "manifest.json").write_text(json.dumps({"format": manifest["format"]}))
+    with pytest.raises(ValueError, match="not empty and was not written by `unspot transform`"):
+        transform_files(JOB, [big], clean)
+
+
+def test_what_others_left_unfinished_is_no_input(tmp_path, big):
+    for name in ("_temporary", ".hidden"):
+        (big / name).mkdir()
+        (big / name / "part.npy").write_bytes(b"half")
+    result = transform_files(JOB, [big], tmp_path / "clean")
+    assert not any("part.npy" in name for name in result.done)
+
+
 def test_kill_and_run_again(tmp_path):
     """kill -9 in the middle: finished parts are not written again, and the end is the same."""
     big, clean = tmp_path / "big", tmp_path / "clean"

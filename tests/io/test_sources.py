@@ -281,6 +281,20 @@ def test_a_corrupt_part_is_named(tmp_path):
         as_source(folder)
 
 
+def test_what_others_left_unfinished_is_no_part(tmp_path):
+    folder = _make("parquet folder", tmp_path)
+    for name in ("_temporary", ".hidden"):
+        (folder / name).mkdir()
+        (folder / name / "part-2.parquet").write_bytes(b"half")
+    assert as_source(folder).shape == (N, D)
+    (tmp_path / "_only" / "_temporary").mkdir(parents=True)
+    (tmp_path / "_only" / "_temporary" / "x.parquet").write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"but there is no \.parquet file in it"):
+        as_source(tmp_path / "_only")
+    _parquet(tmp_path / "_only" / "x.parquet", "list")
+    assert as_source(tmp_path / "_only").shape == (N, D)
+
+
 def test_an_empty_source(tmp_path):
     pq.write_table(pa.table({"emb": pa.array([], pa.list_(pa.float32()))}), tmp_path / "e.parquet")
     with pytest.raises(ValueError, match="Got an empty table"):

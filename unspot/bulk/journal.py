@@ -44,20 +44,22 @@ class Done:
 def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
     """The identity of the job that wrote into a folder, and its finished parts by output.
 
-    None if no job did. A journal line that was cut by a crash is left out.
+    None if no job did. A journal line that was cut by a crash, or that is of another version, is
+    left out: its part is done again.
     """
     identity: dict[str, Any] | None = None
-    parts: dict[str, Done] = {}
+    records: list[Any] = []
     manifest = _load(folder / MANIFEST)
     if manifest is not None and manifest.get("format") == FORMAT:
-        identity = manifest["job"]
-        parts = {part["output"]: Done(**part) for part in manifest["parts"]}
+        identity = manifest.get("job")
+        records += manifest.get("parts", ())
     for line in _lines(folder / JOURNAL):
-        if "job" in line:
+        if isinstance(line, dict) and "job" in line:
             identity = line["job"]
         else:
-            parts[line["output"]] = Done(**line)
-    return identity, parts
+            records.append(line)
+    parts = [_done(record) for record in records]
+    return identity, {part.output: part for part in parts if part is not None}
 
 
 class Journal:
@@ -131,6 +133,13 @@ def lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _done(record: Any) -> Done | None:
+    try:
+        return Done(**record)
+    except TypeError:  # other fields, or none
+        return None
+
+
 def _load(path: Path) -> dict[str, Any] | None:
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
@@ -139,9 +148,9 @@ def _load(path: Path) -> dict[str, Any] | None:
     return loaded if isinstance(loaded, dict) else None
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
     for line in text.splitlines():

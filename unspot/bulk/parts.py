@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from unspot.io.tables import FORMATS, file_format
+from unspot.io.formats import FORMATS, file_format, is_hidden
 
 __all__ = ["Part", "plan"]
 
@@ -59,7 +59,7 @@ def _parts_of(path: Path, folder: Path) -> list[Part]:
         for file in sorted(path.rglob("*"))
         if file.suffix.lower() in FORMATS
         and file.is_file()
-        and not file.name.startswith((".", "_"))
+        and not is_hidden(file, path)
         and not file.resolve().is_relative_to(avoid)
     ]
     if not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["FORMATS", "file_format"]
+__all__ = ["FORMATS", "file_format", "is_hidden"]
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet")
 
@@ -15,7 +15,7 @@ def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
     if not path.exists():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file or folder.")
     if path.is_dir():
-        if any(path.rglob("*.parquet")):
+        if any(not is_hidden(file, path) for file in path.rglob("*.parquet")):
             return ".parquet"
         raise ValueError(f"Got the folder {str(path)!r}, but there is no .parquet file in it.")
     suffix = path.suffix.lower()
@@ -25,3 +25,16 @@ def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
             "or give it the right ending."
         )
     return suffix
+
+
+def is_hidden(file: Path, folder: Path) -> bool:
+    """Whether a file of a folder is no data: a name on the way to it begins with . or _.
+
+    So do the unfinished files of Spark and others, in folders such as ``_temporary``.
+
+    Examples
+    --------
+    >>> is_hidden(Path("a/_temporary/x.npy"), Path("a")), is_hidden(Path("_a/x.npy"), Path("_a"))
+    (True, False)
+    """
+    return any(name.startswith((".", "_")) for name in file.relative_to(folder).parts)

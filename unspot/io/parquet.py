@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unspot.io.arrow import column_kinds, matrix, require_pyarrow, values
 from unspot.io.columns import choose_features, missing
+from unspot.io.formats import is_hidden
 from unspot.io.sources import Floats, check_rows, float_dtype
 
 __all__ = ["ParquetSource", "open_parquet", "parquet_parts"]
@@ -141,7 +142,7 @@ def parquet_parts(paths: Iterable[Path]) -> list[Path]:
     parts: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = sorted(p for p in path.rglob("*.parquet") if not p.name.startswith((".", "_")))
+            found = sorted(p for p in path.rglob("*.parquet") if not is_hidden(p, path))
             if not found:
                 raise ValueError(
                     f"Got the folder {str(path)!r}, but there is no .parquet file in it."
