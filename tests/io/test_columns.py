@@ -46,6 +46,21 @@ def test_errors_say_what_came_and_the_way_out(features, kinds, message):
         choose_features(features, kinds, where="t.csv")
 
 
+@pytest.mark.parametrize(
+    ("kinds", "example"),
+    [
+        (KINDS, "e_*"),
+        ({"a": "other"}, "emb"),
+        ({"a": "vector", "b": "vector"}, "a"),
+    ],
+)
+def test_the_way_out_is_said_for_the_command_line_and_for_python(kinds, example):
+    with pytest.raises(ValueError, match="Say which columns hold the vectors") as error:
+        choose_features(None, kinds, where="t.csv")
+    assert f"--features '{example}'" in str(error.value)
+    assert f"as_source(…, features='{example}')" in str(error.value)
+
+
 def test_near_matches_ignore_case_and_long_lists_are_cut():
     error = missing("Gendre", ["GENDER", *(f"e_{i}" for i in range(300))], "t.csv")
     assert "Did you mean 'GENDER'?" in str(error)

@@ -65,8 +65,8 @@ def choose_features(
     if vectors and len(chosen) > 1:
         raise ValueError(
             f"Got {len(chosen)} feature columns of {where}, of which {_listed(vectors)} hold whole "
-            "vectors, but expected one vector column or many columns of numbers. Name one with "
-            f"--features, for example --features {vectors[0]}."
+            "vectors, but expected one vector column or many columns of numbers. "
+            + _way_out(vectors[0])
         )
     return chosen
 
@@ -104,15 +104,22 @@ def _by_kind(kinds: Mapping[str, str], where: str) -> list[str]:
         # A row number among the features would be a silent mistake: let the user say.
         raise ValueError(
             f"Got {where} with {len(floats)} columns of fractional numbers and also whole numbers "
-            f"in {_listed(integers)}, which may be features or not. Say which columns hold the "
-            "vectors, for example --features 'e_*'."
+            f"in {_listed(integers)}, which may be features or not. {_way_out('e_*')}"
         )
     if not floats:
         raise ValueError(
             f"Got {where} with no column of vectors or fractional numbers. It has: "
-            f"{_listed(list(kinds))}. Say which columns hold the vectors with --features."
+            f"{_listed(list(kinds))}. {_way_out('emb')}"
         )
     return floats
+
+
+def _way_out(example: str) -> str:
+    """Messages reach the command line and Python; both need to know what to do."""
+    return (
+        f"Say which columns hold the vectors, for example --features '{example}', or in Python "
+        f"as_source(…, features='{example}')."
+    )
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
