@@ -132,6 +132,18 @@ def test_preserve_keeps_variance(three_classes):
     assert kept[2] == pytest.approx(largest / np.trace(np.cov(X.T, bias=True)), rel=0.02)
 
 
+def test_preserve_keeps_variance_where_no_nonlinear_signal_is_left(rng):
+    """Only the means differ: what LEACE leaves is noise around zero, and no unit of a trade."""
+    z = np.arange(400) % 2
+    X = rng.normal(size=(400, 10)) * np.linspace(2.0, 0.5, 10)
+    X[z == 1, 0] += 3.0
+    kept = []
+    for preserve in (0.0, 100.0):
+        fitted = LEOPARD(rank=3, preserve=preserve, init="moments", random_state=0).fit(X, z)
+        kept.append(np.trace(np.cov(fitted.reduce(X).T)))
+    assert kept[1] > 2 * kept[0]
+
+
 def test_row_budget(three_classes):
     X, z = three_classes
     many_X, many_z = np.tile(X, (20, 1)), np.tile(z, 20)

@@ -61,8 +61,8 @@ class LEOPARD(BaseEraser):
         In which metric densities are matched: that of the embeddings (the paper), or whitened,
         which no affine change of the embeddings can influence.
     preserve : float
-        How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves;
-        0 is the paper. Only with the manifold solver.
+        How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves (1/n
+        at least); 0 is the paper. Only with the manifold solver.
     kernel : {"paper", "reference"} or GaussianMixture
     init : {"auto", "pca", "moments", "identity"} or array of shape (d, s)
         Where the search begins. ``"auto"``: the directions of most variance; in the whitened
@@ -267,9 +267,10 @@ class LEOPARD(BaseEraser):
         plain = Objective(X, z, self._kernel())
         if not self.preserve:
             return plain
-        # The unit of the trade: the discrepancy that is left when the linear signal is gone.
+        # The unit of the trade: the discrepancy that is left when the linear signal is gone, and
+        # 1/n where that is noise: of zero, or less, no λ would be worth anything.
         kept = complement(problem.working(mean_difference_basis(problem.statistics)))
-        left = max(float(mmd2(X @ X.new_tensor(kept), z, plain.kernel)), 0.0)
+        left = max(float(mmd2(X @ X.new_tensor(kept), z, plain.kernel)), 1 / len(X))
         return Objective(X, z, plain.kernel, problem.preservation(X), self.preserve * left)
 
     def _held_out(
