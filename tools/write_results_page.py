@@ -170,18 +170,29 @@ def steady_in_rank(found: Sequence[Source]) -> str:
     return markdown(head, rows)
 
 
-def study_table(name: str, *metrics: str) -> Callable[[Sequence[Source]], str]:
-    """The table of a study, for every data set that has it."""
+def study_table(
+    name: str, *metrics: str, beside: str | None = None
+) -> Callable[[Sequence[Source]], str]:
+    """The table of a study, for every data set that has it, and a method to compare with."""
 
     def answer(found: Sequence[Source]) -> str:
         parts = []
         for source in found:
-            own = tuple(sorted(source.study(name), key=lambda line: -(line.rank or 0)))
+            own = source.study(name)
+            ranks = {line.rank for line in own}
+            own += [line for line in source.of(beside or "") if line.rank in ranks]
+            table = Table(name, name, tuple(sorted(own, key=_by_setting)), metrics)
             if own:
-                parts += [f"**{source.title}**", to_markdown(Table(name, name, own, metrics))]
+                parts += [f"**{source.title}**", to_markdown(table)]
         return "\n\n".join(parts)
 
     return answer
+
+
+def _by_setting(line: Line) -> tuple[float, float, str]:
+    """From the highest rank down; settings that are numbers in their order, after the others."""
+    setting = line.method.partition("=")[2]
+    return -(line.rank or 0), float(setting) if setting.replace(".", "").isdigit() else -1, setting
 
 
 def strong_and_weak(found: Sequence[Source]) -> str:
@@ -287,7 +298,8 @@ QUESTIONS: dict[str, Callable[[Sequence[Source]], str]] = {
         "solver", "attack", "probe_reference", "mdl", "neighbours", "fit_seconds"
     ),
     "What does `preserve` buy?": study_table(
-        "preserve", "attack", "probe_reference", "neighbours", "variance", "task"
+        *("preserve", "attack", "probe_reference", "neighbours", "variance", "task_linear"),
+        beside="cascade",
     ),
     "What do strong attackers see that the paper's probe does not?": strong_and_weak,
     "Against the other methods, by strongest attacker": against_the_field,
