@@ -22,14 +22,16 @@ from unspot.sampling import generator
 
 __all__ = ["Stage", "fits", "seeded", "stages"]
 
-#: Evaluations of loss and gradient that a rank may use after a start from the rank above: the
-#: fewest, and those of half the rank. The start is good already: ``benchmarks/rank_path.py``.
-WARM_EVALUATIONS = (12, 24)
-WARM_PATIENCE = 5
-#: The share of the rows that a warm fit draws at full rank, so that every rank sees others than the
-#: rank above: on rows that a subspace was fitted on, all its directions look alike. At lower ranks
-#: it draws more, for as much work: an evaluation is O(b²r).
-WARM_SHARE = 0.5
+#: A start from the rank above is good already, so few evaluations of loss and gradient refine it,
+#: and few without a gain end it: ``benchmarks/rank_path.py``. A rank of at least ``NEAR`` times the
+#: one above is nearly the same problem, and goes on with its rows.
+NEAR = 0.87
+NEAR_EVALUATIONS, NEAR_PATIENCE = 12, 6
+#: Farther down a fit draws rows of its own: on rows that a subspace was fitted on, all its
+#: directions look alike. At full rank it draws this share of the budget, and at lower ranks more,
+#: for as much work: an evaluation is O(b²r).
+FAR_EVALUATIONS, FAR_PATIENCE = 16, 5
+FAR_SHARE = 0.5
 MIN_WARM_ROWS = 512
 
 
@@ -95,17 +97,21 @@ def _starts_warm(estimator: Any) -> bool:
 def _warm(
     estimator: LEOPARD, U: NDArray[Any], rank: int, n_rows: int, number: int
 ) -> dict[str, Any]:
-    """Parameters of a fit that begins inside span(U): few steps, on rows of its own."""
+    """Parameters of a fit that begins inside span(U): few steps, on rows of its own if far."""
+    near = rank >= NEAR * U.shape[1]
     solver = estimator.solver
     full = solver if isinstance(solver, ManifoldSolver) else ManifoldSolver()
-    fewest, most = WARM_EVALUATIONS
-    drop = min(1.0, 2.0 * (1.0 - rank / U.shape[1]))  # 1 from half the rank on
+    evaluations, patience = (
+        (NEAR_EVALUATIONS, NEAR_PATIENCE) if near else (FAR_EVALUATIONS, FAR_PATIENCE)
+    )
     brief = replace(
         full,
-        max_evaluations=min(full.max_evaluations, fewest + round(drop * (most - fewest))),
-        patience=min(full.patience, WARM_PATIENCE),
+        max_evaluations=min(full.max_evaluations, evaluations),
+        patience=min(full.patience, patience),
     )
-    share = min(1.0, WARM_SHARE * (len(U) / rank) ** 0.5)
+    if near:
+        return {"init": U, "solver": brief}
+    share = min(1.0, FAR_SHARE * (len(U) / rank) ** 0.5)
     rows = max(MIN_WARM_ROWS, round(share * min(estimator.max_rows, n_rows)))
     seed = estimator.random_state + number
     return {"init": U, "solver": brief, "max_rows": rows, "random_state": seed}
