@@ -26,7 +26,7 @@ __all__ = ["Stage", "fits", "seeded", "stages"]
 #: and few without a gain end it: ``benchmarks/rank_path.py``. A rank of at least ``NEAR`` times the
 #: one above is nearly the same problem, and goes on with its rows.
 NEAR = 0.87
-NEAR_EVALUATIONS, NEAR_PATIENCE = 12, 6
+NEAR_EVALUATIONS, NEAR_PATIENCE = 10, 6
 #: Farther down a fit draws rows of its own: on rows that a subspace was fitted on, all its
 #: directions look alike. At full rank it draws this share of the budget, and at lower ranks more,
 #: for as much work: an evaluation is O(b²r).
