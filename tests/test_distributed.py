@@ -73,7 +73,7 @@ import sys
 from unspot.distributed import context
 from unspot.erasers import streams
 found = {{}}
-with context(timeout=60) as team:
+with context(timeout=240) as team:
     for dtype in ("f4", "f8"):
         X, z = data(dtype)
         for name, eraser in erasers.items():
