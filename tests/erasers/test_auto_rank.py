@@ -27,16 +27,28 @@ def data():
     return Dataset.from_arrays(X @ rotation.T, names, sizes=(0.6, 0.1, 0.3), random_state=0)
 
 
-@pytest.fixture(scope="module", params=["standard", "cascaded"])
-def fitted(request, data):
-    eraser = LEOPARD("auto", random_state=0)
-    eraser = Cascade(eraser) if request.param == "cascaded" else eraser
+def _fit(kind, data, seed):
+    eraser = LEOPARD("auto", random_state=seed)
+    eraser = Cascade(eraser) if kind == "cascaded" else eraser
     return eraser.fit(data.train.X, data.train.z)
 
 
-def test_the_rank_is_near_what_the_law_allows(fitted):
-    """Seven clean directions; the linear stage of a cascade may take one of them."""
-    assert D - K - 2 <= fitted.rank_ <= D - K
+@pytest.fixture(scope="module", params=["standard", "cascaded"])
+def fitted(request, data):
+    return _fit(request.param, data, 0)
+
+
+@pytest.mark.parametrize("kind", ["standard", "cascaded"])
+def test_the_rank_is_near_what_the_law_allows(kind, data):
+    """Seven clean directions; the linear stage of a cascade may take one of them.
+
+    The few hundred rows that a fit sets aside can make an attacker look lucky, so the median.
+    """
+    ranks = [_fit(kind, data, seed).rank_ for seed in range(3)]
+    assert D - K - 1 <= np.median(ranks) <= D - K
+
+
+def test_the_eraser_has_the_rank_that_was_chosen(fitted):
     assert fitted.eraser_.rank == fitted.rank_
     assert fitted.eraser_.is_projection
 
