@@ -342,12 +342,18 @@ def _named(line: Line) -> str:
 def _share(line: Line, metric: str) -> str:
     mean, spread = line.values[metric]
     if COLUMNS[metric].unit == "share":
-        return f"{100 * mean:.1f} ± {100 * spread:.1f}"
-    return f"{mean:.3f} ± {spread:.3f}"
+        return _with_spread(line, f"{100 * mean:.1f}", f"{100 * spread:.1f}")
+    return _with_spread(line, f"{mean:.3f}", f"{spread:.3f}")
 
 
 def _points(line: Line, source: Source) -> str:
-    return f"{source.advantage(line):+.1f} ± {100 * line.values['attack'][1]:.1f}"
+    spread = 100 * line.values["attack"][1]
+    return _with_spread(line, f"{source.advantage(line):+.1f}", f"{spread:.1f}")
+
+
+def _with_spread(line: Line, mean: str, spread: str) -> str:
+    """One seed has no spread, which is not a spread of zero."""
+    return f"{mean} ± {spread}" if line.n_seeds > 1 else mean
 
 
 if __name__ == "__main__":
