@@ -52,6 +52,16 @@ def advantages(monkeypatch, by_rank):
     )
 
 
+def test_a_rare_class_does_not_make_every_rank_look_clean(data):
+    """One row in twelve is of the second class, which almost nobody would guess by the odds."""
+    keep = [np.flatnonzero((s.z == 0) | (np.arange(len(s.z)) % 12 == 1)) for s in data]
+    rare = Dataset(*(split.take(rows) for split, rows in zip(data, keep, strict=True)))
+    assert np.mean(rare.train.z) < 0.2
+    path = rank_path(PCAProjection(), rare, [8, 5, 3, 2, 1])
+    chosen = path.select("largest", max_advantage=0.05, attackers=["logistic"], tolerance=1.0)
+    assert chosen.rank_ <= 3
+
+
 def test_largest_is_the_largest(path, data):
     attackers = ["logistic", "quadratic"]
     chosen = path.select("largest", max_advantage=0.05, attackers=attackers)

@@ -18,6 +18,7 @@ from unspot.registry import make
 __all__ = [
     "ORIGINAL",
     "Cell",
+    "attack_chance",
     "cells",
     "data_facts",
     "data_fingerprint",
@@ -158,7 +159,13 @@ def data_facts(data: Dataset) -> dict[str, Any]:
         "features": data.n_features,
         "rows": [len(split) for split in data],
         "chance": float(counts.max() / counts.sum()),
+        "classes": len(counts),
     }
+
+
+def attack_chance(facts: Mapping[str, Any]) -> float:
+    """What attackers get by guessing; where no classes are told, they were judged by rows."""
+    return 1 / facts["classes"] if "classes" in facts else float(facts["chance"])
 
 
 def _ranks_of(ranks: Any, dataset: str, n_features: int) -> Sequence[int | None]:

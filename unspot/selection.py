@@ -93,7 +93,7 @@ def largest(
     Parameters
     ----------
     max_advantage : float
-        Accuracy above the share of the largest class that the strongest attacker may have.
+        What the strongest attacker may have above guessing in accuracy, every class counted alike.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
     tolerance : float
@@ -228,9 +228,12 @@ def strongest_advantage(
 
 
 def _standard_error(z: NDArray[Any]) -> float:
-    """Of the accuracy of a guess on these rows."""
-    guess = float(np.unique(z, return_counts=True)[1].max() / len(z))
-    return float(np.sqrt(guess * (1.0 - guess) / len(z)))
+    """Of the balanced accuracy of a guess on these rows."""
+    from unspot.evaluation.inference import effective_rows
+
+    counts = np.unique(z, return_counts=True)[1]
+    guess = 1 / len(counts)
+    return float(np.sqrt(guess * (1.0 - guess) / effective_rows(counts)))
 
 
 def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["read_results", "sweep"]
 
 #: Raised whenever a metric changes its meaning, so that old results are not taken for new ones.
-METRICS_VERSION = 2
+METRICS_VERSION = 3
 DEFAULT_METRICS = ("attack", "probe", "neighbours")
 #: What identifies a cell, and what every cell has; the metrics stand between.
 _FIRST = ("dataset", "method", "rank", "seed")

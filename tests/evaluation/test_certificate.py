@@ -5,11 +5,12 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from unspot import LEACE, Dataset, Eraser, Split, certify
 from unspot.datasets.synthetic import law
 from unspot.evaluation.certificate_text import in_words
-from unspot.evaluation.inference import accuracy_interval
+from unspot.evaluation.inference import effective_rows
 
 FAST = ("logistic", "quadratic")
 
@@ -71,13 +72,15 @@ def test_intervals_are_corrected_for_the_attackers_tried(clean, data, perfect):
     alone = certify(perfect, data, attackers=["logistic"], budget="quick")
     among = next(report for report in clean.attackers if report.name == "logistic")
     assert alone.attackers[0].accuracy == among.accuracy
-    n = clean.n_test_rows
-    for found, report, m in ((alone, alone.attackers[0], 1), (clean, among, 5)):
-        hits = round(report.accuracy * n)
-        bounds = np.array(accuracy_interval(hits, n, 0.05 / m)) - found.majority
-        assert report.interval == pytest.approx(tuple(bounds))
+    counts = np.unique(data.test.z, return_counts=True)[1]
+    spread = (0.25 / effective_rows(counts)) ** 0.5
+    for report, m in ((alone.attackers[0], 1), (among, 5)):
+        low, high = report.interval
+        assert low < report.advantage < high
+        assert (high - low) / (2 * spread) == pytest.approx(norm.isf(0.025 / m), rel=0.05)
     assert alone.detectable < clean.detectable
-    assert clean.majority == np.unique(data.test.z, return_counts=True)[1].max() / n
+    assert clean.majority == counts.max() / clean.n_test_rows
+    assert clean.chance == 0.5
 
 
 @pytest.mark.parametrize("kind", ["estimator", "function", "rows"])
@@ -145,16 +148,20 @@ def test_it_prints_as_a_table_from_the_strongest_down(leaking):
 
 def test_the_sentence_says_what_was_found(leaking, clean):
     assert leaking.sentence.startswith(f"The concept leaks: {leaking.strongest.name} is right on")
-    assert "points better than always guessing the most frequent class" in leaking.sentence
-    assert clean.sentence.startswith("No attacker of 5 did better than guessing")
+    assert "every class counted alike" in leaking.sentence
+    assert "points better than guessing (50.0 %)" in leaking.sentence
+    assert "Luck alone does as well as the attackers with p = 0.001" in leaking.sentence
+    assert clean.sentence.startswith("No attacker of 5 did better than luck would")
+    assert "where 0.025 would be a leak" in clean.sentence
+    assert "either at 0.025 or below is a leak" in str(clean)
     assert f"advantage at most {100 * clean.upper_bound:.1f} points (95 %)" in clean.sentence
     assert f"An advantage of {100 * clean.detectable:.1f} points or more" in clean.sentence
     only_law = replace(clean, leaks=True, p_value=0.005)
     assert "but the classes still differ in distribution (p = 0.005)" in in_words(only_law)
     guesses = tuple(replace(r, advantage=-0.01, p_value=0.003) for r in clean.attackers)
     below = replace(clean, leaks=True, attackers=guesses, attack_p_value=0.003)
-    assert "beats always guessing" in in_words(below)
-    assert "follow the concept on 450 test rows (p = 0.003)" in in_words(below)
+    assert "beats guessing (50.0 %) on 450 test rows" in in_words(below)
+    assert "follow the concept (p = 0.003)" in in_words(below)
     assert "too few test rows" in in_words(replace(clean, detectable=None))
 
 
@@ -167,14 +174,19 @@ def test_many_classes_with_names():
     assert found.n_classes == 50
 
 
-def test_unbalanced_classes_leak_below_the_majority():
+def test_a_rare_class_does_not_hide_the_leak():
+    """Nobody beats always guessing the common class, and still the rare one is told from it."""
     rng = np.random.default_rng(0)
     z = np.where(rng.random(4000) < 0.05, "rare", "common")
     X = rng.normal(size=(4000, 3))
     X[:, 0] += 1.0 * (z == "rare")
     found = certify(None, Dataset.from_arrays(X, z, random_state=0), attackers=["logistic"])
     assert found.leaks
-    assert found.advantage <= 0.01
+    assert found.strongest.accuracy <= found.majority + 0.01
+    best = norm.cdf(0.5) - 0.5  # of any rule, for means one apart
+    low, high = found.strongest.interval
+    assert 0 < low < best < high
+    assert found.advantage > 0.1
 
 
 def test_bad_input_is_named(data, perfect):

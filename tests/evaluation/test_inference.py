@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, fisher_exact
 
-from unspot.evaluation.inference import accuracy_interval, agreement_p_values, detectable_advantage
+from unspot.evaluation.inference import (
+    accuracy_interval,
+    agreement_p_values,
+    balanced_interval,
+    detectable_advantage,
+    effective_rows,
+)
+
+
+def by_the_odds(probabilities, codes, seed, **options):
+    """Attackers whose guesses are their most probable classes."""
+    guesses = [p.argmax(axis=1) for p in probabilities]
+    return agreement_p_values(probabilities, guesses, codes, seed, **options)
 
 
 @pytest.mark.parametrize("hits", [0, 1, 37, 99, 100])
@@ -23,6 +35,34 @@ def test_a_detectable_advantage_is_detected_four_times_in_five(majority, n):
     assert advantage > detectable_advantage(majority, 4 * n, alpha) > 0
 
 
+@pytest.mark.parametrize("hits", [0, 1, 37, 100])
+def test_the_balanced_interval_of_one_class_is_exact(hits):
+    found = balanced_interval(np.array([hits / 100]), np.array([100]), 0.05)
+    assert found == pytest.approx(accuracy_interval(hits, 100, 0.05))
+
+
+@pytest.mark.parametrize("counts", [(450, 450), (855, 45), (300, 40, 10)])
+@pytest.mark.parametrize("knowing", [0.0, 0.3, 0.9])
+def test_the_balanced_interval_covers_the_truth(counts, knowing):
+    """At least as often as it says, whatever the shares of the classes."""
+    rng, n = np.random.default_rng(0), np.array(counts)
+    chances = np.clip(knowing + (1 - knowing) * rng.dirichlet(np.ones(len(n))), 0, 1)
+    draws = rng.binomial(n, chances, size=(2000, len(n))) / n
+    ends = np.array([balanced_interval(shares, n, 0.05) for shares in draws])
+    inside = (ends[:, 0] <= chances.mean()) & (chances.mean() <= ends[:, 1])
+    assert inside.mean() > 0.945
+    width = np.diff(ends, axis=1).mean()
+    assert width < 6 * np.sqrt((chances * (1 - chances) / n).sum() + 1 / n.min()) / len(n)
+
+
+def test_unbalanced_classes_are_worth_fewer_rows():
+    assert effective_rows(np.array([300, 300, 300])) == pytest.approx(900)
+    counts = np.array([855, 45])
+    guesses = np.random.default_rng(0).random((20_000, 2))  # recalls vary as p(1 − p) / n
+    spread = (0.5 + (guesses - 0.5) * np.sqrt(12 * 0.25 / counts)).mean(axis=1).std()
+    assert spread == pytest.approx((0.25 / effective_rows(counts)) ** 0.5, rel=0.02)
+
+
 def test_too_few_rows_detect_nothing():
     assert detectable_advantage(0.99, 30, 0.025) is None
 
@@ -33,7 +73,7 @@ def test_one_attacker_and_two_classes_are_fishers_exact_test():
     guesses = np.where(rng.random(80) < 0.3, codes, rng.integers(2, size=80))
     table = [[np.sum((guesses == i) & (codes == j)) for j in (0, 1)] for i in (0, 1)]
     expected = fisher_exact(table, alternative="greater").pvalue
-    found = agreement_p_values([np.eye(2)[guesses]], codes, 0, n_permutations=9999)[0]
+    found = by_the_odds([np.eye(2)[guesses]], codes, 0, n_permutations=9999)[0]
     assert 0.001 < expected < 0.9
     assert found == pytest.approx(expected, abs=4 * (expected / 9999) ** 0.5)
 
@@ -45,7 +85,7 @@ def test_p_values_are_valid_for_many_dependent_attackers():
         codes = rng.permutation(np.arange(60) % 3)
         shared = rng.dirichlet(np.ones(3), size=60)
         attackers = [0.7 * shared + 0.3 * rng.dirichlet(np.ones(3), size=60) for _ in range(6)]
-        smallest.append(agreement_p_values(attackers, codes, i, n_permutations=99).min())
+        smallest.append(by_the_odds(attackers, codes, i, n_permutations=99).min())
     for level in (0.05, 0.2, 0.5):
         noise = 3 * (level * (1 - level) / 300) ** 0.5
         assert abs(np.mean(np.array(smallest) <= level) - level) < noise
@@ -58,19 +98,19 @@ def test_a_leak_below_the_majority_is_seen():
     chance = np.clip(0.1 + 0.1 * codes + 0.1 * rng.normal(size=1000), 0, 0.49)
     attacker = np.stack([1 - chance, chance], axis=1)
     assert (attacker.argmax(axis=1) == codes).mean() == 0.9
-    assert agreement_p_values([attacker], codes, 0)[0] == 0.001
+    assert by_the_odds([attacker], codes, 0)[0] == 0.001
 
 
 def test_confidence_counts_however_faint():
     codes = np.arange(400) % 2
     faint = 0.5 + 1e-7 * np.stack([1 - codes, codes], axis=1)
-    assert agreement_p_values([faint], codes, 0)[0] == 0.001
-    assert agreement_p_values([np.full((400, 2), 0.5)], codes, 0)[0] == 1.0
+    assert by_the_odds([faint], codes, 0)[0] == 0.001
+    assert by_the_odds([np.full((400, 2), 0.5)], codes, 0)[0] == 1.0
 
 
 def test_blocks_of_permutations_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     codes, attacker = rng.integers(3, size=50), rng.dirichlet(np.ones(3), size=50)
-    whole = agreement_p_values([attacker], codes, 0)
+    whole = by_the_odds([attacker], codes, 0)
     monkeypatch.setattr("unspot.evaluation.inference._BLOCK_VALUES", 120)
-    assert agreement_p_values([attacker], codes, 0) == pytest.approx(whole)
+    assert by_the_odds([attacker], codes, 0) == pytest.approx(whole)

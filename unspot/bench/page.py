@@ -24,8 +24,7 @@ def contents(
     found: Sequence[Line], source: BenchData, records: Sequence[Mapping[str, Any]], seconds: float
 ) -> Contents:
     """Everything the page says."""
-    z = source.data.test.z
-    chance = float(encode(z).counts.max() / len(z))
+    chance = 1 / len(encode(source.data.test.z).classes)
     shown = [line for line in tables(found)[0].lines if line.method != "original" and line.values]
     original = next((line for line in pick(found, "main", ["original"]) if line.values), None)
     names = tuple(_column(line) for line in shown)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unspot.bench.page import measures, plane
 from unspot.bench.summary import Line, display_name, lines
 from unspot.bench.tables import Table
+from unspot.grid import attack_chance
 from unspot.report.contents import Contents
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def sweep_contents(
     ]
     original = next((li for li in everything if li.method == "original"), None) if single else None
     shown = [line for line in _middle_ranks(everything) if line is not original and line.values]
-    chance = next((data["chance"] for data in facts.values()), None) if single else None
+    chance = next(map(attack_chance, facts.values()), None) if single else None
     return Contents(
         title=title,
         subtitle=", ".join(found),
@@ -96,6 +97,7 @@ def _facts(name: str, facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return (
         ("rows of train / validation / test", " / ".join(f"{n:,}" for n in own["rows"])),
         ("features", str(own["features"])),
-        ("chance", f"{100 * own['chance']:.1f} %"),
+        ("largest class", f"{100 * own['chance']:.1f} %"),
+        ("chance of an attacker", f"{100 * attack_chance(own):.1f} %"),
         ("fingerprint", str(own["fingerprint"])),
     )

@@ -57,6 +57,11 @@ class Rows:
         return replace(self, X=view(self.X))
 
     @property
+    def shares(self) -> Array:
+        """Of the classes."""
+        return np.bincount(self.codes, minlength=self.n_classes) / len(self.codes)
+
+    @property
     def fitted(self) -> Rows:
         """The rows that are not for validation."""
         return self._where(~self.is_validation)

@@ -28,6 +28,7 @@ from unspot.evaluation.attack_models import (
     networks,
 )
 from unspot.evaluation.attack_views import View, principal, standardised, whitened
+from unspot.evaluation.inference import recalls
 from unspot.labels import Labels, encode, encode_as
 from unspot.sampling import generator
 from unspot.threads import one_thread
@@ -45,18 +46,22 @@ class AttackResult:
     ----------
     name : str
         One of ``ATTACKERS``.
-    accuracy, balanced_accuracy : float
-        Share of rows guessed right; the mean of that share over classes.
+    accuracy : float
+        Share of rows whose most probable class is the right one.
+    balanced_accuracy : float
+        Every class counted alike: the mean over classes of the share of ``guesses`` that are right.
     advantage : float
-        Accuracy above that of always guessing the most frequent class of the test rows.
+        Balanced accuracy above that of guessing, which is 1/K for K classes. Accuracy would not do:
+        of classes of 95 and 5 % no attacker may beat the guess of the first, whatever it knows.
     log_loss_bits : float
         Mean code length of a label by the attacker's probabilities.
     n_rows : int
         Rows it was fitted on.
     seconds : float
         For fitting and guessing.
-    correct, probabilities : arrays of shape (n_test,) and (n_test, K)
-        Row by row; not in ``to_dict``.
+    guesses, probabilities : arrays of shape (n_test,) and (n_test, K)
+        Row by row; not in ``to_dict``. A guess is the most probable class after rare classes got
+        a weight: 1/share, or less if that serves the attacker's validation rows better.
     """
 
     name: str
@@ -66,12 +71,12 @@ class AttackResult:
     log_loss_bits: float
     n_rows: int
     seconds: float
-    correct: NDArray[np.bool_]
+    guesses: NDArray[np.int64]
     probabilities: Array
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
-        arrays = ("correct", "probabilities")
+        arrays = ("guesses", "probabilities")
         return {name: value for name, value in vars(self).items() if name not in arrays}
 
 
@@ -207,22 +212,45 @@ def _attack(
     started = time.perf_counter()
     own_seed = (seed + zlib.crc32(name.encode())) % 2**31
     view = _FAMILY[name].view(rows.X)
-    predict = _FAMILY[name].model(rows.seen_as(view), effort, own_seed)
+    seen = rows.seen_as(view)
+    predict = _FAMILY[name].model(seen, effort, own_seed)
     probabilities = np.asarray(predict(view(test)), dtype=np.float64)
-    correct = probabilities.argmax(axis=1) == codes
-    counts = np.bincount(codes, minlength=rows.n_classes)
-    recalls = np.bincount(codes, weights=correct, minlength=rows.n_classes) / counts
+    guesses = (probabilities * _weights(predict, seen)).argmax(axis=1)
+    balanced = float(recalls(guesses, codes, rows.n_classes).mean())
     return AttackResult(
         name=name,
-        accuracy=float(correct.mean()),
-        balanced_accuracy=float(recalls.mean()),
-        advantage=float(correct.mean() - counts.max() / len(codes)),
+        accuracy=float(np.mean(probabilities.argmax(axis=1) == codes)),
+        balanced_accuracy=balanced,
+        advantage=balanced - 1 / rows.n_classes,
         log_loss_bits=log_loss(probabilities, codes),
         n_rows=len(rows),
         seconds=time.perf_counter() - started,
-        correct=correct,
+        guesses=guesses,
         probabilities=probabilities,
     )
+
+
+def _weights(predict: Callable[[Array], Array], rows: Rows) -> Array:
+    """What makes up for the shares of the classes: equal odds, unless the validation part objects.
+
+    By the odds of the data a rare class would never be guessed. At equal odds it is guessed too
+    often where small probabilities are not to be trusted: hence the steps between, where they are
+    better by more than a standard error.
+    """
+    validation = rows.validation
+    probabilities = np.asarray(predict(validation.X), dtype=np.float64)
+    choices = [rows.shares**-power for power in (1.0, 0.75, 0.5, 0.25, 0.0)]
+    served = np.array(
+        [
+            recalls((probabilities * weights).argmax(axis=1), validation.codes, rows.n_classes)
+            for weights in choices
+        ]
+    )
+    counts = np.bincount(validation.codes, minlength=rows.n_classes)
+    error = np.sqrt((served[0] * (1 - served[0]) / counts).sum()) / rows.n_classes
+    gains = (served - served[0]).mean(axis=1)
+    best = int(np.argmax(gains))
+    return choices[best if gains[best] > error else 0]
 
 
 def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> Rows:

@@ -15,7 +15,13 @@ from unspot.density.two_sample import TwoSampleTest, two_sample_test
 from unspot.evaluation.attackers import AttackResult, attack
 from unspot.evaluation.certificate_text import as_table, in_words
 from unspot.evaluation.held_out import SPLIT_OF, erased_rows, held_out_splits
-from unspot.evaluation.inference import accuracy_interval, agreement_p_values, detectable_advantage
+from unspot.evaluation.inference import (
+    agreement_p_values,
+    balanced_interval,
+    detectable_advantage,
+    effective_rows,
+    recalls,
+)
 from unspot.labels import encode, encode_as
 from unspot.sampling import generator
 
@@ -29,9 +35,9 @@ _TWO_SAMPLE = {"quick": (1_000, 200), "standard": (4_000, 200), "thorough": (8_0
 class AttackerReport:
     """One attacker on the test rows.
 
-    ``advantage`` is accuracy above the majority share of the test rows, and ``interval`` holds for
-    all attackers at once. ``p_value`` is corrected too: the chance that any attacker at all would
-    agree with unrelated labels as well as this one does.
+    ``advantage`` is balanced accuracy above guessing, so above 1/K, and ``interval``, which is of
+    the advantage, holds for all attackers at once. ``p_value`` is corrected too: the chance that
+    any attacker at all would agree with unrelated labels as well as this one does.
     """
 
     name: str
@@ -84,9 +90,14 @@ class Certificate:
     budget: str
 
     @property
+    def chance(self) -> float:
+        """The balanced accuracy of guessing."""
+        return 1 / self.n_classes
+
+    @property
     def strongest(self) -> AttackerReport:
-        """The attacker that was right most often."""
-        return max(self.attackers, key=lambda report: report.accuracy)
+        """The attacker that was right most often, every class counted alike."""
+        return max(self.attackers, key=lambda report: report.advantage)
 
     @property
     def advantage(self) -> float:
@@ -102,6 +113,7 @@ class Certificate:
         """Plain data, with the strongest attacker and its bounds spelt out."""
         return {
             **asdict(self),
+            "chance": self.chance,
             "strongest": self.strongest.name,
             "advantage": self.advantage,
             "upper_bound": self.upper_bound,
@@ -159,8 +171,8 @@ def certify(
 
     The attackers' p-values permute the labels of the test rows: predictions stay, so that any
     number of dependent attackers is corrected for exactly, and unbalanced classes need no care.
-    Intervals are Clopper and Pearson's, Bonferroni-corrected, given the class counts of the test
-    rows.
+    Intervals join Clopper and Pearson's of the classes, Bonferroni-corrected, given the class
+    counts of the test rows.
 
     Examples
     --------
@@ -193,7 +205,9 @@ def certify(
     )
     codes = encode_as(test.z, encode(learn.z).classes)
     two_sample = _two_sample(X_test, codes, budget, int(seeds[1]))
-    agreement = agreement_p_values([r.probabilities for r in results], codes, int(seeds[2]))
+    agreement = agreement_p_values(
+        [r.probabilities for r in results], [r.guesses for r in results], codes, int(seeds[2])
+    )
     return _certificate(results, agreement, two_sample, codes, alpha, attack_rows, budget)
 
 
@@ -207,17 +221,18 @@ def _certificate(
     budget: str,
 ) -> Certificate:
     counts, n, m = np.bincount(codes), len(codes), len(results)
-    majority = float(counts.max() / n)
+    chance = 1 / len(counts)
     reports = []
     for result, p_value in zip(results, p_values, strict=True):
-        low, high = accuracy_interval(int(result.correct.sum()), n, alpha / m)
+        shares = recalls(result.guesses, codes, len(counts))
+        low, high = balanced_interval(shares, counts, alpha / m)
         reports.append(
             AttackerReport(
                 name=result.name,
                 accuracy=result.accuracy,
                 balanced_accuracy=result.balanced_accuracy,
                 advantage=result.advantage,
-                interval=(low - majority, high - majority),
+                interval=(low - chance, high - chance),
                 p_value=float(p_value),
                 log_loss_bits=result.log_loss_bits,
             )
@@ -226,8 +241,8 @@ def _certificate(
         "attackers": tuple(reports),
         "attack_p_value": float(p_values.min()),
         "p_value": two_sample.p_value,
-        "detectable": detectable_advantage(majority, n, alpha / (2 * m)),
-        "majority": majority,
+        "detectable": detectable_advantage(chance, int(effective_rows(counts)), alpha / (2 * m)),
+        "majority": float(counts.max() / n),
         "alpha": alpha,
         "n_classes": len(counts),
         "n_attack_rows": results[0].n_rows,

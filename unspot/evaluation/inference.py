@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accuracy_interval", "agreement_p_values", "detectable_advantage"]
+__all__ = [
+    "accuracy_interval",
+    "agreement_p_values",
+    "balanced_interval",
+    "detectable_advantage",
+    "effective_rows",
+    "recalls",
+]
 
 Array = NDArray[Any]
 
@@ -38,10 +45,54 @@ def accuracy_interval(hits: int, n: int, alpha: float) -> tuple[float, float]:
     return low, high
 
 
+def recalls(guesses: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int) -> Array:
+    """The share of each class that is guessed right: their mean is the balanced accuracy.
+
+    Examples
+    --------
+    >>> recalls(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), 2)
+    array([1. , 0.5])
+    """
+    counts = np.bincount(codes, minlength=n_classes)
+    return np.bincount(codes[guesses == codes], minlength=n_classes) / counts
+
+
+def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float, float]:
+    """An interval of confidence 1 − alpha for the balanced accuracy, given recalls by class.
+
+    Exact intervals of the classes, which are independent, are joined by the squares of their
+    arms (Zou and Donner 2008): of one class it is Clopper and Pearson's.
+
+    Examples
+    --------
+    >>> low, high = balanced_interval(np.array([0.5, 0.5]), np.array([50, 50]), 0.05)
+    >>> round(low, 3), round(high, 3)
+    (0.398, 0.602)
+    """
+    hits = np.round(shares * counts).astype(int)
+    ends = np.array(
+        [accuracy_interval(int(h), int(n), alpha) for h, n in zip(hits, counts, strict=True)]
+    )
+    down, up = np.linalg.norm(ends - np.asarray(shares)[:, None], axis=0) / len(counts)
+    middle = float(np.mean(shares))
+    return max(0.0, middle - float(down)), min(1.0, middle + float(up))
+
+
+def effective_rows(counts: Array) -> float:
+    """Rows in equal classes whose balanced accuracy varies as much as that of these classes.
+
+    Examples
+    --------
+    >>> effective_rows(np.array([50, 50])), round(effective_rows(np.array([90, 10])))
+    (100.0, 36)
+    """
+    return float(len(counts) ** 2 / np.sum(1.0 / np.asarray(counts)))
+
+
 def detectable_advantage(
-    majority: float, n: int, alpha: float, *, power: float = 0.8
+    chance: float, n: int, alpha: float, *, power: float = 0.8
 ) -> float | None:
-    """The smallest advantage over ``majority`` that n rows show with probability ``power``.
+    """The smallest advantage over ``chance`` that n rows show with probability ``power``.
 
     By the exact one-sided binomial test of level ``alpha``; None if even a perfect attacker could
     not be told from luck.
@@ -56,15 +107,16 @@ def detectable_advantage(
     from scipy.special import betaincinv
     from scipy.stats import binom
 
-    enough = int(binom.isf(alpha, n, majority)) + 1  # hits that luck reaches with chance ≤ alpha
+    enough = int(binom.isf(alpha, n, chance)) + 1  # hits that luck reaches with chance ≤ alpha
     if enough > n:
         return None
     # P(Bin(n, p) ≥ c) is the regularised incomplete beta function at p, which has an inverse.
-    return float(betaincinv(enough, n - enough + 1, power)) - majority
+    return float(betaincinv(enough, n - enough + 1, power)) - chance
 
 
 def agreement_p_values(
     probabilities: Sequence[Array],
+    guesses: Sequence[NDArray[np.int64]],
     codes: NDArray[np.int64],
     seed: int,
     *,
@@ -72,10 +124,11 @@ def agreement_p_values(
 ) -> Array:
     """Corrected p-values, one for each attacker, that its guesses agree with the labels by luck.
 
-    An attacker agrees with labels by its hits and by the probability that it gave to them. Labels
-    are permuted over the rows while guesses stay; the largest agreement of all attackers, in units
-    of its spread, is what each is compared with (Westfall and Young 1993). Exact for any number
-    of attackers, however they depend on each other, and for unbalanced classes.
+    An attacker agrees with labels by its hits, every class counted alike, and by the probability
+    that it gave to them. Labels are permuted over the rows while guesses stay; the largest
+    agreement of all attackers, in units of its spread, is what each is compared with (Westfall and
+    Young 1993). Exact for any number of attackers, however they depend on each other, and for
+    unbalanced classes.
 
     O(B·K·n·attackers) time, in blocks of 64 MB.
 
@@ -83,17 +136,20 @@ def agreement_p_values(
     ----------
     probabilities : sequence of arrays of shape (n, K)
         The attackers', fitted on other rows.
+    guesses : sequence of arrays of shape (n,)
+        The classes that they say.
     codes : array of shape (n,)
         The labels 0…K−1.
 
     Examples
     --------
     >>> codes = np.arange(100) % 2
-    >>> knows, guesses = np.eye(2)[codes], np.full((100, 2), 0.5)
-    >>> agreement_p_values([knows, guesses], codes, seed=0)
+    >>> knows, blind = np.eye(2)[codes], np.full((100, 2), 0.5)
+    >>> agreement_p_values([knows, blind], [codes, 0 * codes], codes, seed=0)
     array([0.001, 1.   ])
     """
-    scores = [np.eye(p.shape[1])[p.argmax(axis=1)] for p in probabilities] + list(probabilities)
+    alike = np.diag(1.0 / np.bincount(codes, minlength=probabilities[0].shape[1]).clip(min=1))
+    scores = [alike[said] for said in guesses] + list(probabilities)
     stacked = _in_units(np.stack(scores, axis=2))  # (n, K, 2·attackers)
     agreement = _agreement(stacked, codes, np.random.default_rng(seed), n_permutations)
     standard = _standardised(agreement)  # (1 + B, 2·attackers)

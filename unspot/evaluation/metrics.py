@@ -61,6 +61,7 @@ def linear(problem: Problem) -> Finding:
 def strongest_attack(problem: Problem) -> Finding:
     """The attacker that is strongest on the validation rows, as it does on the test rows."""
     from unspot.evaluation.attackers import AttackResult, attack
+    from unspot.evaluation.inference import recalls
 
     choosing = len(problem.before.validation)
     labels = encode(problem.train.z)
@@ -77,16 +78,21 @@ def strongest_attack(problem: Problem) -> Finding:
             random_state=problem.random_state,
         )
 
+    def shares(result: AttackResult, start: int, end: int | None) -> NDArray[Any]:
+        return recalls(result.guesses[start:end], codes[start:end], len(labels.classes))
+
     both = problem.on_both(results)
-    best = [max(side, key=lambda r: r.correct[: choosing or None].mean()) for side in both]
-    before, after = (Value(float(result.correct[choosing:].mean())) for result in best)
+    best = [max(side, key=lambda r: shares(r, 0, choosing or None).mean()) for side in both]
+    before, after = (Value(float(shares(result, choosing, None).mean())) for result in best)
     where = "validation rows" if choosing else "test rows themselves, which errs against the eraser"
     note = (
-        f"{best[0].name} before, {best[1].name} after: the best of {len(both[1])} on the {where}."
+        f"{best[0].name} before, {best[1].name} after: the best of {len(both[1])} on the {where}. "
+        f"Every class counts alike, so that guessing gets {100 / len(labels.classes):.1f} %."
     )
     sides = zip(("before", "after"), both, strict=True)
     listed = {
-        side: [_on_test(result, codes, choosing) for result in found] for side, found in sides
+        side: [_on_test(r, codes[choosing:], shares(r, choosing, None), len(found)) for r in found]
+        for side, found in sides
     }
     row = Row("attack", "Strongest attacker", "share", before, after, "lower", note)
     return Finding((row,), {"attackers": listed})
@@ -246,17 +252,19 @@ def _logistic_accuracy(data: Dataset, z_train: Any, z_test: Any) -> float:
     return float(np.mean(found == encode_as(z_test, labels.classes)))
 
 
-def _on_test(result: Any, codes: NDArray[np.int64], start: int) -> dict[str, Any]:
-    """An attacker's scores on the rows from ``start``: those before it were for choosing."""
+def _on_test(
+    result: Any, codes: NDArray[np.int64], shares: NDArray[Any], n_attackers: int
+) -> dict[str, Any]:
+    """An attacker's scores on the test rows, which are the last that it judged."""
     from unspot.evaluation.attack_models import log_loss
+    from unspot.evaluation.inference import balanced_interval
 
-    own, correct = codes[start:], result.correct[start:]
-    counts = np.bincount(own)
-    recalls = np.bincount(own, weights=correct)[counts > 0] / counts[counts > 0]
+    probabilities = result.probabilities[-len(codes) :]
     return {
         "name": result.name,
-        "accuracy": float(correct.mean()),
-        "balanced_accuracy": float(recalls.mean()),
-        "advantage": float(correct.mean() - counts.max() / len(own)),
-        "log_loss_bits": float(log_loss(result.probabilities[start:], own)),
+        "accuracy": float(np.mean(probabilities.argmax(axis=1) == codes)),
+        "balanced_accuracy": float(shares.mean()),
+        "interval": balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers),
+        "advantage": float(shares.mean() - 1 / len(shares)),
+        "log_loss_bits": float(log_loss(probabilities, codes)),
     }

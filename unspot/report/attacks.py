@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from unspot.report.columns import Results
 from unspot.report.contents import Attack, Number
 
-__all__ = ["attacker_name", "attacks", "wilson"]
+__all__ = ["attacker_name", "attacks"]
 
 _NAMES = {
     "logistic": "logistic regression",
@@ -46,23 +45,6 @@ def attacker_name(name: str) -> str:
     return f"network, {widths} wide" + (f", {before.rstrip('-')}" if before else "")
 
 
-def wilson(share: float, n: int, alpha: float = 0.05) -> tuple[float, float]:
-    """Wilson's interval of a share of n rows.
-
-    Examples
-    --------
-    >>> low, high = wilson(0.5, 100)
-    >>> round(low, 3), round(high, 3)
-    (0.404, 0.596)
-    """
-    from scipy.stats import norm
-
-    z = float(norm.isf(alpha / 2))
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def _before(results: Results) -> Iterator[Attack]:
     if results.before is not None:
         yield from _certified(results.before, 0)
@@ -86,18 +68,15 @@ def _measured(evaluation: Any, side: str, column: int) -> Iterator[Attack]:
     """Attackers of an evaluation, each with an interval widened for their number."""
     if evaluation is None:
         return
-    listed = evaluation.details.get("attackers", {}).get(side, ())
-    n = evaluation.metadata.get("n_rows", {}).get("test")
-    for entry in listed:
-        accuracy = float(entry["accuracy"])
-        low, high = wilson(accuracy, n, 0.05 / len(listed)) if n else (None, None)
-        yield Attack(attacker_name(entry["name"]), column, Number(accuracy, low=low, high=high))
+    for entry in evaluation.details.get("attackers", {}).get(side, ()):
+        low, high = entry.get("interval", (None, None))
+        number = Number(float(entry["balanced_accuracy"]), low=low, high=high)
+        yield Attack(attacker_name(entry["name"]), column, number)
 
 
 def _certified(certificate: Any, column: int) -> Iterator[Attack]:
-    """Attackers of a certificate: their intervals are of the advantage, over the majority."""
-    chance = certificate.majority
+    """Attackers of a certificate: their intervals are of the advantage, over guessing."""
     for report in certificate.attackers:
-        low, high = (chance + end for end in report.interval)
-        number = Number(report.accuracy, low=low, high=high)
+        low, high = (certificate.chance + end for end in report.interval)
+        number = Number(report.balanced_accuracy, low=low, high=high)
         yield Attack(attacker_name(report.name), column, number)

@@ -32,8 +32,9 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "Chance",
-        "The share of the largest class: what a guess without looking at the vectors gets right. "
-        "An attacker at chance recovers nothing.",
+        "What a guess without looking at the vectors gets right. Of attackers every class counts "
+        "alike, so that it is one in the number of classes; of probes every row, so that it is the "
+        "share of the largest class. An attacker at chance recovers nothing.",
     ),
     (
         "Attacker",
@@ -58,8 +59,9 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "Two-sample p",
-        "How often classes of one law would look as different as these do. Small values (below "
-        "0.05) say that the classes still differ; a large value is no proof that they do not.",
+        "How often classes of one law would look as different as these do. Small values (of 0.025 "
+        "or less, as attackers have the other half of the 5 % of false alarms) say that the "
+        "classes still differ; a large value is no proof that they do not.",
     ),
     (
         "A_50 % (neighbours kept)",

@@ -50,7 +50,7 @@ def read_contents(
     if chosen is not None and chosen not in names:
         raise ValueError(f"Got chosen={chosen!r}, but expected one of: {', '.join(names)}.")
     at = names.index(chosen) if chosen is not None else max(len(names) - 1, 0)
-    chance, attacked = _chance(found), attacks(found)
+    chance, majority, attacked = _chance(found), _majority(found), attacks(found)
     contents = Contents(
         title=title or title_of(found),
         subtitle=subtitle(columns[at]) if columns else "",
@@ -60,7 +60,9 @@ def read_contents(
         measures=(*_certified(found), *_measures(columns, at)),
         attacks=attacked,
         gaps=_gaps(columns),
-        tradeoff=tradeoff(found, attacked, chosen=at, chance=chance, chosen_rank=chosen_rank),
+        tradeoff=tradeoff(
+            found, attacked, chosen=at, chance=chance, majority=majority, chosen_rank=chosen_rank
+        ),
         neighbours=tuple(neighbours),
         facts=facts(columns),
         notes=notes(found),
@@ -73,10 +75,18 @@ def _number(value: Any) -> Number | None:
 
 
 def _chance(results: Results) -> float | None:
+    """What attackers get by guessing, every class counted alike; of probes alone, the majority."""
     certificates = [results.before, *(column.certificate for column in results.columns)]
     for certificate in certificates:
         if certificate is not None:
-            return float(certificate.majority)
+            return float(certificate.chance)
+    for column in results.columns:
+        if column.evaluation is not None and "attackers" in column.evaluation.details:
+            return 1 / len(column.metadata["classes"])
+    return _majority(results)
+
+
+def _majority(results: Results) -> float | None:
     rows = [column.row("chance") for column in results.columns]
     return next((float(row.before.mean) for row in rows if row is not None), None)
 
@@ -99,7 +109,7 @@ def _certified(results: Results) -> tuple[Measure, ...]:
         return ()
 
     def accuracy(certificate: Any) -> Number | None:
-        return certificate and Number(certificate.strongest.accuracy)
+        return certificate and Number(certificate.strongest.balanced_accuracy)
 
     def p_value(certificate: Any) -> Number | None:
         return certificate and Number(certificate.p_value)
@@ -112,7 +122,7 @@ def _certified(results: Results) -> tuple[Measure, ...]:
         unit="share",
         better="lower",
         note=f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows; "
-        f"chance is {100 * first.majority:.1f} %.",
+        f"every class counts alike, so that guessing gets {100 * first.chance:.1f} %.",
     )
     two_sample = Measure(
         key="two_sample",

@@ -34,11 +34,12 @@ def tradeoff(
     *,
     chosen: int,
     chance: float | None,
+    majority: float | None,
     chosen_rank: int | None = None,
 ) -> Tradeoff | None:
     """The plane, where at least two erasers can be drawn on it."""
     if results.paths:
-        return _of_paths(results.paths, chance, chosen_rank)
+        return _of_paths(results.paths, {"attack": chance}, majority, chosen_rank)
     return _of_columns(results.columns, attacks, chosen, chance)
 
 
@@ -71,7 +72,8 @@ def _of_columns(
 
 def _of_paths(
     paths: Mapping[str, Sequence[Mapping[str, Any]]],
-    chance: float | None,
+    chance: Mapping[str, float | None],
+    majority: float | None,
     chosen_rank: int | None,
 ) -> Tradeoff | None:
     everything = [point for points in paths.values() for point in points]
@@ -92,7 +94,8 @@ def _of_paths(
         for point in listed
     )
     (utility_title, utility_unit), (left_title, left_unit) = UTILITIES[utility], LEFT[left]
-    reference = chance if left_unit == "share" else None
+    # Attackers count classes alike, probes count rows.
+    reference = chance.get(left, majority) if left_unit == "share" else None
     return Tradeoff(utility_title, left_title, points, utility_unit, left_unit, reference)
 
 

@@ -14,6 +14,8 @@ __all__ = ["verdicts"]
 
 #: From this share of the attackers' advantage on, "most" of it is gone.
 MOST = 0.8
+#: A two-sample p-value that says so, as in a certificate: half of 0.05, attackers have the other.
+CLASSES_DIFFER = 0.025
 
 
 def verdicts(contents: Contents, columns: Sequence[Column]) -> tuple[Verdict, ...]:
@@ -57,9 +59,12 @@ def _limits(contents: Contents, column: int) -> str:
 
 
 def _leaks(contents: Contents, number: int, column: Column) -> bool:
-    """The certificate's verdict; without one, whether an attacker's interval is above chance."""
+    """The certificate's verdict; without one, an attacker above chance or classes that differ."""
     if column.certificate is not None:
         return bool(column.certificate.leaks)
+    law = column.row("two_sample")
+    if law is not None and law.after is not None and law.after.mean <= CLASSES_DIFFER:
+        return True
     accuracies = [a.accuracy for a in contents.attacks if a.column == number]
     lows = [a.value if a.low is None else a.low for a in accuracies]
     return contents.chance is not None and max(lows) > contents.chance
@@ -94,6 +99,6 @@ def _sentence(attack: Attack, chance: float, number: int, contents: Contents) ->
         else attack.attacker
     )
     share = value_text(attack.accuracy.value, "share")
-    text = f"{of} names the class of {share} of the held-out rows{was}; "
-    text += f"guessing the largest class gets {value_text(chance, 'share')}."
+    text = f"{of} is right on {share} of the held-out rows, every class counted alike{was}; "
+    text += f"guessing gets {value_text(chance, 'share')}."
     return text[0].upper() + text[1:]
