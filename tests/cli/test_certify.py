@@ -46,7 +46,7 @@ def test_a_verdict_for_people(cli, clean, leaking, others):
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == "Certificate: no leak found"
-    assert lines[1].startswith("No attacker of 2 did better than guessing")
+    assert lines[1].startswith("No attacker of 2 did better than luck would")
     assert "others.npz was split at random" in lines[-1]
     assert "200 rows to learn from, 200 to judge on" in lines[-1]
     done = cli("certify", leaking, others, "-c", "gender", *QUICK)
@@ -98,6 +98,18 @@ def test_the_rows_of_fit_may_be_learned_from_but_not_judged_on(cli, table, other
     done = cli("certify", path, others, "--attack-rows", table, *QUICK)
     assert done.code == 0, done.err
     assert "learned from 400 rows that the eraser was fitted on" in done.out
+
+
+def test_a_file_with_some_rows_of_the_fit(cli, table, tmp_path):
+    read = read_table(table, features="emb", concept="gender")
+    half = np.random.default_rng(0).permutation(len(read.X))[: len(read.X) // 2]
+    path = tmp_path / "fitted.safetensors"
+    eraser = LEACE().fit(read.X[half], np.asarray(read.z)[half]).eraser_
+    with_source(eraser, read, table, "gender").save(path)
+    done = cli("certify", path, table, *QUICK)
+    assert done.code == 2
+    assert "which has rows of its fit" in done.err
+    assert "the same --seed" in done.err
 
 
 def test_labels_in_a_second_file(cli, clean, rows, tmp_path):

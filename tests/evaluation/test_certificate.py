@@ -122,6 +122,36 @@ def test_an_eraser_fitted_on_what_it_is_judged_on_is_refused(data):
     assert certify(on_validation, data, attackers=["logistic"], attack_rows="seen")
 
 
+def test_rows_are_known_again_in_any_order_and_company(data):
+    eraser = LEACE().fit(data.train.X, data.train.z)
+    rng = np.random.default_rng(0)
+
+    def judged_on(X, z):
+        return certify(eraser, Dataset(data.train, data.validation, Split(X, z)), attackers=FAST)
+
+    order = rng.permutation(len(data.train))
+    shuffled = data.train.take(order)
+    with pytest.raises(ValueError, match="fitted on the test split"):
+        judged_on(shuffled.X, shuffled.z)
+    with pytest.raises(ValueError, match="fitted on the test split"):
+        judged_on(shuffled.X.astype(np.float32), shuffled.z)
+    some = data.train.take(order[:300])
+    with pytest.raises(ValueError, match=r"fitted on (about \d+ % of )?the test split"):
+        judged_on(some.X, some.z)
+    X, z = (np.concatenate(pair) for pair in ((some.X, data.test.X), (some.z, data.test.z)))
+    with pytest.raises(ValueError, match=r"fitted on about [2-6]\d % of the test split"):
+        judged_on(X, z)
+
+
+def test_a_row_that_occurs_twice_is_no_reason_to_refuse(data):
+    X = np.concatenate([data.train.X[:1], data.test.X])
+    z = np.concatenate([data.train.z[:1], data.test.z])
+    eraser = LEACE().fit(data.train.X, data.train.z)
+    assert len(eraser.eraser_.metadata["known_rows"]) > 50  # the first row among them
+    rows = Dataset(data.train, data.validation, Split(X, z))
+    assert certify(eraser, rows, attackers=["logistic"])
+
+
 def test_it_is_plain_and_frozen_data(leaking):
     read = json.loads(leaking.to_json())
     assert read == json.loads(json.dumps(leaking.to_dict()))

@@ -130,18 +130,28 @@ def _dataset(
     from unspot.labels import encode
 
     whole = _read(data, columns, labels)
-    if was_fitted_on(eraser, whole):
-        raise ValueError(
-            f"Got {str(data)!r}, which the eraser was fitted on, but expected rows that it has not "
-            "seen: on its own rows every eraser looks good. Keep some rows away from unspot fit."
-        )
     if attack_rows is not None:
         learn, test = _read(attack_rows, columns, None), whole
     else:
         codes = encode(whole.z, n_rows=len(whole)).codes
         parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
         learn, test = (whole.take(part) for part in parts)
+    _refuse_seen(eraser, data, whole, test)
     return Dataset(learn, learn, test, name=data.name), was_fitted_on(eraser, learn)
+
+
+def _refuse_seen(eraser: Eraser, data: Path, whole: Split, test: Split) -> None:
+    from unspot.evaluation.held_out import share_fitted_on, was_fitted_on
+
+    if not was_fitted_on(eraser, test):
+        return
+    share = share_fitted_on(eraser, whole)
+    part = "which the eraser was fitted on" if share == 1 else "which has rows of its fit"
+    raise ValueError(
+        f"Got {str(data)!r}, {part}, but expected rows to judge on that the eraser has not seen: "
+        "on its own rows every eraser looks good. Keep some rows away from unspot fit; after "
+        "unspot path, give the same file and the same --seed."
+    )
 
 
 def _read(path: Path, columns: dict[str, Any], labels: Path | None) -> Split:

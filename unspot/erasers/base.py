@@ -152,7 +152,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             **target.describe(),
             "n_features": int(X.shape[1]),
             "n_rows": int(X.shape[0]),
-            "fingerprint": fingerprint(X, numbers),
+            **identity(X, numbers),
             "versions": versions(),
         }
 
@@ -193,13 +193,42 @@ def refuse_nonfinite(X: Any) -> None:
         )
 
 
+def identity(X: NDArray[Any], target: NDArray[Any]) -> dict[str, Any]:
+    """By what the rows of a fit are known again: as a whole, and some of them in any company."""
+    sample = _sampled(X)
+    return {
+        "fingerprint": _digest(X.shape, sample, target),
+        "known_rows": row_hashes(sample[:: -(-len(sample) // 100)]),
+    }
+
+
 def fingerprint(X: NDArray[Any], target: NDArray[Any]) -> str:
     """A short hash of shape, labels and a fixed sample of rows: enough to tell files apart."""
+    return _digest(X.shape, _sampled(X), target)
+
+
+def row_hashes(X: NDArray[Any]) -> list[str]:
+    """A short hash of each row, the same for all floating types that hold it.
+
+    Examples
+    --------
+    >>> X = np.array([[0.5, -0.0], [1.0, 2.0]])
+    >>> row_hashes(X) == row_hashes(X.astype(np.float32) + 0.0)
+    True
+    """
+    rows = np.ascontiguousarray(X, dtype=np.float32) + np.float32(0)  # no −0
+    return [hashlib.blake2b(row.tobytes(), digest_size=6).hexdigest() for row in rows]
+
+
+def _sampled(X: NDArray[Any]) -> NDArray[Any]:
     # Ten runs of a hundred rows: of a file on disk, ten places are read and not a thousand.
     runs = np.linspace(0, max(len(X) - 100, 0), num=10).astype(int)[:, None] + np.arange(100)
-    rows = np.unique(runs[runs < len(X)])
-    digest = hashlib.sha256(repr(X.shape).encode())
-    digest.update(np.ascontiguousarray(X[rows], dtype=np.float64).tobytes())
+    return X[np.unique(runs[runs < len(X)])]
+
+
+def _digest(shape: tuple[int, ...], sample: NDArray[Any], target: NDArray[Any]) -> str:
+    digest = hashlib.sha256(repr(shape).encode())
+    digest.update(np.ascontiguousarray(sample, dtype=np.float64).tobytes())
     digest.update(np.ascontiguousarray(target, dtype=np.float64).tobytes())
     return digest.hexdigest()[:16]
 

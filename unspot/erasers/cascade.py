@@ -97,7 +97,9 @@ class Cascade(BaseEraser):
             check_rank(rank, U.shape[1], what)
 
     def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
-        metadata: dict[str, Any] = {"inner": dict(inner.metadata), "linear_rank": int(U.shape[1])}
+        # The inner eraser's rows are in coordinates that nobody else has.
+        own = {key: value for key, value in inner.metadata.items() if key != "known_rows"}
+        metadata: dict[str, Any] = {"inner": own, "linear_rank": int(U.shape[1])}
         if inner.is_projection and inner.mean is None:
             return Eraser.projection(U @ inner.U, **metadata)
         return Eraser((Compress(U), *inner.maps, Expand(U)), metadata)
