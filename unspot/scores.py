@@ -16,11 +16,12 @@ import numpy as np
 from unspot.dataset import Dataset, Lexicon, Split
 from unspot.evaluation.metrics import METRICS
 from unspot.evaluation.problem import Metric, Problem
+from unspot.evaluation.task_metrics import TASK_METRICS
 
 __all__ = ["Scores", "check_metrics", "on_validation", "over_seeds", "score"]
 
 #: What a metric needs besides rows and the concept.
-_NEEDS = {"task": "task labels", "fairness": "task labels", "words": "lexicon of words"}
+_NEEDS = {**dict.fromkeys(TASK_METRICS, "task labels"), "words": "lexicon of words"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def check_metrics(metrics: Any, data: Dataset) -> dict[str, Metric]:
     if isinstance(metrics, Mapping):
         return dict(metrics)
     names: Iterable[str] = (metrics,) if isinstance(metrics, str) else metrics
-    lacking = set() if data.train.y is not None else {"task", "fairness"}
+    lacking = set() if data.train.y is not None else set(TASK_METRICS)
     lacking |= set() if data.lexicon is not None else {"words"}
     chosen = {}
     for name in names:

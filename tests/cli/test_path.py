@@ -75,6 +75,16 @@ def test_other_rules(cli, file, tmp_path):
     assert "by 'knee'" in cli("path", file, *shared, "-s", "knee", "--utility", "variance").out
 
 
+def test_a_task_has_its_column_and_is_a_utility(cli, file):
+    shared = ("-c", "z", "-m", "pca", "-r", "5,3")
+    done = cli("path", file, *shared, "-t", "y", "-s", "utility", "--floor", 0.1, "--utility",
+               "task_linear")  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0].split(" | ")[2:5] == ["attack", "neighbours", "task_linear"]
+    assert "Chosen: rank 3 by 'utility': task_linear" in done.out
+    assert "task_linear" not in cli("path", file, *shared).out
+
+
 def test_without_a_rank_that_will_do_the_page_is_still_written(cli, file, tmp_path):
     page, out = tmp_path / "page.html", tmp_path / "e.safetensors"
     shared = ("-m", "pca", "-r", "6,5", "--metrics", "linear", "--html", page, "-o", out)

@@ -16,7 +16,10 @@ CONCEPT = {
     "chance", "probe", "linear", "attack", "mdl", "mdl_prior", "two_sample", "neighbours",
     "variance",
 }  # fmt: skip
-TASK = {"task", "tpr_gap", "tpr_gap_correlation", "demographic_parity", "equalised_odds"}
+TASK = {
+    "task", "task_linear", "tpr_gap", "tpr_gap_correlation", "demographic_parity",
+    "equalised_odds",
+}  # fmt: skip
 
 
 def arrays(n=1200, n_classes=2, seed=0):
@@ -76,6 +79,47 @@ def test_utility_is_that_of_the_single_functions(found, data, eraser):
     assert found["neighbours"].after.mean == neighbour_overlap(data.test.X, erased)
     assert found["variance"].after.mean == pytest.approx(variance_kept(data.test.X, erased))
     assert found["neighbours"].before.mean == found["variance"].before.mean == 1.0
+
+
+def few_rows(noise=1.0, n=400):
+    """A task that a logistic regression learns at once, and 20 passes over few rows do not."""
+    rng = np.random.default_rng(0)
+    X = noise * rng.normal(size=(n, 20))
+    y = np.where(X[:, 1] > 0, "judge", "nurse")
+    return Dataset.from_arrays(X, np.arange(n) % 2, y, random_state=0)
+
+
+def test_the_cost_to_the_task_shows_on_few_rows():
+    rows = few_rows()
+    found = evaluate(Eraser.projection(np.eye(20)[:, 2:]), rows, metrics=["task_linear", "task"])
+    linear, papers = found["task_linear"], found["task"]
+    assert linear.before.mean > 0.9
+    assert linear.after.mean < 0.65
+    assert papers.before.mean - papers.after.mean < 0.5 * (linear.before.mean - linear.after.mean)
+    assert [row.label for row in found] == ["Task accuracy, logistic", "Task accuracy, paper's MLP"]
+    assert "see the logistic regression" in papers.note
+
+
+def test_a_probe_that_learned_nothing_is_pointed_out():
+    said = "learned nothing: before erasure it is no better than a guess, 5"
+    shrunk = few_rows(noise=1e-4)  # so small that the networks see no difference between rows
+    found = evaluate(lambda X: X, shrunk, metrics=["probe", "task_linear", "task", "fairness"])
+    undefined = {row.key for row in found if row.after is None}
+    assert undefined == {"tpr_gap_correlation"}
+    told = {"probe", *TASK} - {"task_linear"} - undefined
+    assert {row.key for row in found if said in row.note} == told
+    assert found["task_linear"].before.mean > 0.9
+    learned = evaluate(lambda X: X, few_rows(noise=50.0), metrics=["task", "fairness"])
+    assert not [row for row in learned if "learned nothing" in row.note]
+
+
+def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(data):
+    y = np.asarray(data.train.y).copy()
+    y[np.flatnonzero(y == "poet")[3:]] = "judge"
+    rare = dataclasses.replace(data, train=dataclasses.replace(data.train, y=y))
+    row = evaluate(lambda X: X, rare, metrics=["task_linear"])["task_linear"]
+    assert (row.before, row.after) == (None, None)
+    assert row.note == ("undefined: a label has too few rows to learn from. Merge it with another.")
 
 
 def test_what_lies_behind_the_rows(found, data):
@@ -175,7 +219,7 @@ def test_fifty_classes_as_strings():
 def test_more_than_two_classes_have_fairness_too():
     data = Dataset.from_arrays(*arrays(n_classes=4), random_state=0)
     found = evaluate(lambda X: X, data, metrics="fairness", seeds=2)
-    assert {row.key for row in found} == TASK - {"task"}
+    assert {row.key for row in found} == TASK - {"task", "task_linear"}
     assert found["tpr_gap"].after.spread is not None
 
 

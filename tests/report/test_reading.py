@@ -72,7 +72,7 @@ def test_of_two_classes_one_has_its_gaps_drawn(make_evaluation):
 
 def test_several_erasers_make_a_tradeoff_with_the_chosen_one_marked(two):
     tradeoff = read_contents(two, chosen="a").tradeoff
-    assert tradeoff.utility == "accuracy of the task"
+    assert tradeoff.utility == "accuracy of the task, the paper’s MLP"
     assert [(p.series, p.chosen) for p in tradeoff.points] == [("a", True), ("b", False)]
     assert tradeoff.reference == 1 / 3  # of three classes that count alike
 
@@ -92,7 +92,8 @@ def test_ranks_of_one_method_are_one_series(make_evaluation):
     ("metrics", "utility", "erasure"),
     [
         ({"neighbours": 0.7, "attack": 0.5}, "neighbours kept (A_50 %)", "share"),
-        ({"task": 0.7, "probe": 0.5}, "accuracy of the task", "share"),
+        ({"task": 0.7, "probe": 0.5}, "accuracy of the task, the paper’s MLP", "share"),
+        ({"task": 0.7, "task_linear": 0.7}, "accuracy of the task, logistic", ""),
         ({}, "rank: dimensions kept", ""),
     ],
 )

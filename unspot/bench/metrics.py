@@ -8,8 +8,9 @@ from unspot.dataset import Dataset
 from unspot.evaluation.metrics import METRICS
 from unspot.evaluation.problem import Finding, Metric, Problem, one_row
 from unspot.evaluation.results import Value
+from unspot.evaluation.task_metrics import TASK_METRICS
 
-__all__ = ["bench_metrics", "probe_binary", "probe_reference", "task_linear"]
+__all__ = ["bench_metrics", "probe_binary", "probe_reference"]
 
 #: The class that the paper leaves out where it treats gender as binary.
 NEUTRAL = "neutral"
@@ -27,32 +28,14 @@ def probe_binary(problem: Problem) -> Finding:
     return one_row("probe_binary", "Probe, binary", "share", None, value, "lower")
 
 
-def task_linear(problem: Problem) -> Finding:
-    """The task by logistic regression that is fitted to the end: what a user would train.
-
-    The paper's network stops after 20 passes, which few rows leave unfinished.
-    """
-    from unspot.evaluation.attackers import attack
-
-    rows = (problem.after.train.X, problem.train.y, problem.after.test.X, problem.test.y)
-    try:
-        (found,) = attack(*rows, attackers=["logistic"], random_state=problem.random_state)
-        value = Value(found.accuracy)
-    except ValueError:  # a label of the task has too few rows to learn from
-        value = None
-    return one_row("task_linear", "Task, logistic regression", "share", None, value, "higher")
-
-
 def bench_metrics(data: Dataset) -> dict[str, Metric]:
     """All that the paper reports and the data allow, and the strongest attacker."""
     names = ["attack", "probe", "mdl", "mdl_paper", "neighbours", "neighbours_paper", "variance"]
     if data.lexicon is not None:
         names.append("words")
     if data.train.y is not None:
-        names += ["task", "fairness"]
+        names += TASK_METRICS
     chosen: dict[str, Metric] = {name: METRICS[name] for name in names}
-    if data.train.y is not None:
-        chosen["task_linear"] = task_linear
     chosen["probe_reference"] = probe_reference
     if NEUTRAL in data.train.z and len(np.unique(data.train.z)) == 3:
         chosen["probe_binary"] = probe_binary

@@ -17,7 +17,7 @@ from unspot.report.glossary import about
 __all__ = ["contents", "measures", "plane"]
 
 #: The most telling first.
-UTILITIES = ("task", "neighbours", "words", "variance")
+UTILITIES = ("task_linear", "task", "neighbours", "words", "variance")
 
 
 def contents(

@@ -56,9 +56,14 @@ def path(
         typer.Option("--set", metavar="KEY=VALUE", help="Any other parameter of the method."),
     ] = None,
     metrics: Annotated[
-        str,
-        typer.Option("--metrics", metavar="NAMES", help="Measured at every rank; or none."),
-    ] = "attack,neighbours",
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="NAMES",
+            help="Measured at every rank: by default attack,neighbours, and task_linear if there "
+            "is a task; or none.",
+        ),
+    ] = None,
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="How often each metric is measured.")
     ] = 1,
@@ -85,7 +90,7 @@ def path(
     ] = None,
     utility: Annotated[
         str | None,
-        typer.Option("--utility", metavar="NAME", help="knee, utility: task, neighbours, …"),
+        typer.Option("--utility", metavar="NAME", help="knee, utility: task_linear, neighbours, …"),
     ] = None,
     output: Annotated[
         Path | None,
@@ -128,8 +133,7 @@ def path(
     estimator = make_estimator(method, parse_parameters(parameters or []), seed=seed, verbose=False)
     listed = parse_ranks(ranks)
     table, rows = _read(data, features, concept, task, labels, seed)
-    names = [] if metrics.strip() in ("", "none") else [n.strip() for n in metrics.split(",")]
-    _check_metrics(names, rows)
+    names = _metrics(metrics, rows)
     found = rank_path(estimator, rows, listed, metrics=names, seeds=seeds, verbose=verbose)
     _write_json(found, json)
     if not quiet:
@@ -236,10 +240,15 @@ def _read(
     return table, rows
 
 
-def _check_metrics(names: list[str], rows: Dataset) -> None:
+def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
+    """The metrics of the table, refused now rather than after the fits."""
     from unspot.scores import check_metrics
 
+    if metrics is None:
+        return ["attack", "neighbours", *(["task_linear"] if rows.train.y is not None else [])]
+    names = [] if metrics.strip() in ("", "none") else [n.strip() for n in metrics.split(",")]
     check_metrics(names, rows)
+    return names
 
 
 def _write_json(found: RankPath, json: Path | None) -> None:

@@ -18,6 +18,7 @@ from unspot.erasers.base import refuse_nonfinite
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER
 from unspot.evaluation.problem import Finding, Problem
 from unspot.evaluation.results import Evaluation, Row, Value
+from unspot.evaluation.task_metrics import TASK_METRICS
 from unspot.labels import encode, encode_as
 
 __all__ = ["Evaluation", "Row", "Value", "evaluate"]
@@ -55,8 +56,9 @@ def evaluate(
         Whether to measure the task and its fairness; "auto" does if there are labels ``y``.
     metrics : sequence of str, "paper" or "all", optional
         Some of: chance, probe, linear, attack, mdl, mdl_paper, two_sample, neighbours,
-        neighbours_paper, variance, words, task, fairness. By default all that the data allow but
-        those of the paper's own conventions; "paper" gives just what the paper reports.
+        neighbours_paper, variance, words, task_linear, task, fairness. By default all that the
+        data allow but those of the paper's own conventions; "paper" gives just what the paper
+        reports.
     seeds : int
         Networks of each probe and task classifier.
     budget : {"quick", "standard", "thorough"}
@@ -91,7 +93,7 @@ def evaluate(
     if budget not in BUDGETS:
         raise ValueError(f"Got budget={budget!r}, but expected one of {', '.join(BUDGETS)}.")
     _check_labels(data, "z")
-    if with_task and {"task", "fairness"} & set(names):
+    if with_task and TASK_METRICS.keys() & set(names):
         _check_labels(data, "y")
         _warn_if_concept_decides_task(data)
     problem = Problem(data, _erased(eraser, data), seeds, budget, _seed(random_state))
@@ -206,7 +208,7 @@ def _with_task(task: bool | str, data: Dataset) -> bool:
 def _check_metrics(
     metrics: str | Sequence[str] | None, with_task: bool, with_words: bool
 ) -> tuple[str, ...]:
-    lacking = {} if with_task else {"task": "task labels", "fairness": "task labels"}
+    lacking = {} if with_task else dict.fromkeys(TASK_METRICS, "task labels")
     if not with_words:
         lacking["words"] = "lexicon of words"
     if metrics is None or metrics in ("paper", "all"):

@@ -8,9 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.dataset import Dataset, Lexicon
-from unspot.evaluation.problem import Finding, Metric, Problem, mean_value, one_row
+from unspot.evaluation.problem import (
+    Finding,
+    Metric,
+    Problem,
+    learned_nothing,
+    mean_value,
+    one_row,
+)
 from unspot.evaluation.results import Row, Value
-from unspot.evaluation.task_metrics import task, task_fairness
+from unspot.evaluation.task_metrics import TASK_METRICS
 from unspot.labels import encode, encode_as
 
 __all__ = ["DEFAULT", "METRICS", "PAPER"]
@@ -46,8 +53,10 @@ def probe(problem: Problem) -> Finding:
         )
         return Value(scores.mean, scores.spread)
 
+    both = problem.on_both(accuracy)
     note = "the paper's MLP (a_z). A weak probe: see the strongest attacker."
-    return one_row("probe", "Probe accuracy", "share", *problem.on_both(accuracy), "lower", note)
+    note += learned_nothing(both[0], problem.test.z)
+    return one_row("probe", "Probe accuracy", "share", *both, "lower", note)
 
 
 def linear(problem: Problem) -> Finding:
@@ -225,8 +234,7 @@ METRICS: dict[str, Metric] = {
     "neighbours_paper": papers_neighbours,
     "variance": variance,
     "words": words,
-    "task": task,
-    "fairness": task_fairness,
+    **TASK_METRICS,
 }
 
 #: What the paper reports, by its own conventions.

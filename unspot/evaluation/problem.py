@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from unspot.evaluation.fairness import Fairness, fairness
 from unspot.evaluation.results import Direction, Row, Value
 from unspot.labels import encode
 
-__all__ = ["Finding", "Metric", "Problem", "mean_value", "one_row"]
+__all__ = ["Finding", "Metric", "Problem", "learned_nothing", "mean_value", "one_row"]
 
 
 @dataclass(frozen=True)
@@ -94,3 +95,21 @@ def mean_value(values: Iterable[float | None]) -> Value | None:
     """Mean and spread of the defined values, or None if none is."""
     defined = [value for value in values if value is not None]
     return Value(float(np.mean(defined)), float(np.std(defined))) if defined else None
+
+
+def learned_nothing(before: Value | None, labels: Any, who: str = "It") -> str:
+    """A caveat for a classifier that does no better than a guess before erasure, else nothing.
+
+    Examples
+    --------
+    >>> learned_nothing(Value(0.9), ["a", "a", "b"])
+    ''
+    >>> learned_nothing(Value(0.6), ["a", "a", "b"])
+    ' It learned nothing: before erasure it is no better than a guess, 66.7 %.'
+    """
+    guess = max(Counter(np.asarray(labels).tolist()).values()) / len(labels)
+    if before is None or before.mean > guess:
+        return ""
+    return (
+        f" {who} learned nothing: before erasure it is no better than a guess, {100 * guess:.1f} %."
+    )

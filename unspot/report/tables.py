@@ -13,7 +13,7 @@ from unspot.report.wording import interval_text, number_text, value_text
 __all__ = ["Line", "Tile", "attack_table", "measure_groups", "strongest", "tiles", "tradeoff_table"]
 
 #: Keys of the measures that may stand at the top of the page, in this order.
-TILES = ("attack", "probe", "task", "neighbours", "words", "tpr_gap", "variance")
+TILES = ("attack", "probe", "task_linear", "task", "neighbours", "words", "tpr_gap", "variance")
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 
 
@@ -93,6 +93,8 @@ def tiles(contents: Contents) -> list[Tile]:
     """The numbers to read first: what an attacker recovers, and what is kept; four at most."""
     attack = _attack_tile(contents)
     measures = {m.key: m for m in contents.measures if not (attack and m.key == "attack")}
+    if "task_linear" in measures:  # the paper's network says the same, less well
+        measures.pop("task", None)
     wanted = [measures[key] for key in TILES if key in measures]
     found = [attack, *(_measure_tile(m, contents.chosen, about(m.key)) for m in wanted)]
     return [tile for tile in found if tile is not None][:4]

@@ -13,7 +13,8 @@ __all__ = ["tradeoff"]
 
 #: Measures of utility, the most telling first: key → (title, unit).
 UTILITIES = {
-    "task": ("accuracy of the task", "share"),
+    "task_linear": ("accuracy of the task, logistic", "share"),
+    "task": ("accuracy of the task, the paper’s MLP", "share"),
     "neighbours": ("neighbours kept (A_50 %)", ""),
     "words": ("word similarity (WordSim-353)", ""),
     "variance": ("share of variance kept", "share"),
