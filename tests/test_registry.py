@@ -51,6 +51,19 @@ def test_it_works_inside_a_cascade(info, data):
     assert cascade.reduce(X).shape[1] <= 4  # two classes: linear erasure takes one dimension
 
 
+NAMES = [info.name for info in methods()]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *(f"cascade:{n}" for n in NAMES if n != "cascade")])
+def test_reduced_rows_have_as_many_columns_as_the_rank_and_the_same_distances(name, data):
+    X, z = data
+    eraser = quick(name).fit(X, z)
+    erased, reduced = eraser.transform(X), eraser.reduce(X)
+    assert reduced.shape == (len(X), eraser.eraser_.rank)
+    distances = [np.linalg.norm(Y[:, None] - Y[None], axis=-1) for Y in (erased, reduced)]
+    np.testing.assert_allclose(*distances, atol=1e-6)
+
+
 @pytest.mark.parametrize("info", methods(), ids=lambda info: info.name)
 def test_fractions_are_refused_with_the_methods_that_take_them(info, data):
     able = [other.cls.__name__ for other in methods() if "continuous" in other.concepts]

@@ -135,10 +135,11 @@ class Eraser:
             shifted = _Shift(-m.mean) if m.mean is not None else None
             maps: tuple[Any, ...] = (shifted, Compress(m.U)) if shifted else (Compress(m.U),)
             return self._apply(maps, X)
-        if isinstance(self.maps[-1], Expand):
+        last = self.maps[-1]
+        if isinstance(last, Expand) and (last.n_in == self.rank or not self.is_linear):
             return self._apply(self.maps[:-1], X)
         if self.is_linear and self.rank < self.n_features:
-            # An oblique map: an orthonormal basis of its range keeps the distances.
+            # Oblique, or narrower inside than at its end: a basis of its range keeps the distances.
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
 
