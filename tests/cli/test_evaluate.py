@@ -104,7 +104,7 @@ def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, r
 def test_errors_are_sentences(cli, saved, table):
     done = cli("evaluate", saved, table)
     assert done.code == 2
-    assert "Error: Got no concept. Name its column or array with --concept." in done.err
+    assert "Error: Got no concept. Name its column or array with --concept, or its file" in done.err
     done = cli("evaluate", saved, table, "-c", "gender", "-m", "mld")
     assert (done.code, "Did you mean 'mdl'?" in done.err) == (2, True)
     done = cli("evaluate", saved, table, "-c", "sex")

@@ -48,6 +48,10 @@ def certify(
             help="Rows that attackers learn from; by default half of DATA.",
         ),
     ] = None,
+    attack_labels: Annotated[
+        Path | None,
+        typer.Option("--attack-labels", metavar="FILE", help="A second file with their labels."),
+    ] = None,
     budget: Annotated[
         str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
     ] = "standard",
@@ -77,12 +81,15 @@ def certify(
 
     unspot certify gender.safetensors test.parquet --concept gender --budget quick
     """
+    from unspot.cli.labelled import refuse_orphans
     from unspot.eraser import load
     from unspot.evaluation.certificate import certify as attack_and_conclude
 
+    refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))
     loaded = load(eraser)
+    columns = {"concept": concept, "features": features}
     rows, seen = _dataset(
-        loaded, data, attack_rows, labels, _columns(loaded, concept, features), seed
+        loaded, data, labels, attack_rows, attack_labels, columns=columns, seed=seed
     )
     quiet = quiet or json == Path("-")
     found = attack_and_conclude(
@@ -104,21 +111,13 @@ def certify(
         raise typer.Exit(3)
 
 
-def _columns(eraser: Eraser, concept: str | None, features: str | None) -> dict[str, Any]:
-    """What to read: as asked for, else as ``unspot fit`` wrote it down."""
-    remembered = list(eraser.metadata.get("features", ()))
-    own = remembered[0] if len(remembered) == 1 else remembered or None
-    return {
-        "features": features or own,
-        "concept": concept or eraser.metadata.get("concept_name"),
-    }
-
-
 def _dataset(
     eraser: Eraser,
     data: Path,
-    attack_rows: Path | None,
     labels: Path | None,
+    attack_rows: Path | None,
+    attack_labels: Path | None,
+    *,
     columns: dict[str, Any],
     seed: int,
 ) -> tuple[Dataset, bool]:
@@ -129,9 +128,10 @@ def _dataset(
     from unspot.evaluation.held_out import was_fitted_on
     from unspot.labels import encode
 
-    whole = _read(data, columns, labels)
+    whole = _read(eraser, data, labels, **columns)
     if attack_rows is not None:
-        learn, test = _read(attack_rows, columns, None), whole
+        columns |= {"option": "--attack-labels"}
+        learn, test = _read(eraser, attack_rows, attack_labels, **columns), whole
     else:
         codes = encode(whole.z, n_rows=len(whole)).codes
         parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
@@ -154,15 +154,13 @@ def _refuse_seen(eraser: Eraser, data: Path, whole: Split, test: Split) -> None:
     )
 
 
-def _read(path: Path, columns: dict[str, Any], labels: Path | None) -> Split:
+def _read(eraser: Eraser, path: Path, labels: Path | None, **columns: Any) -> Split:
     import numpy as np
 
+    from unspot.cli.labelled import read_labelled
     from unspot.dataset import Split
-    from unspot.io import read_table
 
-    if columns["concept"] is None and labels is None:
-        raise ValueError("Got no concept. Name its column or array with --concept.")
-    table = read_table(path, **columns, labels_file=labels)
+    table = read_labelled(eraser, path, labels, **columns)
     return Split(np.asarray(table.X), np.asarray(table.z))
 
 

@@ -29,6 +29,10 @@ def evaluate(
             "--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", metavar="FILE", help="A second file with the labels of DATA."),
+    ] = None,
     task: Annotated[
         str | None,
         typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task."),
@@ -44,6 +48,10 @@ def evaluate(
         typer.Option(
             "--train", metavar="FILE", help="Rows that probes learn from; by default some of DATA."
         ),
+    ] = None,
+    train_labels: Annotated[
+        Path | None,
+        typer.Option("--train-labels", metavar="FILE", help="A second file with their labels."),
     ] = None,
     metrics: Annotated[
         str | None,
@@ -66,13 +74,17 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
+    from unspot.cli.labelled import read_labelled, refuse_orphans
     from unspot.eraser import load, write_atomically
-    from unspot.io import read_table
 
+    refuse_orphans(train_labels, train, ("--train-labels", "--train"))
     loaded = load(eraser)
-    columns = _columns(loaded, concept, task, features)
-    table = read_table(data, **columns)
-    rows = _dataset(table, data.name, None if train is None else read_table(train, **columns), seed)
+    columns: dict[str, Any] = {"concept": concept, "features": features, "task": task}
+    table = read_labelled(loaded, data, labels, **columns)
+    learn = None
+    if train is not None:
+        learn = read_labelled(loaded, train, train_labels, **columns, option="--train-labels")
+    rows = _dataset(table, data.name, learn, seed)
     _warn_if_fitted_on(loaded, table)
     quiet = quiet or json == Path("-")
     found = _evaluated(
@@ -94,18 +106,6 @@ def evaluate(
         to_html(found, html, views=make_views(loaded, rows))
     if not quiet:
         _show(found, rows, data, train)
-
-
-def _columns(
-    eraser: Eraser, concept: str | None, task: str | None, features: str | None
-) -> dict[str, Any]:
-    """What to read: as asked for, else as ``unspot fit`` wrote it down."""
-    remembered = list(eraser.metadata.get("features", ()))
-    concept = concept or eraser.metadata.get("concept_name")
-    if concept is None:
-        raise ValueError("Got no concept. Name its column or array with --concept.")
-    own = remembered[0] if len(remembered) == 1 else remembered or None
-    return {"features": features or own, "concept": concept, "task": task}
 
 
 def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset:

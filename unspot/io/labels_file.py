@@ -15,7 +15,7 @@ from unspot.io.arrow_files import open_arrow
 from unspot.io.columns import missing
 from unspot.io.formats import FORMATS, file_format
 
-__all__ = ["label_column", "read_labels"]
+__all__ = ["has_column", "label_column", "read_labels"]
 
 
 def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
@@ -48,6 +48,12 @@ def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArr
         raise missing(concept, names, str(path))
     others = {role: n for role, n in wanted.items() if role != "z" and n in names}
     return {role: take(str(name)) for role, name in ({"z": concept} | others).items()}
+
+
+def has_column(path: Path, name: str) -> bool:
+    """Whether a file of labels has a column or array of a name."""
+    suffix = file_format(path, (*FORMATS, ".txt"))
+    return suffix not in (".txt", ".npy") and name in _columns(path, suffix)[0]
 
 
 def label_column(table: Any, name: str, path: Path) -> NDArray[Any]:

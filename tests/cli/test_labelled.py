@@ -1,0 +1,81 @@
+"""Labels in a file of their own, for the rows to judge on and for those to learn from."""
+
+import numpy as np
+import pytest
+
+EVALUATE = ("evaluate", "--metrics", "chance,linear", "--seeds", "1")
+CERTIFY = ("certify", "--attackers", "logistic", "--budget", "quick")
+
+
+@pytest.fixture
+def files(cli, rows, tmp_path):
+    """Two arrays, the labels of each as text and as a table, and an eraser of the first."""
+    X, z = rows
+    for name, part in (("a", slice(0, None, 2)), ("b", slice(1, None, 2))):
+        np.save(tmp_path / f"{name}.npy", X[part])
+        (tmp_path / f"{name}.txt").write_text("\n".join(z[part]) + "\n")
+        (tmp_path / f"{name}.csv").write_text("\n".join(["gender", *z[part]]) + "\n")
+    return tmp_path
+
+
+@pytest.fixture(params=["txt", "csv"])
+def kind(request):
+    """Without --concept a fit calls the concept after the file; a column is called otherwise."""
+    return request.param
+
+
+@pytest.fixture
+def fitted(cli, files, kind):
+    path = files / "e.safetensors"
+    labels = files / f"a.{kind}"
+    done = cli("fit", files / "a.npy", "--labels", labels, "-m", "leace", "-o", path)
+    assert done.code == 0, done.err
+    return path
+
+
+@pytest.mark.parametrize("command", [EVALUATE, CERTIFY])
+def test_labels_of_the_rows(cli, files, fitted, kind, command):
+    name, *options = command
+    done = cli(name, fitted, files / "b.npy", "--labels", files / f"b.{kind}", *options)
+    assert done.code == 0, done.err
+    assert "split at random" in done.out
+
+
+@pytest.mark.parametrize(
+    ("command", "other", "said"),
+    [
+        (EVALUATE, "train", "learn from 160 rows"),
+        (CERTIFY, "attack", "learned from 200 rows that the eraser was fitted on"),
+    ],
+)
+def test_labels_of_the_rows_to_learn_from(cli, files, fitted, kind, command, other, said):
+    name, *options = command
+    rows_option = "--train" if other == "train" else "--attack-rows"
+    arguments = (fitted, files / "b.npy", "--labels", files / f"b.{kind}", rows_option,
+                 files / "a.npy")  # fmt: skip
+    done = cli(name, *arguments, *options)
+    assert done.code == 2
+    assert (
+        f"a.npy', one array without labels. Give them in a second file, with --{other}-labels"
+        in (done.err)
+    )
+    done = cli(name, *arguments, f"--{other}-labels", files / f"a.{kind}", *options)
+    assert done.code == 0, done.err
+    assert said in done.out
+    done = cli(name, *arguments[:-2], f"--{other}-labels", files / f"a.{kind}", *options)
+    assert done.code == 2
+    assert f"Got --{other}-labels without {rows_option}, the rows that they belong to" in done.err
+
+
+def test_rows_without_labels_say_the_option(cli, files, fitted):
+    done = cli("evaluate", fitted, files / "b.npy")
+    assert done.code == 2
+    assert (
+        "b.npy', one array without labels. Give them in a second file, with --labels." in done.err
+    )
+
+
+def test_a_column_that_was_asked_for_is_not_replaced(cli, files, fitted):
+    done = cli("evaluate", fitted, files / "b.npy", "--labels", files / "b.csv", "-c", "sex")
+    assert done.code == 2
+    assert "'sex'" in done.err

@@ -1,0 +1,57 @@
+"""Labelled rows for an eraser: columns as asked for, else as ``unspot fit`` wrote them down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unspot.eraser import Eraser
+    from unspot.io import Table
+
+__all__ = ["read_labelled", "refuse_orphans"]
+
+
+def read_labelled(
+    eraser: Eraser,
+    path: Path,
+    labels: Path | None,
+    *,
+    concept: str | None,
+    features: str | None,
+    task: str | None = None,
+    option: str = "--labels",
+) -> Table:
+    """Rows with the concept's labels, which may be in a file of their own.
+
+    Parameters
+    ----------
+    option : str
+        What gives ``labels`` on the command line, for messages.
+    """
+    from unspot.io import read_table
+    from unspot.io.labels_file import has_column
+
+    own = concept or eraser.metadata.get("concept_name")
+    if labels is not None and concept is None and not (own and has_column(labels, own)):
+        own = None  # a fit names the concept after its file of labels, where it has one column
+    elif labels is None and path.suffix.lower() == ".npy":
+        raise ValueError(
+            f"Got {str(path)!r}, one array without labels. Give them in a second file, with "
+            f"{option}."
+        )
+    elif labels is None and own is None:
+        raise ValueError(
+            f"Got no concept. Name its column or array with --concept, or its file with {option}."
+        )
+    remembered = list(eraser.metadata.get("features", ()))
+    vectors = remembered[0] if len(remembered) == 1 else remembered or None
+    return read_table(
+        path, features=features or vectors, concept=own, task=task, labels_file=labels
+    )
+
+
+def refuse_orphans(labels: Path | None, rows: Path | None, names: tuple[str, str]) -> None:
+    """Labels of a file that was not given are an error."""
+    if labels is not None and rows is None:
+        raise ValueError(f"Got {names[0]} without {names[1]}, the rows that they belong to.")
