@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from unspot.dataset import Dataset, Split
+from unspot.dataset import Dataset, Lexicon, Split
 
 
 def make(**options):
@@ -57,6 +59,20 @@ def test_a_rare_class_is_in_every_split():
 def test_bad_arrays(arguments, message):
     with pytest.raises(ValueError, match=message):
         Dataset.from_arrays(**arguments)
+
+
+def test_it_is_shown_in_a_line():
+    X, z = np.zeros((4000, 3)), np.arange(4000) % 2
+    jobs = np.arange(4000) % 9
+    data = Dataset.from_arrays(X, np.array(["f", "m"])[z], jobs, random_state=0, name="bios")
+    lexicon = Lexicon(np.array(["a", "b"]), np.zeros((2, 3)))
+    train, validation, test = (f"{len(split):,}" for split in data)
+    counts = f"{train} train, {validation} validation, {test} test rows"
+    told = "of 3 features; concept f, m; task of 9 classes"
+    assert repr(data) == f"<Dataset 'bios': {counts} {told}>"
+    assert repr(data.test) == f"<Split: {test} rows {told}>"
+    assert repr(replace(data, lexicon=lexicon)).endswith("9 classes; lexicon of 2 words>")
+    assert repr(lexicon) == "<Lexicon: 2 words of 3 features>"
 
 
 def test_columns_of_other_lengths():

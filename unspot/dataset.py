@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.labels import encode
+from unspot.labels import encode, is_continuous
 
 __all__ = ["Dataset", "Lexicon", "Split"]
 
@@ -37,6 +37,15 @@ class Split:
     def __len__(self) -> int:
         return len(self.X)
 
+    def __repr__(self) -> str:
+        return f"<Split: {len(self):,} rows of {self.contents()}>"
+
+    def contents(self) -> str:
+        """What a row has, in words."""
+        labels = {"concept": self.z, "task": self.y}
+        said = [f"{what} {_listed(z)}" for what, z in labels.items() if z is not None]
+        return "; ".join([f"{self.X.shape[-1]} features", *said])
+
     def take(self, rows: NDArray[Any]) -> Split:
         """Some of the rows, in the order given."""
         return Split(
@@ -54,6 +63,9 @@ class Lexicon:
     words: NDArray[Any]  # (m,)
     X: NDArray[Any]  # (m, d)
 
+    def __repr__(self) -> str:
+        return f"<Lexicon: {len(self.words):,} words of {self.X.shape[-1]} features>"
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -69,6 +81,8 @@ class Dataset:
     >>> data = Dataset.from_arrays(X, np.arange(100) % 2, random_state=0)
     >>> [len(split) for split in data]
     [50, 20, 30]
+    >>> data
+    <Dataset 'data': 50 train, 20 validation, 30 test rows of 4 features; concept 0, 1>
     """
 
     train: Split
@@ -79,6 +93,11 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Split]:
         return iter((self.train, self.validation, self.test))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(s):,} {name}" for name, s in zip(SPLITS, self, strict=True))
+        words = "" if self.lexicon is None else f"; lexicon of {len(self.lexicon.words):,} words"
+        return f"<Dataset {self.name!r}: {counts} rows of {self.train.contents()}{words}>"
 
     @property
     def n_features(self) -> int:
@@ -101,7 +120,8 @@ class Dataset:
         Parameters
         ----------
         X, z, y : array-like
-            Embeddings (n, d), concept labels (n,), task labels (n,) if there is a task.
+            Embeddings (n, d), concept labels (n,), task labels (n,) if there is a task. Labels
+            are categories: cut a continuous concept into bins.
         names : array-like, optional
             What each row is called.
         sizes : three fractions that add to one
@@ -114,6 +134,7 @@ class Dataset:
             raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
+        refuse_continuous(z)
         labels = encode(z, n_rows=len(X), min_rows=3)
         cells = labels.codes
         columns = {"z": labels.classes[labels.codes]}
@@ -129,6 +150,22 @@ class Dataset:
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state))
         train, validation, test = (whole.take(rows) for rows in parts)
         return cls(train, validation, test, name=name)
+
+
+def _listed(labels: NDArray[Any], most: int = 6) -> str:
+    """The classes by name, or where there are many, how many."""
+    classes = np.unique(np.asarray(labels).astype(str))
+    return ", ".join(classes) if len(classes) <= most else f"of {len(classes):,} classes"
+
+
+def refuse_continuous(z: Any) -> None:
+    """Fractional numbers as the concept of rows to evaluate on are an error."""
+    if z is not None and is_continuous(z):
+        raise ValueError(
+            "Got fractional numbers as the concept z, but expected categories: probes and "
+            "attackers classify. Cut the values into bins and evaluate on those labels, whatever "
+            "the eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
+        )
 
 
 def stratified_parts(

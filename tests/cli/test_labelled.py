@@ -75,6 +75,14 @@ def test_rows_without_labels_say_the_option(cli, files, fitted):
     )
 
 
+@pytest.mark.parametrize("command", ["evaluate", "certify"])
+def test_numbers_are_to_be_cut_into_bins(cli, files, fitted, command):
+    np.save(files / "age.npy", np.linspace(20.0, 60.0, 200))
+    done = cli(command, fitted, files / "b.npy", "--labels", files / "age.npy")
+    assert done.code == 2
+    assert "Cut the values into bins and evaluate on those labels" in done.err
+
+
 def test_a_column_that_was_asked_for_is_not_replaced(cli, files, fitted):
     done = cli("evaluate", fitted, files / "b.npy", "--labels", files / "b.csv", "-c", "sex")
     assert done.code == 2

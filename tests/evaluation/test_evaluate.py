@@ -64,6 +64,7 @@ def test_before_the_concept_is_there(found, data):
     assert found["attack"].before.mean > 0.95
     assert found["mdl"].before.mean < 0.5 * found["mdl_prior"].before.mean
     assert found["two_sample"].before.mean < 0.01
+    assert found["mdl_prior"].note.endswith("finds nothing else costs a little more.")
 
 
 def test_after_less_of_it_is_there(found):
@@ -270,6 +271,24 @@ def test_a_split_without_a_class_is_refused(data, eraser):
     only = data.train.take(np.flatnonzero(data.train.z == "f"))
     with pytest.raises(ValueError, match="Got one class in z of the train split"):
         evaluate(eraser, dataclasses.replace(data, train=only))
+
+
+def test_a_continuous_concept_is_evaluated_by_bins(data):
+    said = "Got fractional numbers as the concept z, but expected categories: probes and attackers"
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 60, size=800)
+    X = rng.normal(size=(800, 4))
+    X[:, 0] += age / 5
+    eraser = LEACE(concept="continuous").fit(X, age)
+    raw = Split(X, age)
+    with pytest.raises(ValueError, match=said):
+        evaluate(eraser, Dataset(raw, raw, raw))
+    with pytest.raises(ValueError, match=said):
+        Dataset.from_arrays(X, age)
+    bins = np.digitize(age, np.quantile(age, [0.25, 0.5, 0.75]))
+    row = evaluate(eraser, Dataset.from_arrays(X, bins, random_state=0), metrics="linear")["linear"]
+    assert row.before.mean > 0.6
+    assert row.after.mean < 0.35
 
 
 def test_erased_rows_of_another_length_are_refused(data, eraser):

@@ -29,6 +29,7 @@ def read_labelled(
     option : str
         What gives ``labels`` on the command line, for messages.
     """
+    from unspot.dataset import refuse_continuous
     from unspot.io import read_table
     from unspot.io.labels_file import has_column
 
@@ -46,9 +47,11 @@ def read_labelled(
         )
     remembered = list(eraser.metadata.get("features", ()))
     vectors = remembered[0] if len(remembered) == 1 else remembered or None
-    return read_table(
+    table = read_table(
         path, features=features or vectors, concept=own, task=task, labels_file=labels
     )
+    refuse_continuous(table.z)
+    return table
 
 
 def refuse_orphans(labels: Path | None, rows: Path | None, names: tuple[str, str]) -> None:

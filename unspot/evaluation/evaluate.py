@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import SPLITS, Dataset, Lexicon, Split
+from unspot.dataset import SPLITS, Dataset, Lexicon, Split, refuse_continuous
 from unspot.eraser import Eraser, versions
 from unspot.erasers.base import refuse_nonfinite
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER
@@ -191,6 +191,7 @@ def _check_data(data: Any) -> None:
         )
     for split in data:
         refuse_nonfinite(split.X)
+        refuse_continuous(split.z)
 
 
 def _with_task(task: bool | str, data: Dataset) -> bool:

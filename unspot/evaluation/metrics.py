@@ -129,10 +129,13 @@ def description_length(problem: Problem) -> Finding:
         f"online code of {after[0].n_rows:,} test labels, over row orders; permuted labels cost "
         f"{after[0].control_bits / 1000:.2f} kbit after erasure."
     )
-    ceiling = "what the labels cost when nothing is known but the class shares: the ceiling."
+    nothing_left = (
+        "what the labels cost if only the class shares are known; a code that has to learn those "
+        "and finds nothing else costs a little more."
+    )
     rows = (
         Row("mdl", "MDL", "kbit", values[0], values[1], "higher", note),
-        Row("mdl_prior", "MDL, prior code", "kbit", prior, prior, "none", ceiling),
+        Row("mdl_prior", "MDL, prior code", "kbit", prior, prior, "none", nothing_left),
     )
     return Finding(rows)
 
