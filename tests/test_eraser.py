@@ -43,6 +43,17 @@ def test_any_leading_dimensions_and_dtype(d, leading, dtype, data):
     np.testing.assert_allclose(eraser(X), X.astype(float) @ eraser.P, atol=tolerance)
 
 
+def test_it_is_shown_in_a_line(eraser):
+    assert repr(eraser) == "<Eraser by test: projection to rank 4 of 6 features>"
+    chain = (Compress(np.eye(3)[:, :2]), Expand(np.eye(3)[:, :2]))
+    few = {"method": "LEACE", "classes": ["f", "m"]}
+    assert repr(Eraser(chain, few)) == (
+        "<Eraser by LEACE: compress → expand of 3 features; concept f, m>"
+    )
+    many = {"classes": list(range(28))}
+    assert repr(Eraser(chain, many)).endswith("of 3 features; concept 28 classes>")
+
+
 def test_projector_identities(eraser):
     P = eraser.P
     np.testing.assert_allclose(P, P.T, atol=1e-12)

@@ -47,6 +47,8 @@ class Eraser:
     array([[1., 2.]])
     >>> eraser.rank
     2
+    >>> eraser
+    <Eraser: projection to rank 2 of 3 features>
     """
 
     maps: tuple[Map, ...]
@@ -63,6 +65,16 @@ class Eraser:
         for m in self.maps:
             for array in m.arrays().values():
                 array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        # Other ranks than a projection's cost a decomposition: too much to be looked at.
+        chain = " → ".join(m.kind for m in self.maps)
+        kept = f" to rank {self.rank}" if self.is_projection else ""
+        method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
+        classes = [str(name) for name in self.metadata.get("classes") or ()]
+        shown = ", ".join(classes) if len(classes) <= 6 else f"{len(classes)} classes"
+        concept = f"; concept {shown}" if classes else ""
+        return f"<Eraser{method}: {chain}{kept} of {self.n_features} features{concept}>"
 
     @classmethod
     def projection(

@@ -28,6 +28,17 @@ def test_rows_by_key():
         FOUND["tpr"]
 
 
+def test_it_is_shown_in_a_line_and_in_notebooks_as_a_table():
+    assert repr(FOUND) == (
+        "<Evaluation of LEOPARD on words, 4 rows: Probe accuracy 90.0 ± 1.0 % → 33.3 ± 0.5 %; "
+        "MDL 0.50 kbit → 10.46 kbit; A_50% & σ_{x}|y 1.00 → –>"
+    )
+    attack = Row("attack", "Strongest attacker", "share", Value(0.9), Value(0.6), "lower")
+    told = "5 rows: Strongest attacker 90.0 % → 60.0 %>"
+    assert repr(dataclasses.replace(FOUND, rows=(*ROWS, attack))).endswith(told)
+    assert FOUND._repr_markdown_() == f"LEOPARD on words\n\n{FOUND.to_markdown()}"
+
+
 def test_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         FOUND.name = "other"

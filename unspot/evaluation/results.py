@@ -13,6 +13,8 @@ __all__ = ["Evaluation", "Row", "Value"]
 
 Direction = Literal["lower", "higher", "none"]
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
+#: What to read first.
+_HEADLINES = ("attack", "task_linear", "neighbours")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,19 @@ class Evaluation:
 
     def __str__(self) -> str:
         return f"{self.name}\n\n{self.to_markdown()}"
+
+    def __repr__(self) -> str:
+        first = [row for row in self.rows if row.key in _HEADLINES] or list(self.rows[:3])
+        told = [
+            f"{row.label} {format_value(row.before, row.unit)} → "
+            f"{format_value(row.after, row.unit)}"
+            for row in first
+        ]
+        return f"<Evaluation of {self.name}, {len(self)} rows: {'; '.join(told)}>"
+
+    def _repr_markdown_(self) -> str:
+        """The table, where a notebook shows it."""
+        return str(self)
 
     # -- plain data ------------------------------------------------------------------------------
 
