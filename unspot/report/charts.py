@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
+from unspot.report.beside import texts_beside
 from unspot.report.contents import Contents, Gaps, Tradeoff
 from unspot.report.palette import mark_slot, method_slot
 from unspot.report.vega import Spec, chance_rule, colour, measured, shape, spec, tooltip
@@ -203,14 +203,14 @@ def _floor(rows: list[dict[str, Any]], chance: float | None) -> float:
 
 def _tradeoff_rows(tradeoff: Tradeoff) -> list[dict[str, Any]]:
     numbers = series_numbers(tradeoff)
-    repeated = Counter(point.series for point in tradeoff.points)
+    texts = texts_beside(tradeoff, width=500, height=250)
     return [
         {
             "s": method_slot(numbers[point.series]),
             "m": mark_slot(numbers[point.series]),
             "series": point.series,
             "label": point.label,
-            "beside": str(point.rank) if repeated[point.series] > 1 else point.series,
+            "beside": beside,
             "rank": point.rank,
             "utility": point.utility.value,
             "erasure": point.erasure.value,
@@ -220,7 +220,7 @@ def _tradeoff_rows(tradeoff: Tradeoff) -> list[dict[str, Any]]:
             "shownUtility": number_text(point.utility, tradeoff.utility_unit),
             "shownErasure": interval_text(point.erasure, tradeoff.erasure_unit),
         }
-        for point in tradeoff.points
+        for point, beside in zip(tradeoff.points, texts, strict=True)
     ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unspot.report.beside import texts_beside
 from unspot.report.charts import series_slots, strongest_first
 from unspot.report.contents import Contents, Gaps, Number, Tradeoff
 from unspot.report.palette import CLASS_COLOURS, DASHES, METHOD_COLOURS, THEME
@@ -133,14 +134,15 @@ def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
         xs = [point.utility.value for point in points]
         axes.plot(xs, [p.erasure.value for p in points], color=METHOD_COLOURS[slot][0], alpha=0.5)
         _dots(axes, [point.erasure for point in points], xs, slot)
-        for point in points:
-            at = (point.utility.value, point.erasure.value)
-            text = str(point.rank) if len(points) > 1 else name
+    texts = texts_beside(tradeoff, width=260, height=190, font=8)  # in points, inside the axes
+    for point, text in zip(tradeoff.points, texts, strict=True):
+        at = (point.utility.value, point.erasure.value)
+        if text:
             axes.annotate(
                 text, at, (6, 5), textcoords="offset points", fontsize=8, parse_math=False
             )
-            if point.chosen:
-                axes.scatter(*at, s=170, facecolors="none", edgecolors=INK, linewidths=1.4)
+        if point.chosen:
+            axes.scatter(*at, s=170, facecolors="none", edgecolors=INK, linewidths=1.4)
     if tradeoff.reference is not None:
         axes.axhline(tradeoff.reference, color=INK, linestyle="--", linewidth=1)
     axes.set_xlabel(tradeoff.utility)
