@@ -100,6 +100,21 @@ def test_the_rows_of_fit_may_be_learned_from_but_not_judged_on(cli, table, other
     assert "learned from 400 rows that the eraser was fitted on" in done.out
 
 
+def test_a_bound_on_the_advantage(cli, leaking, clean, others):
+    arguments = ("-c", "gender", *QUICK)
+    done = cli("certify", leaking, others, *arguments, "--max-advantage", "0.05")
+    assert done.code == 3
+    assert "points, more than the 5.0 that are allowed." in done.out
+    done = cli("certify", clean, others, *arguments, "--max-advantage", "0.4", "--fail")
+    assert done.code == 0, done.err
+    assert "points, within the 40.0 that are allowed." in done.out
+    done = cli("certify", clean, others, *arguments, "--max-advantage", "0.01", "-q")
+    assert (done.code, done.out) == (3, "")
+    done = cli("certify", clean, others, *arguments, "--max-advantage", "5")
+    assert done.code == 2
+    assert "Got --max-advantage 5.0, but expected a share from 0 to 1" in done.err
+
+
 def test_a_file_with_some_rows_of_the_fit(cli, table, tmp_path):
     read = read_table(table, features="emb", concept="gender")
     half = np.random.default_rng(0).permutation(len(read.X))[: len(read.X) // 2]

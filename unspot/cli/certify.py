@@ -73,6 +73,14 @@ def certify(
         bool,
         typer.Option("--fail", metavar="", help="End with exit code 3 if the concept leaks."),
     ] = False,
+    max_advantage: Annotated[
+        float | None,
+        typer.Option(
+            "--max-advantage",
+            metavar="A",
+            help="End with exit code 3 if attackers may have more, by their upper bound.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
     ] = False,
@@ -86,6 +94,11 @@ def certify(
     from unspot.evaluation.certificate import certify as attack_and_conclude
 
     refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))
+    if max_advantage is not None and not 0 <= max_advantage < 1:
+        raise ValueError(
+            f"Got --max-advantage {max_advantage}, but expected a share from 0 to 1, such as 0.02 "
+            "for two points."
+        )
     loaded = load(eraser)
     columns = {"concept": concept, "features": features}
     rows, seen = _dataset(
@@ -107,7 +120,7 @@ def certify(
         _write_page(found, loaded, rows, html)
     if not quiet:
         _show(found, rows, data, attack_rows)
-    if fail and found.leaks:
+    if (fail and found.leaks) or _exceeds(found, max_advantage, quiet=quiet):
         raise typer.Exit(3)
 
 
@@ -179,6 +192,20 @@ def _write_page(found: Certificate, eraser: Eraser, rows: Dataset, html: Path) -
 
     name = method_name(eraser.metadata) or "erased"
     to_html({name: found}, html, views=make_views({name: eraser}, rows))
+
+
+def _exceeds(found: Certificate, max_advantage: float | None, *, quiet: bool) -> bool:
+    """Whether the bound is above what is allowed, said to those who listen."""
+    if max_advantage is None:
+        return False
+    exceeds = found.upper_bound > max_advantage
+    if not quiet:
+        verdict = "more than" if exceeds else "within"
+        typer.echo(
+            f"Bound: an advantage of at most {100 * found.upper_bound:.1f} points, {verdict} the "
+            f"{100 * max_advantage:.1f} that are allowed."
+        )
+    return exceeds
 
 
 def _show(found: Certificate, rows: Dataset, data: Path, attack_rows: Path | None) -> None:

@@ -126,14 +126,18 @@ def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset
 
 
 def _warn_if_fitted_on(eraser: Eraser, table: Table) -> None:
-    from unspot.cli.console import warn
-    from unspot.erasers.base import fingerprint
-    from unspot.labels import encode
+    import numpy as np
 
-    if eraser.metadata.get("fingerprint") == fingerprint(table.X, encode(table.z).codes):
+    from unspot.cli.console import warn
+    from unspot.dataset import Split
+    from unspot.evaluation.held_out import MAX_SEEN, share_fitted_on
+
+    share = share_fitted_on(eraser, Split(table.X, np.asarray(table.z)))
+    if share > MAX_SEEN:
+        which = "these very rows" if share == 1 else f"about {100 * share:.0f} % of these rows"
         warn(
-            "The eraser was fitted on these very rows, where it does better than on new ones. Keep "
-            "some rows away from unspot fit, and evaluate on those."
+            f"The eraser was fitted on {which}, where it does better than on new ones. Keep some "
+            "rows away from unspot fit, and evaluate on those."
         )
 
 
