@@ -180,8 +180,8 @@ def utility(
     floor : float
         The least utility.
     utility : str
-        A metric of ``evaluate`` of which more is better: "neighbours" (A_50%), "task", "words",
-        "variance".
+        A metric of ``evaluate`` of which more is better: "neighbours" (A_50%), "task_linear",
+        "words", "variance".
     """
     if floor is None:
         raise ValueError("Got no floor, but expected the least utility, such as floor=0.8.")

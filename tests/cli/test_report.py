@@ -16,10 +16,11 @@ def result(tmp_path):
             Row("neighbours", "A_50%", "", Value(1.0), Value(accuracy + 0.2), "higher"),
         )
         attackers = {
-            "before": [{"name": "trees", "accuracy": 0.9}],
-            "after": [{"name": "trees", "accuracy": accuracy}],
+            "before": [{"name": "trees", "balanced_accuracy": 0.9}],
+            "after": [{"name": "trees", "balanced_accuracy": accuracy}],
         }
-        metadata = {"eraser": {"method": method, "rank": 3}, "n_rows": {"test": 500}}
+        about = {"method": method, "rank": 3}
+        metadata = {"eraser": about, "n_rows": {"test": 500}, "classes": ["a", "b"]}
         evaluation = Evaluation(f"{method} on x", rows, metadata, {"attackers": attackers})
         path = tmp_path / f"{method}.json"
         path.write_text(evaluation.to_json(), encoding="utf-8")

@@ -164,6 +164,24 @@ def test_it_is_plain_and_frozen_data(leaking):
         leaking.leaks = False
 
 
+def test_it_says_what_it_is_about(data):
+    eraser = LEACE().fit(data.train.X, data.train.z)
+    found = json.loads(certify(eraser, data, attackers=["logistic"], random_state=3).to_json())
+    about = found["metadata"]
+    assert about["eraser"]["method"] == "LEACE"
+    assert about["eraser"]["fingerprint"] == eraser.eraser_.metadata["fingerprint"]
+    assert "known_rows" not in about["eraser"]
+    assert (about["data"], about["random_state"]) == (data.name, 3)
+    assert "unspot" in about["versions"]
+
+
+def test_numbers_are_no_classes(data, perfect):
+    rng = np.random.default_rng(0)
+    ages = Dataset(*(Split(s.X, rng.normal(size=len(s))) for s in data))
+    with pytest.raises(ValueError, match="bins"):
+        certify(perfect, ages)
+
+
 def test_it_prints_as_a_table_from_the_strongest_down(leaking):
     lines = str(leaking).splitlines()
     assert lines[0] == "Certificate: LEAKS"

@@ -129,7 +129,7 @@ def test_what_lies_behind_the_rows(found, data):
     )}  # fmt: skip
     assert attackers["before"].keys() == attackers["after"].keys()
     named = found["attack"].note.split(" after: ")[0].split(", ")[-1]
-    assert found["attack"].after.mean == attackers["after"][named]["accuracy"]
+    assert found["attack"].after.mean == attackers["after"][named]["balanced_accuracy"]
     records = found.details["gaps"]
     assert {(r["class"], r["label"]) for r in records} == {
         (c, y) for c in ("f", "m") for y in ("judge", "nurse", "poet")

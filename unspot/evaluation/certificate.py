@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unspot.dataset import Dataset
 from unspot.density.two_sample import TwoSampleTest, two_sample_test
+from unspot.eraser import versions
 from unspot.evaluation.attackers import AttackResult, attack
 from unspot.evaluation.certificate_text import as_table, in_words
 from unspot.evaluation.held_out import SPLIT_OF, erased_rows, held_out_splits
@@ -22,6 +23,7 @@ from unspot.evaluation.inference import (
     effective_rows,
     recalls,
 )
+from unspot.evaluation.provenance import eraser_facts
 from unspot.labels import encode, encode_as
 from unspot.sampling import generator
 
@@ -73,6 +75,8 @@ class Certificate:
         Share of the most frequent class in the test rows.
     attack_rows : "unseen" or "seen"
         Whether the attackers learned from rows that the eraser was fitted on.
+    metadata : mapping
+        Which eraser, which data, which versions: who else may find the same.
     """
 
     leaks: bool
@@ -88,6 +92,7 @@ class Certificate:
     n_test_rows: int
     attack_rows: str
     budget: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def chance(self) -> float:
@@ -208,7 +213,8 @@ def certify(
     agreement = agreement_p_values(
         [r.probabilities for r in results], [r.guesses for r in results], codes, int(seeds[2])
     )
-    return _certificate(results, agreement, two_sample, codes, alpha, attack_rows, budget)
+    found = _certificate(results, agreement, two_sample, codes, alpha, attack_rows, budget)
+    return replace(found, metadata=_metadata(eraser, data, random_state))
 
 
 def _certificate(
@@ -253,6 +259,18 @@ def _certificate(
     leaks = bool(p_values.min() <= alpha / 2 or two_sample.p_value <= alpha / 2)
     draft = Certificate(leaks=leaks, sentence="", **facts)
     return Certificate(leaks=leaks, sentence=in_words(draft), **facts)
+
+
+def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
+    """In the words of an evaluation, so that a report reads both."""
+    seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
+    return {
+        "eraser": {"method": "no erasure"} if eraser is None else eraser_facts(eraser),
+        "data": data.name,
+        "n_features": data.n_features,
+        "random_state": seed,
+        "versions": versions(),
+    }
 
 
 def _two_sample(X: NDArray[Any], codes: NDArray[np.int64], budget: str, seed: int) -> TwoSampleTest:

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.dataset import SPLITS, Dataset, Lexicon, Split, refuse_continuous
-from unspot.eraser import Eraser, versions
+from unspot.eraser import versions
 from unspot.erasers.base import refuse_nonfinite
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER
 from unspot.evaluation.problem import Finding, Problem
+from unspot.evaluation.provenance import eraser_facts, eraser_name
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.evaluation.task_metrics import TASK_METRICS
 from unspot.labels import encode, encode_as
@@ -99,7 +100,7 @@ def evaluate(
     problem = Problem(data, _erased(eraser, data), seeds, budget, _seed(random_state))
     findings, seconds = _measure(problem, names, verbose)
     return Evaluation(
-        name=f"{_method(eraser)} on {data.name}",
+        name=f"{eraser_name(eraser)} on {data.name}",
         rows=tuple(row for finding in findings for row in finding.rows),
         metadata={**_facts(eraser, problem), "seconds": seconds},
         details={key: value for found in findings for key, value in found.details.items()},
@@ -269,7 +270,7 @@ def _seed(random_state: Any) -> int:
 def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
     data = problem.before
     return {
-        "eraser": _metadata(eraser),
+        "eraser": eraser_facts(eraser),
         "data": data.name,
         "n_rows": {"train": len(data.train), "test": len(data.test)},
         "n_features": data.n_features,
@@ -279,23 +280,3 @@ def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
         "budget": problem.budget,
         "versions": versions(),
     }
-
-
-def _metadata(eraser: Any) -> dict[str, Any]:
-    frozen = getattr(eraser, "eraser_", eraser)
-    if not isinstance(frozen, Eraser):
-        return {"method": _method(eraser)}
-    import json
-
-    # Through JSON, so that what is kept is plain: tuples, arrays and numbers of numpy are not.
-    plain: dict[str, Any] = json.loads(json.dumps(dict(frozen.metadata), default=str))
-    return {**plain, "rank": frozen.rank}
-
-
-def _method(eraser: Any) -> str:
-    if isinstance(eraser, Dataset):
-        return eraser.name if eraser.name != "data" else "erased rows"
-    frozen = getattr(eraser, "eraser_", eraser)
-    if isinstance(frozen, Eraser) and "method" in frozen.metadata:
-        return str(frozen.metadata["method"])
-    return getattr(eraser, "__name__", type(eraser).__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import Dataset, Split
+from unspot.dataset import Dataset, Split, refuse_continuous
 from unspot.erasers.base import fingerprint, row_hashes
 from unspot.evaluation.attackers import rows_needed
 from unspot.labels import encode
@@ -58,6 +58,8 @@ def held_out_splits(eraser: Any, data: Any, attack_rows: str) -> tuple[Split, Sp
         raise ValueError(f"Got attack_rows={attack_rows!r}, but expected 'unseen' or 'seen'.")
     name = SPLIT_OF[attack_rows]
     learn, test = getattr(data, name), data.test
+    for split in (learn, test):
+        refuse_continuous(split.z)
     for split, which in ((learn, name), (test, "test")):
         if len(split) == 0:
             raise ValueError(f"Got no rows in the {which} split, but expected some to certify on.")

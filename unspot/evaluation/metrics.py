@@ -275,7 +275,7 @@ def _on_test(
         "name": result.name,
         "accuracy": float(np.mean(probabilities.argmax(axis=1) == codes)),
         "balanced_accuracy": float(shares.mean()),
-        "interval": balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers),
+        "interval": list(balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers)),
         "advantage": float(shares.mean() - 1 / len(shares)),
         "log_loss_bits": float(log_loss(probabilities, codes)),
     }

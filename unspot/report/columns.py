@@ -32,7 +32,8 @@ class Column:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """What was measured on which data, by which settings."""
-        found: Mapping[str, Any] = {} if self.evaluation is None else self.evaluation.metadata
+        result = self.certificate if self.evaluation is None else self.evaluation
+        found: Mapping[str, Any] = {} if result is None else result.metadata
         return found
 
     @property

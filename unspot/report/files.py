@@ -108,5 +108,6 @@ def _certificate(content: dict[str, Any]) -> Certificate:
         AttackerReport(**{f.name: entry[f.name] for f in fields(AttackerReport)})
         for entry in content["attackers"]
     )
-    own = {f.name: content[f.name] for f in fields(Certificate)}
+    own = {f.name: content[f.name] for f in fields(Certificate) if f.name != "metadata"}
+    own["metadata"] = content.get("metadata", {})
     return Certificate(**{**own, "attackers": reports})

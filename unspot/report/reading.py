@@ -81,8 +81,9 @@ def _chance(results: Results) -> float | None:
         if certificate is not None:
             return float(certificate.chance)
     for column in results.columns:
-        if column.evaluation is not None and "attackers" in column.evaluation.details:
-            return 1 / len(column.metadata["classes"])
+        classes = column.metadata.get("classes")
+        if classes and column.evaluation is not None and "attackers" in column.evaluation.details:
+            return 1 / len(classes)
     return _majority(results)
 
 
