@@ -33,7 +33,7 @@ def test_by_default_all_fractional_columns_but_the_labels():
     [
         ("e_2", KINDS, r"Got column 'e_2', but t\.csv has no such column\. Did you mean 'e_"),
         ("zz*", KINDS, r"Got column 'zz\*', but t\.csv has no such column\. It has: e_0, e_1"),
-        ("gender", KINDS, "Got feature column gender of t.csv, which holds no numbers"),
+        ("gender", KINDS, "Got feature column gender of t.csv, which does not hold numbers alone"),
         (" , ", KINDS, "Got an empty --features"),
         (None, KINDS, "3 columns of fractional numbers and also whole numbers in id, which may be"),
         (None, {"a": "other"}, "Got t.csv with no column of vectors or fractional numbers"),
@@ -47,9 +47,42 @@ def test_errors_say_what_came_and_the_way_out(features, kinds, message):
 
 
 @pytest.mark.parametrize(
+    ("names", "bad"),
+    [
+        (["e_0", "e_1", "e_10", "gender"], "e_4"),
+        (["0", "1", "gender"], "2"),
+        (["income", "e_0", "e_1"], "e_2"),
+    ],
+)
+def test_a_column_of_the_pattern_that_is_no_numbers_is_not_left_out_in_silence(names, bad):
+    kinds = {name: "other" if name == "gender" else "float" for name in names} | {bad: "other"}
+    with pytest.raises(ValueError, match=r"never erased\. Mend it, or name all columns") as error:
+        choose_features(None, kinds, where="t.csv", first_text=lambda name: f" (see {name})")
+    alone = f"Got column {bad} of t.csv, which does not hold numbers alone (see {bad}), among"
+    assert str(error.value).startswith(alone)
+    assert choose_features(None, kinds, taken=[bad]) == [n for n in names if n != "gender"]
+    assert choose_features(names[:1], kinds) == names[:1]
+
+
+def test_text_columns_of_other_names_are_no_features():
+    kinds = {"e_0": "float", "e_1": "float", "e": "other", "e_": "other", "text_1": "other"}
+    assert choose_features(None, kinds) == ["e_0", "e_1"]
+    assert choose_features(None, {"a": "float", "b": "other"}) == ["a"]
+
+
+def test_a_column_without_a_name_is_called_so():
+    message = "whole numbers in a column without a name, which may be"
+    with pytest.raises(ValueError, match=message):
+        choose_features(None, {"": "integer", "e_0": "float"})
+
+
+@pytest.mark.parametrize(
     ("kinds", "example"),
     [
         (KINDS, "e_*"),
+        ({"": "integer", "income": "float", "dim1": "float", "dim2": "float"}, "dim*"),
+        ({"id": "integer", "0": "float", "1": "float"}, "[0-9]*"),
+        ({"id": "integer", "a": "float"}, "e_*"),
         ({"a": "other"}, "emb"),
         ({"a": "vector", "b": "vector"}, "a"),
     ],

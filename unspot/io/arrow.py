@@ -13,7 +13,7 @@ from unspot.io.columns import FLOAT, INTEGER, OTHER, VECTOR
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column_kinds", "matrix", "require_pyarrow", "values"]
+__all__ = ["column_kinds", "first_text", "matrix", "require_pyarrow", "values"]
 
 
 def require_pyarrow(what: str = "CSV and Parquet files") -> Any:
@@ -149,3 +149,27 @@ def values(column: Any) -> NDArray[Any]:
         column = column.cast(column.type.value_type)
     result: NDArray[Any] = column.to_numpy()
     return result
+
+
+def first_text(column: Any) -> str:
+    """Where a column first holds something else than a number, as a part of a sentence.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> first_text(pa.array(["1.5", None, "oops"]))
+    " (row 2: 'oops')"
+    """
+    for row, value in enumerate(column.to_pylist()):
+        if value not in (None, "") and not _is_number(value):
+            text = repr(value)
+            return f" (row {row}: {text if len(text) < 40 else text[:39] + '…'})"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

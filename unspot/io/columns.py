@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -35,6 +36,7 @@ def choose_features(
     *,
     taken: Iterable[str | None] = (),
     where: str = "the table",
+    first_text: Callable[[str], str] = lambda name: "",
 ) -> list[str]:
     """The columns that hold the vectors.
 
@@ -49,6 +51,8 @@ def choose_features(
         Columns that are the concept, the task or names, never features by themselves.
     where : str
         What the table is called in messages.
+    first_text : callable
+        What to say of the first value of a column that is no number, where that is known.
 
     Examples
     --------
@@ -58,9 +62,9 @@ def choose_features(
     """
     if features is None:
         free = {name: kind for name, kind in kinds.items() if name not in set(taken)}
-        chosen = _by_kind(free, where)
+        chosen = _by_kind(free, where, first_text)
     else:
-        chosen = _by_name(_parts(features), kinds, where)
+        chosen = _by_name(_parts(features), kinds, where, first_text)
     vectors = [name for name in chosen if kinds[name] == VECTOR]
     if vectors and len(chosen) > 1:
         raise ValueError(
@@ -76,7 +80,12 @@ def _parts(features: str | Sequence[str]) -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def _by_name(wanted: Sequence[str], kinds: Mapping[str, str], where: str) -> list[str]:
+def _by_name(
+    wanted: Sequence[str],
+    kinds: Mapping[str, str],
+    where: str,
+    first_text: Callable[[str], str],
+) -> list[str]:
     if not wanted:
         raise ValueError("Got an empty --features, but expected a column's name or a pattern.")
     chosen: dict[str, None] = {}  # a dict keeps the order and drops what is named twice
@@ -88,13 +97,13 @@ def _by_name(wanted: Sequence[str], kinds: Mapping[str, str], where: str) -> lis
     bad = [name for name in chosen if kinds[name] == OTHER]
     if bad:
         raise ValueError(
-            f"Got feature column {_listed(bad)} of {where}, which holds no numbers, but expected "
-            "numbers or vectors of numbers."
+            f"Got feature column {_listed(bad)} of {where}, which does not hold numbers alone"
+            f"{first_text(bad[0])}, but expected numbers or vectors of numbers."
         )
     return list(chosen)
 
 
-def _by_kind(kinds: Mapping[str, str], where: str) -> list[str]:
+def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]) -> list[str]:
     vectors = [name for name, kind in kinds.items() if kind == VECTOR]
     if vectors:
         return vectors
@@ -102,16 +111,43 @@ def _by_kind(kinds: Mapping[str, str], where: str) -> list[str]:
     integers = [name for name, kind in kinds.items() if kind == INTEGER]
     if floats and integers:
         # A row number among the features would be a silent mistake: let the user say.
+        example = next((name for name, _ in _patterns(floats).most_common(1)), "e_*")
         raise ValueError(
             f"Got {where} with {len(floats)} columns of fractional numbers and also whole numbers "
-            f"in {_listed(integers)}, which may be features or not. {_way_out('e_*')}"
+            f"in {_listed(integers)}, which may be features or not. {_way_out(example)}"
         )
     if not floats:
         raise ValueError(
             f"Got {where} with no column of vectors or fractional numbers. It has: "
             f"{_listed(list(kinds))}. {_way_out('emb')}"
         )
+    _refuse_gaps(floats, kinds, where, first_text)
     return floats
+
+
+def _refuse_gaps(
+    chosen: Sequence[str],
+    kinds: Mapping[str, str],
+    where: str,
+    first_text: Callable[[str], str],
+) -> None:
+    """One bad cell makes a column text: left out of e_0 … e_31, it would never be erased."""
+    alike = _patterns(chosen)
+    other = [name for name, kind in kinds.items() if kind == OTHER]
+    gaps = [name for name in other if _patterns([name]).keys() & alike.keys()]
+    if gaps:
+        raise ValueError(
+            f"Got column {_listed(gaps)} of {where}, which does not hold numbers alone"
+            f"{first_text(gaps[0])}, among columns of numbers that are called alike: it would be "
+            "left out, and never erased. Mend it, or name all columns that are features, with "
+            "--features or in Python as_source(…, features=[…])."
+        )
+
+
+def _patterns(names: Iterable[str]) -> Counter[str]:
+    """How many names are alike but for the number at their end, by what --features takes."""
+    stems = [(name, name.rstrip("0123456789")) for name in names]
+    return Counter(f"{stem or '[0-9]'}*" for name, stem in stems if stem != name)
 
 
 def _way_out(example: str) -> str:
@@ -123,5 +159,5 @@ def _way_out(example: str) -> str:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(names[:most])
+    shown = ", ".join(name or "a column without a name" for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "nothing"

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from unspot.io.arrays import check_matrix, read_npy, read_npz
-from unspot.io.arrow import column_kinds, matrix
+from unspot.io.arrow import column_kinds, first_text, matrix
 from unspot.io.arrow_files import open_arrow
 from unspot.io.columns import choose_features, missing
 from unspot.io.formats import FORMATS, file_format
@@ -180,8 +180,13 @@ def _read_arrow(path: Path, features: Any, wanted: dict[str, str | None]) -> Rea
             raise missing(name, file.schema.names, str(path))
     if file.n_rows == 0:
         raise ValueError(f"Got an empty table: {str(path)!r} has no rows.")
-    kinds = column_kinds(file.schema)
-    used = choose_features(features, kinds, taken=roles.values(), where=str(path))
+    used = choose_features(
+        features,
+        column_kinds(file.schema),
+        taken=roles.values(),
+        where=str(path),
+        first_text=lambda name: first_text(file.read([name])[name]),
+    )
     table = file.read([*used, *roles.values()])
     X = matrix(table, used, where=str(path))
     return X, used, {role: label_column(table, name, path) for role, name in roles.items()}
