@@ -1,6 +1,7 @@
 """unspot fit: from every format, with every option, and refusing before it works."""
 
 import errno
+import time
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ def test_the_default_is_a_cascade_that_equals_the_library(cli, table, rows, tmp_
     lines = dict(line.split(None, 1) for line in done.out.splitlines()[1:])
     assert done.out.startswith("Erased 'gender' with Cascade(LEOPARD)\n")
     assert lines["rank"] == "3 of 6"
+    assert lines["features"] == "emb"
     assert lines["rows"] == "400"
     assert lines["classes"] == "f (200), m (200)"
     assert str(out) in lines["written"]
@@ -56,6 +58,30 @@ def test_every_format_gives_the_same_eraser(cli, rows, tmp_path, kind):
     assert (done.code, done.out, done.err) == (0, "", "")
     expected = LEACE().fit(X, z).eraser_
     np.testing.assert_allclose(load(out).P, expected.P, atol=1e-6)
+
+
+def test_a_number_that_became_a_feature_is_seen(cli, rows, tmp_path):
+    X, z = rows
+    frame = pd.DataFrame(X, columns=[f"e_{i}" for i in range(6)])
+    frame.assign(gender=z, income=X[:, 0] * 2.5).to_csv(tmp_path / "x.csv", index=False)
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", tmp_path / "x.csv", "-c", "gender", "-m", "leace", "-o", out)
+    assert "features  e_0 … e_5, income (7 columns)\n" in done.out
+
+
+def test_the_seconds_are_those_of_the_fit(cli, table, tmp_path, monkeypatch):
+    from unspot import io
+
+    opened = io.open_table
+
+    def slowly(*arguments, **options):
+        time.sleep(1.0)
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr("unspot.io.open_table", slowly)
+    done = cli("fit", table, "-c", "gender", "-m", "leace", "-o", tmp_path / "e.safetensors")
+    lines = dict(line.split(None, 1) for line in done.out.splitlines()[1:])
+    assert float(lines["seconds"]) < 1.0
 
 
 def test_options_reach_the_method(cli, table, tmp_path):

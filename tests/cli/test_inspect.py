@@ -30,6 +30,36 @@ def test_facts_for_people(cli, saved):
     assert lines["checks"].startswith("sound, ‖UᵀU−I‖ = ")
 
 
+def test_the_columns_are_named(cli, tmp_path):
+    names = [*(f"e_{i}" for i in range(5)), "income"]
+    Eraser.projection(np.eye(6)[:, :2], features=names).save(tmp_path / "e.safetensors")
+    done = cli("inspect", tmp_path / "e.safetensors")
+    assert "features  e_0 … e_4, income (6 columns)\n" in done.out
+
+
+def test_how_the_rank_was_chosen(cli, tmp_path):
+    selection = {"rule": "largest", "rank": 2, "criterion": "advantage", "tried": {"2": 0.0123}}
+    eraser = Eraser.projection(np.eye(3)[:, :2], selection=selection)
+    inside = {"selection": {**selection, "max_advantage": 0.02}}
+    eraser.save(tmp_path / "path.safetensors")
+    Eraser(eraser.maps, {"inner": inside}).save(tmp_path / "auto.safetensors")
+    shown = cli("inspect", tmp_path / "path.safetensors").out
+    assert "by the rule 'largest': advantage 0.012 (1 ranks were looked at)" in shown
+    shown = cli("inspect", tmp_path / "auto.safetensors").out
+    assert "advantage 0.012, 0.02 allowed (1" in shown
+
+
+def test_objects_are_shown_by_their_type(cli, tmp_path):
+    parameters = {"init": "array of shape (3, 2)"}
+    parameters |= {"solver": "ManifoldSolver(patience=6)", "rank": 2}
+    eraser = Eraser.projection(np.eye(3)[:, :2], parameters=parameters)
+    eraser.save(tmp_path / "e.safetensors")
+    shown = cli("inspect", tmp_path / "e.safetensors").out
+    assert "init=array, solver=ManifoldSolver, rank=2\n" in shown
+    found = json.loads(cli("inspect", tmp_path / "e.safetensors", "--json").out)
+    assert found["metadata"]["parameters"] == parameters
+
+
 def test_json_for_programs(cli, saved):
     found = json.loads(cli("inspect", saved, "--json").out)
     assert found["bytes"] == saved.stat().st_size

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unspot.io.columns import choose_features, missing
+from unspot.io.columns import choose_features, in_short, missing
 
 KINDS = {"id": "integer", "e_0": "float", "e_1": "float", "e_10": "float", "gender": "other"}
 
@@ -98,3 +98,19 @@ def test_near_matches_ignore_case_and_long_lists_are_cut():
     error = missing("Gendre", ["GENDER", *(f"e_{i}" for i in range(300))], "t.csv")
     assert "Did you mean 'GENDER'?" in str(error)
     assert "and 289 more" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ([], ""),
+        (["emb"], "emb"),
+        (["e_0", "e_1"], "e_0, e_1 (2 columns)"),
+        ([f"e_{i}" for i in range(32)], "e_0 … e_31 (32 columns)"),
+        (["age", *"0123", "e_0", "e_1"], "0 … 3, e_0, e_1, age (7 columns)"),
+        ([f"{a}{b}" for a in "abcd" for b in "wxyz"], "aw, ax, ay, az, bw, bx, by, bz, cw, cx, cy"),
+    ],
+)
+def test_names_in_short(names, line):
+    assert in_short(names).startswith(line)
+    assert len(in_short(names)) < 80

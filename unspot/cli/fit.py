@@ -123,7 +123,6 @@ def fit(
         "max_rows": max_rows,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
-    started = time.perf_counter()
     estimator = make_estimator(
         method,
         {**chosen, **parse_parameters(parameters or [])},
@@ -132,14 +131,16 @@ def fit(
     )
     with context(timeout=timeout) as team:
         table = open_table(data, features=features, concept=concept, labels_file=labels)
+        started = time.perf_counter()
         estimator.fit(table.X, table.z)
+        seconds = time.perf_counter() - started
         eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
         if not team.leads:
             return
         with naming_full_disk(output):
             eraser.save(output)
     if not quiet:
-        _summary(estimator, eraser, output, time.perf_counter() - started)
+        _summary(estimator, eraser, output, seconds)
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
@@ -184,6 +185,7 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str) -> Erase
 def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
     from unspot.cli.console import facts, file_size, number
     from unspot.cli.inspect import class_list, method_name
+    from unspot.io.columns import in_short
 
     metadata = eraser.metadata
     history = getattr(estimator, "history_", None)
@@ -195,6 +197,7 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
         [
             ("rank", f"{eraser.rank} of {eraser.n_features}"),
             ("chosen", _chosen(estimator)),
+            ("features", in_short(metadata["features"])),
             ("rows", f"{metadata.get('n_rows', 0):,}"),
             ("classes", class_list(metadata)),
             ("held-out MMD²", f"{number(held_out[-1])}" if held_out else ""),

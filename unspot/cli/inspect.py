@@ -102,8 +102,31 @@ def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
     return ", ".join(shown[:most] + rest)
 
 
+def rank_choice(metadata: Mapping[str, Any]) -> str:
+    """How the rank was chosen, if a rule chose it.
+
+    Examples
+    --------
+    >>> tried = {"25": 0.031, "10": 0.012}
+    >>> found = {"rule": "largest", "rank": 10, "criterion": "advantage", "tried": tried}
+    >>> rank_choice({"selection": found})
+    "by the rule 'largest': advantage 0.012 (2 ranks were looked at)"
+    """
+    inner = metadata.get("inner", {})
+    found = metadata.get("selection") or inner.get("selection")
+    if not found:
+        return ""
+    seen, bound = found["tried"][str(found["rank"])], found.get("max_advantage")
+    allowed = "" if bound is None else f", {bound:g} allowed"
+    return (
+        f"by the rule {found['rule']!r}: {found['criterion']} {seen:.3f}{allowed} "
+        f"({len(found['tried'])} ranks were looked at)"
+    )
+
+
 def _show(eraser: Eraser, path: Path) -> None:
     from unspot.cli.console import facts, file_size, number
+    from unspot.io.columns import in_short
 
     metadata, found = eraser.metadata, checks(eraser)
     inner = metadata.get("inner", metadata)
@@ -116,6 +139,8 @@ def _show(eraser: Eraser, path: Path) -> None:
             ("method", method_name(metadata)),
             ("concept", str(metadata.get("concept_name", ""))),
             ("rank", f"{eraser.rank} of {eraser.n_features}"),
+            ("chosen", rank_choice(metadata)),
+            ("features", in_short(metadata.get("features", ()))),
             ("maps", " → ".join(m.kind for m in eraser.maps)),
             ("classes", class_list(metadata)),
             ("fitted on", _fitted_on(metadata)),
@@ -137,8 +162,15 @@ def _fitted_on(metadata: Mapping[str, Any]) -> str:
 
 
 def _that_matter(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what changes no result, and objects by their name: ``--json`` has them in full."""
     silent = ("verbose", "device")
-    return {k: v for k, v in parameters.items() if v is not None and k not in silent}
+    named = {k: _type_alone(v) for k, v in parameters.items()}
+    return {k: v for k, v in named.items() if v is not None and k not in silent}
+
+
+def _type_alone(value: Any) -> Any:
+    is_object = isinstance(value, str) and value.endswith(")")  # "array of shape …", "Solver(…)"
+    return value.partition("(")[0].split()[0] if is_object else value
 
 
 def _pairs(values: Mapping[str, Any], sign: str = "=") -> str:

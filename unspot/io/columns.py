@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-__all__ = ["choose_features", "missing"]
+__all__ = ["choose_features", "in_short", "missing"]
 
 #: What a column can be: one vector a row, one number a row, a whole number a row, anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
@@ -73,6 +73,24 @@ def choose_features(
             + _way_out(vectors[0])
         )
     return chosen
+
+
+def in_short(names: Sequence[str]) -> str:
+    """Names of columns for a line: of those alike but for a number, the first and the last.
+
+    Examples
+    --------
+    >>> in_short(["income", *(f"e_{i}" for i in range(32))])
+    'e_0 … e_31, income (33 columns)'
+    """
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(next(iter(_patterns([name])), name), []).append(name)
+    # The largest first: what a user did not mean to be a feature is at the end.
+    groups = sorted(alike.values(), key=len, reverse=True)
+    shown = [f"{g[0]} … {g[-1]}" if len(g) > 2 else ", ".join(g) for g in groups]
+    count = f" ({len(names)} columns)" if len(names) > 1 else ""
+    return _listed(shown) + count if names else ""
 
 
 def _parts(features: str | Sequence[str]) -> list[str]:
