@@ -62,7 +62,8 @@ def test_integers_and_booleans_are_names(z, classes):
         ([0.5, 1.5, 2.5], "fractional numbers, but this method erases categories"),
         ([1.0, np.inf, 2.0], "infinity in z"),
         (np.array(["a", 1, "b"], dtype=object), "mixes a number and a string"),
-        (np.ones((3, 2)), "y should be a 1d array"),
+        (np.ones((3, 2)), r"y should be a 1d array\. One concept is erased .* as 'f/nurse'\."),
+        (np.ones((3, 2, 2)), r"y should be a 1d array\.$"),
         (["a", "a", "b"], "1 row of class b in z, but expected at least 2"),
     ],
 )

@@ -12,7 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Labels", "Measurements", "encode", "encode_as", "is_continuous", "measure"]
+__all__ = [
+    "TWO_CONCEPTS",
+    "Labels",
+    "Measurements",
+    "encode",
+    "encode_as",
+    "is_continuous",
+    "measure",
+]
+
+#: The way out for those who want to erase more than one concept.
+TWO_CONCEPTS = (
+    "One concept is erased at a time: to erase more, make one label of those of each row, such as "
+    "'f/nurse'."
+)
 
 
 @dataclass(frozen=True)
@@ -180,9 +194,10 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
+        way_out = f" {TWO_CONCEPTS}" if values.ndim == 2 else ""
         raise ValueError(
             f"Got {name} of shape {values.shape}, but expected one label for each row: y should "
-            "be a 1d array."
+            f"be a 1d array.{way_out}"
         )
     if len(values) == 0:
         raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")

@@ -182,6 +182,9 @@ def test_force_replaces(cli, table, tmp_path):
         (["-c", "gender", "--set", "lr"], "Got --set lr, but expected KEY=VALUE"),
         (["-c", "gender", "--metric", "city"], "city"),
         (["-c", "gender", "--labels", "none.txt"], "there is no such file"),
+        (["-c", "gender", "--concept", "id"], "Got --concept more than once, but expected one"),
+        (["-c", "gender", "-c", "id"], "One concept is erased at a time: to erase more, make"),
+        (["-c", "gender,id"], "make one column of labels: gender + '/' + id"),
     ],
 )
 def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments, message):

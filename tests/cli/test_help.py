@@ -104,6 +104,28 @@ def test_usage_errors(cli):
     assert "inspekt" in done.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["evaluate", "e", "d", "-c", "a", "-c", "b"], "--concept"),
+        (["certify", "e", "d", "-c", "a", "--concept", "b"], "--concept"),
+        (["path", "d", "-c", "a", "-c", "b"], "--concept"),
+        (["bench", "d", "-c", "a", "-c", "b"], "--concept"),
+        (["fit", "d", "-o", "e", "-c", "a", "-f", "e_0", "-f", "e_1"], "--features"),
+    ],
+)
+def test_the_last_of_two_values_is_not_taken_in_silence(cli, arguments, option):
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"Error: Got {option} more than once, but expected one value.")
+    assert ("One concept is erased at a time" in done.err) == (option == "--concept")
+
+
+def test_flags_and_lists_may_be_given_again(cli):
+    done = cli("fit", "none.npy", "-o", "e", "-c", "a", "-q", "-q", "--set", "x=1", "--set", "y=2")
+    assert "Got parameter 'x'" in done.err
+
+
 def test_an_interrupt_is_no_error(monkeypatch, capsys):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt

@@ -94,6 +94,14 @@ def test_the_way_out_is_said_for_the_command_line_and_for_python(kinds, example)
     assert f"as_source(…, features='{example}')" in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["gender,job", "gender, job"])
+def test_two_columns_where_one_is_expected(name):
+    error = missing(name, ["gender", "job", "age"], "t.csv")
+    assert "has no such column. One concept is erased at a time: to erase more" in str(error)
+    assert "make one column of labels: gender + '/' + job. It has: age" in str(error)
+    assert "One concept" not in str(missing("gender,jub", ["gender", "job"], "t.csv"))
+
+
 def test_near_matches_ignore_case_and_long_lists_are_cut():
     error = missing("Gendre", ["GENDER", *(f"e_{i}" for i in range(300))], "t.csv")
     assert "Did you mean 'GENDER'?" in str(error)

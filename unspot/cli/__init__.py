@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from unspot._version import __version__
+from unspot.cli.once import OnceCommand
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -79,7 +80,7 @@ def _program(
 
 
 for _name in COMMANDS:
-    app.command(_name)(getattr(import_module(f"unspot.cli.{_name}"), _name))
+    app.command(_name, cls=OnceCommand)(getattr(import_module(f"unspot.cli.{_name}"), _name))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

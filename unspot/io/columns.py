@@ -25,6 +25,11 @@ def missing(name: str, known: Iterable[str], where: str, what: str = "column") -
     folded = {n.casefold(): n for n in names}
     near = [folded[n] for n in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     guess = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and set(parts) <= set(names):
+        both = " + '/' + ".join(parts)
+        alone = "One concept is erased at a time"
+        guess = f" {alone}: to erase more, make one column of labels: {both}."
     return ValueError(
         f"Got {what} {name!r}, but {where} has no such {what}.{guess} It has: {_listed(names)}."
     )
