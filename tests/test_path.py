@@ -44,6 +44,11 @@ def test_every_rank_has_its_projector(path, data):
         )
 
 
+def test_the_full_rank_is_a_point_like_others(data):
+    quick = LEOPARD(solver=ManifoldSolver(max_evaluations=3), random_state=0)
+    assert rank_path(quick, data, [12, 6]).ranks == (12, 6)  # and no warning
+
+
 def test_low_ranks_are_as_good_as_from_scratch(path, data):
     from unspot.path import _HeldOut
 

@@ -137,6 +137,25 @@ def test_the_rank_is_chosen(cli, table, tmp_path):
     assert load(out).rank == selection["rank"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "rank", "message"),
+    [
+        (["-c", "gender", "-m", "leopard", "-r", 6], 6, "rank 6 of 6 dimensions, which keeps them"),
+        (["-c", "id", "-m", "leace"], 0, "spans all 6 features: nothing is left of the embeddings"),
+    ],
+)
+def test_an_eraser_of_nothing_or_of_everything_is_a_warning(
+    cli, table, tmp_path, arguments, rank, message
+):
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", table, *arguments, "-o", out)
+    assert done.code == 0
+    assert done.err.startswith("Warning: Got ")
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+    assert load(out).rank == rank
+
+
 # -- bad input ----------------------------------------------------------------------------------
 
 

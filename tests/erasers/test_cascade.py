@@ -44,7 +44,7 @@ def test_linear_guardedness(three_classes, dtype):
 
 def test_standard_leaves_a_linear_signal_that_the_cascade_does_not(three_classes):
     X, z = three_classes
-    inner = LEOPARD(rank=8, solver=QUICK, init="identity", random_state=0)
+    inner = LEOPARD(rank=7, solver=QUICK, init="identity", random_state=0)
 
     def gap(eraser):
         erased = eraser.fit(X, z).transform(X)
@@ -82,13 +82,18 @@ def test_rank_above_what_linear_erasure_leaves(three_classes):
         Cascade(LEOPARD(rank=9)).fit(*three_classes)
 
 
+def test_a_share_of_one_is_no_share(three_classes):
+    with pytest.raises(ValueError, match=r"rank=1\.0, .* to 8, the dim.* leaves of 10"):
+        Cascade(LEOPARD(rank=1.0)).fit(*three_classes)
+
+
 def test_something_else_inside(three_classes):
     with pytest.raises(ValueError, match="expected an eraser such as LEOPARD"):
         Cascade("leopard").fit(*three_classes)
 
 
-def test_linear_erasure_may_leave_nothing(caplog):
+def test_linear_erasure_may_leave_nothing_and_says_so():
     X = np.random.default_rng(0).normal(size=(60, 2)) + np.eye(3, 2)[np.arange(60) % 3]
-    erased = Cascade(LEOPARD()).fit(X, np.arange(60) % 3).transform(X)
-    np.testing.assert_allclose(erased, 0.0, atol=1e-12)
-    assert "removes all 2 features" in caplog.text
+    with pytest.warns(UserWarning, match="spans all 2 features: nothing is left of the embeddings"):
+        fitted = Cascade(LEOPARD()).fit(X, np.arange(60) % 3)
+    np.testing.assert_allclose(fitted.transform(X), 0.0, atol=1e-12)

@@ -136,3 +136,12 @@ def test_the_projector_on_leaces_range_would_not_guard(three_classes):
     gap = (X[z == "a"].mean(0) - X[z == "b"].mean(0)) @ wrong
     assert np.abs(gap).max() > 1e-3
     assert complement(left[:, :8]).shape == (10, 2)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_as_many_classes_as_rows_leave_nothing(method):
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    with pytest.warns(UserWarning, match="spans all 5 features: nothing is left") as caught:
+        erased = LEACE(method=method).fit_transform(X, np.arange(40))
+    assert len(caught) == 1
+    np.testing.assert_allclose(erased, np.broadcast_to(erased[0], X.shape), atol=1e-9)

@@ -26,6 +26,7 @@ def discrepancy(X, z):
 
 
 @settings(max_examples=20, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*LEOPARD erases nothing")
 @given(
     d=st.integers(2, 12),
     n=st.integers(12, 60),
@@ -158,9 +159,12 @@ def test_fraction_of_the_features(three_classes):
     assert LEOPARD(rank=0.01, solver=QUICK).fit(X, z).rank_ == 1
 
 
-def test_full_rank_changes_nothing(three_classes):
+@pytest.mark.parametrize("rank", [10, 0.99])
+def test_full_rank_changes_nothing_and_says_so(three_classes, rank):
     X, z = three_classes
-    np.testing.assert_allclose(LEOPARD(rank=10).fit(X, z).transform(X), X, atol=1e-9)
+    with pytest.warns(UserWarning, match="rank 10 of 10 dimensions, which keeps them all: LEOPARD"):
+        fitted = LEOPARD(rank=rank).fit(X, z)
+    np.testing.assert_allclose(fitted.transform(X), X, atol=1e-9)
 
 
 @pytest.mark.parametrize(

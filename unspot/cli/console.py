@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-__all__ = ["facts", "file_size", "number", "progress_bar", "warn"]
+__all__ = ["facts", "file_size", "number", "progress_bar", "warn", "warnings_as_sentences"]
 
 
 def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -24,6 +25,18 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
 def warn(message: str) -> None:
     """A sentence in yellow on stderr."""
     typer.secho(f"Warning: {message}", fg=typer.colors.YELLOW, err=True)
+
+
+@contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Warnings of the library as sentences for people, once the work is done."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        warn(str(warning.message))
 
 
 def progress_bar(total: int | None, what: str, *, quiet: bool) -> Any:

@@ -99,6 +99,7 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
+    from unspot.cli.console import warnings_as_sentences
     from unspot.cli.ranks import parse_rank
     from unspot.distributed import context
     from unspot.io import open_table
@@ -129,7 +130,7 @@ def fit(
         seed=seed,
         verbose=not quiet and sys.stderr.isatty(),
     )
-    with context(timeout=timeout) as team:
+    with context(timeout=timeout) as team, warnings_as_sentences():
         table = open_table(data, features=features, concept=concept, labels_file=labels)
         started = time.perf_counter()
         estimator.fit(table.X, table.z)

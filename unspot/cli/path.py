@@ -114,6 +114,7 @@ def path(
 
     Half of the rows fit, a fifth choose, and the rest, which had no part in the choice, certify it.
     """
+    from unspot.cli.console import warnings_as_sentences
     from unspot.cli.fit import make_estimator, parse_parameters
     from unspot.cli.ranks import parse_ranks
     from unspot.io.writing import refuse_existing
@@ -134,7 +135,8 @@ def path(
     listed = parse_ranks(ranks)
     table, rows = _read(data, features, concept, task, labels, seed)
     names = _metrics(metrics, rows)
-    found = rank_path(estimator, rows, listed, metrics=names, seeds=seeds, verbose=verbose)
+    with warnings_as_sentences():
+        found = rank_path(estimator, rows, listed, metrics=names, seeds=seeds, verbose=verbose)
     _write_json(found, json)
     if not quiet:
         typer.echo(found.to_markdown().rstrip())

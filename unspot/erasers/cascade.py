@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +15,6 @@ from unspot.labels import Labels, Measurements
 from unspot.maps import Compress, Expand
 
 __all__ = ["Cascade"]
-
-logger = logging.getLogger(__name__)
 
 
 class Cascade(BaseEraser):
@@ -81,8 +78,7 @@ class Cascade(BaseEraser):
         self.linear_ = linear.fit(X, target.values).eraser_
         U = self.linear_.U
         self._check_inner_rank(inner, U)
-        if U.shape[1] == 0:
-            logger.warning("Linear erasure alone removes all %d features.", len(U))
+        if U.shape[1] == 0:  # LEACE has warned
             return self.linear_
         self.estimator_ = inner.fit(X @ U.astype(X.dtype), target.values)
         for name in ("history_", "rank_", "selection_"):
@@ -92,7 +88,7 @@ class Cascade(BaseEraser):
 
     def _check_inner_rank(self, inner: Any, U: NDArray[np.float64]) -> None:
         rank = getattr(inner, "rank", None)
-        if isinstance(rank, (int, np.integer)):
+        if isinstance(rank, (int, float, np.number)):
             what = f"the dimensions that linear erasure leaves of {len(U)}"
             check_rank(rank, U.shape[1], what)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -125,12 +126,15 @@ class LEACE(BaseEraser):
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
         if self.method == "orthogonal":
-            return Eraser.projection(complement(_kernel_basis(statistics)))
+            basis = _kernel_basis(statistics)
+            _warn_if_all(basis)
+            return Eraser.projection(complement(basis))
         if self.method != "oblique":
             raise ValueError(f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'.")
         W, W_inverse = whitening(statistics.covariance)
         # Whitened, a correlation: below this it is rounding, not a signal.
         Q = _range(W @ statistics.cross_covariance, floor=1e-10)
+        _warn_if_all(Q)
         return Eraser((Oblique(W_inverse @ Q, W @ Q, np.array(statistics.mean)),))
 
     # -- streams -------------------------------------------------------------------------------
@@ -191,6 +195,17 @@ def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.f
         return mean_difference_basis(statistics)
     spread = float(np.sqrt(np.trace(statistics.covariance)))
     return _range(statistics.cross_covariance, floor=1e-10 * spread)
+
+
+def _warn_if_all(removed: NDArray[np.float64]) -> None:
+    n_features = len(removed)
+    if removed.shape[1] == n_features:
+        warnings.warn(
+            f"Got a concept whose linear signal spans all {n_features} features: nothing is left "
+            "of the embeddings. Merge classes, or erase a concept that has fewer.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _range(A: NDArray[np.float64], *, floor: float) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -145,6 +146,7 @@ class LEOPARD(BaseEraser):
         if isinstance(self.rank, str):
             return self._fit_auto(X, target)
         self.rank_ = check_rank(self.rank, X.shape[1])
+        self._warn_if_all(X.shape[1])
         rng = generator(self.random_state)
         if isinstance(solver, PaperSolver):
             rows, held = np.arange(len(X)), np.arange(0)
@@ -183,9 +185,19 @@ class LEOPARD(BaseEraser):
             chosen.history_,
             chosen.selection_,
         )
+        self._warn_if_all(X.shape[1])
         known = {key: chosen.eraser_.metadata[key] for key in ("loss", "rows_used")}
         selection = {**self.selection_.describe(), "max_advantage": self.max_advantage}
         return Eraser(chosen.eraser_.maps, {**known, "selection": selection})
+
+    def _warn_if_all(self, n_features: int) -> None:
+        if self.rank_ == n_features > 1:  # of one feature there is no lower rank
+            warnings.warn(
+                f"Got rank {self.rank_} of {n_features} dimensions, which keeps them all: LEOPARD "
+                "erases nothing. Choose a lower rank.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _check_team(self) -> None:
         super()._check_team()
