@@ -173,6 +173,14 @@ def test_selection_reads_as_a_sentence():
     assert str(found) == (
         "rank 5 by 'largest': advantage of the strongest attacker 0.014 (2 ranks were looked at)"
     )
+    assert "attacker 0.014 ± 0.020 (2 ranks" in str(replace(found, error=0.02))
+    assert "error" not in found.describe()
+
+
+def test_the_error_is_that_of_a_guess_on_as_many_rows(path):
+    chosen = path.select("largest", max_advantage=0.05, attackers=["logistic"]).selection_
+    assert chosen.error == pytest.approx(0.5 / len(path.validation) ** 0.5, rel=0.01)
+    assert chosen.describe()["error"] == chosen.error
 
 
 @pytest.mark.parametrize(

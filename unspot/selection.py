@@ -40,22 +40,27 @@ class Selection:
         What was measured.
     tried : mapping of int to float
         The value of the criterion at every rank that was looked at.
+    error : float, optional
+        Its standard error, by the number of rows that it was measured on.
     """
 
     rule: str
     rank: int
     criterion: str
     tried: Mapping[int, float]
+    error: float | None = None
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for metadata and files."""
         tried = {str(rank): float(value) for rank, value in self.tried.items()}
-        return {"rule": self.rule, "rank": self.rank, "criterion": self.criterion, "tried": tried}
+        known = {"rule": self.rule, "rank": self.rank, "criterion": self.criterion, "tried": tried}
+        return known if self.error is None else {**known, "error": self.error}
 
     def __str__(self) -> str:
+        error = "" if self.error is None else f" ± {self.error:.3f}"
         return (
-            f"rank {self.rank} by {self.rule!r}: {self.criterion} {self.tried[self.rank]:.3f} "
-            f"({len(self.tried)} ranks were looked at)"
+            f"rank {self.rank} by {self.rule!r}: {self.criterion} {self.tried[self.rank]:.3f}"
+            f"{error} ({len(self.tried)} ranks were looked at)"
         )
 
 
@@ -101,7 +106,8 @@ def largest(
         too: on few rows it seems better than it is by about one.
     """
     _check_share(max_advantage, "max_advantage")
-    bound = max_advantage + tolerance * _standard_error(path.validation.z)
+    error = _standard_error(path.validation.z)
+    bound = max_advantage + tolerance * error
     tried: dict[int, float] = {}
 
     def allowed(point: PathPoint) -> bool:
@@ -116,7 +122,7 @@ def largest(
             f"weak: the least advantage seen is {tried[best]:.3f}, at rank {best}. Allow a "
             "larger max_advantage, use Cascade, or add lower ranks to rank_path."
         )
-    return Selection("largest", found.rank, "advantage of the strongest attacker", tried)
+    return Selection("largest", found.rank, "advantage of the strongest attacker", tried, error)
 
 
 def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:

@@ -215,6 +215,7 @@ def _chosen(estimator: Any) -> str:
         return ""
     seen = 100 * selection.tried[selection.rank]
     return (
-        f"the strongest attacker gains {seen:+.1f} points on rows set aside; "
+        f"the strongest attacker gains {seen:+.1f} ± {100 * selection.error:.1f} points on rows "
+        "set aside; "
         f"{len(selection.tried)} ranks were attacked"
     )

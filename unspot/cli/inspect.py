@@ -109,17 +109,18 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
     --------
     >>> tried = {"25": 0.031, "10": 0.012}
     >>> found = {"rule": "largest", "rank": 10, "criterion": "advantage", "tried": tried}
-    >>> rank_choice({"selection": found})
-    "by the rule 'largest': advantage 0.012 (2 ranks were looked at)"
+    >>> rank_choice({"selection": {**found, "error": 0.02}})
+    "by the rule 'largest': advantage 0.012 ± 0.020 (2 ranks were looked at)"
     """
     inner = metadata.get("inner", {})
     found = metadata.get("selection") or inner.get("selection")
     if not found:
         return ""
     seen, bound = found["tried"][str(found["rank"])], found.get("max_advantage")
+    error = f" ± {found['error']:.3f}" if "error" in found else ""
     allowed = "" if bound is None else f", {bound:g} allowed"
     return (
-        f"by the rule {found['rule']!r}: {found['criterion']} {seen:.3f}{allowed} "
+        f"by the rule {found['rule']!r}: {found['criterion']} {seen:.3f}{error}{allowed} "
         f"({len(found['tried'])} ranks were looked at)"
     )
 
