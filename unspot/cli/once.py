@@ -1,4 +1,4 @@
-"""A command whose options may each be given once: the last of two is never taken in silence."""
+"""A command that takes one concept, one task, one list of features: never the last in silence."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ from typer.core import TyperCommand
 
 __all__ = ["OnceCommand"]
 
+#: Options that people repeat because they want both. Of others, as --seed, a script may give
+#: another value behind its own: there the last is meant.
+_ONCE = ("concept", "features", "task")
+
 
 class OnceCommand(TyperCommand):
-    """Refuses an option of one value that is given twice."""
+    """Refuses a second value of an option that looks like a list and is none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for param in order:
-            if order.count(param) > 1 and _takes_one_value(param):
+            if param.name in _ONCE and order.count(param) > 1:
                 raise ValueError(_twice(param))
         return super().parse_args(ctx, args)
 
 
-def _takes_one_value(param: Any) -> bool:
-    is_option = param.param_type_name == "option"
-    return is_option and not (param.multiple or param.is_flag or param.count)
-
-
 def _twice(param: Any) -> str:
-    message = f"Got {param.opts[0]} more than once, but expected one value."
-    if param.name != "concept":
-        return message
     from unspot.labels import TWO_CONCEPTS
 
-    return f"{message} {TWO_CONCEPTS}"
+    ways_out = {"concept": f" {TWO_CONCEPTS}", "features": " Give a comma list, such as e_0,e_1."}
+    message = f"Got {param.opts[0]} more than once, but expected one value."
+    return message + ways_out.get(param.name, "")
