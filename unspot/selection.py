@@ -21,7 +21,17 @@ from unspot.sampling import generator
 if TYPE_CHECKING:
     from unspot.path import PathPoint, RankPath
 
-__all__ = ["RULES", "Selection", "fit_auto", "knee", "largest", "mdl", "select", "utility"]
+__all__ = [
+    "RULES",
+    "Selection",
+    "check_share",
+    "fit_auto",
+    "knee",
+    "largest",
+    "mdl",
+    "select",
+    "utility",
+]
 
 
 #: The fewest rows of a class that can say whether an attacker does better than chance.
@@ -105,7 +115,7 @@ def largest(
         Standard errors that are granted on top. The strongest of several attackers is the luckiest
         too: on few rows it seems better than it is by about one.
     """
-    _check_share(max_advantage, "max_advantage")
+    check_share(max_advantage, f"max_advantage={max_advantage!r}")
     error = _standard_error(path.validation.z)
     bound = max_advantage + tolerance * error
     tried: dict[int, float] = {}
@@ -259,7 +269,7 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> An
     """
     from unspot.path import rank_path
 
-    _check_share(max_advantage, "max_advantage")
+    check_share(max_advantage, f"max_advantage={max_advantage!r}")
     share = min(1.0, 1.25 * estimator.max_rows / len(X))
     sizes = (0.8, 0.2) if share == 1.0 else (0.8 * share, 0.2 * share, 1.0 - share)
     parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
@@ -340,8 +350,9 @@ def _code_share(path: RankPath, point: PathPoint) -> float:
     return found.bits / found.prior_bits
 
 
-def _check_share(value: Any, name: str) -> None:
+def check_share(value: Any, said: str) -> None:
+    """An advantage that may be allowed, given in the words of ``said``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(
-            f"Got {name}={value!r}, but expected a share from 0 to 1, such as 0.02 for two points."
+            f"Got {said}, but expected a share from 0 to 1, such as 0.02 for two points."
         )

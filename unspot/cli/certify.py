@@ -92,13 +92,11 @@ def certify(
     from unspot.cli.labelled import refuse_orphans
     from unspot.eraser import load
     from unspot.evaluation.certificate import certify as attack_and_conclude
+    from unspot.selection import check_share
 
     refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))
-    if max_advantage is not None and not 0 <= max_advantage < 1:
-        raise ValueError(
-            f"Got --max-advantage {max_advantage}, but expected a share from 0 to 1, such as 0.02 "
-            "for two points."
-        )
+    if max_advantage is not None:
+        check_share(max_advantage, f"--max-advantage {max_advantage}")
     loaded = load(eraser)
     columns = {"concept": concept, "features": features}
     rows, seen = _dataset(

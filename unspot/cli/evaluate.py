@@ -74,8 +74,10 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
+    from unspot.cli.console import warnings_as_sentences
     from unspot.cli.labelled import read_labelled, refuse_orphans
     from unspot.eraser import load, write_atomically
+    from unspot.evaluation.evaluate import evaluate as measure
 
     refuse_orphans(train_labels, train, ("--train-labels", "--train"))
     loaded = load(eraser)
@@ -87,15 +89,16 @@ def evaluate(
     rows = _dataset(table, data.name, learn, seed)
     _warn_if_fitted_on(loaded, table)
     quiet = quiet or json == Path("-")
-    found = _evaluated(
-        loaded,
-        rows,
-        metrics=_names(metrics),
-        seeds=seeds,
-        budget=budget,
-        random_state=seed,
-        verbose=not quiet and sys.stderr.isatty(),
-    )
+    with warnings_as_sentences():
+        found = measure(
+            loaded,
+            rows,
+            metrics=_names(metrics),
+            seeds=seeds,
+            budget=budget,
+            random_state=seed,
+            verbose=not quiet and sys.stderr.isatty(),
+        )
     if json == Path("-"):
         typer.echo(found.to_json())
     elif json is not None:
@@ -145,21 +148,6 @@ def _names(metrics: str | None) -> Any:
     if metrics is None or metrics in ("paper", "all"):
         return metrics
     return [name.strip() for name in metrics.split(",")]
-
-
-def _evaluated(eraser: Eraser, rows: Dataset, **options: Any) -> Evaluation:
-    """Warnings of the library as sentences for people."""
-    import warnings
-
-    from unspot.cli.console import warn
-    from unspot.evaluation.evaluate import evaluate as measure
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        found = measure(eraser, rows, **options)
-    for warning in caught:
-        warn(str(warning.message))
-    return found
 
 
 def _show(found: Evaluation, rows: Dataset, data: Path, train: Path | None) -> None:

@@ -12,7 +12,14 @@ from unspot.erasers.base import fingerprint, row_hashes
 from unspot.evaluation.attackers import rows_needed
 from unspot.labels import encode
 
-__all__ = ["SPLIT_OF", "erased_rows", "held_out_splits", "share_fitted_on", "was_fitted_on"]
+__all__ = [
+    "MAX_SEEN",
+    "SPLIT_OF",
+    "erased_rows",
+    "held_out_splits",
+    "share_fitted_on",
+    "was_fitted_on",
+]
 
 #: The split that attackers learn from.
 SPLIT_OF = {"unseen": "validation", "seen": "train"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,7 +106,7 @@ def learned_nothing(before: Value | None, labels: Any, who: str = "It") -> str:
     >>> learned_nothing(Value(0.6), ["a", "a", "b"])
     ' It learned nothing: before erasure it is no better than a guess, 66.7 %.'
     """
-    guess = max(Counter(np.asarray(labels).tolist()).values()) / len(labels)
+    guess = float(encode(labels, min_classes=1).counts.max() / len(labels))
     if before is None or before.mean > guess:
         return ""
     return (

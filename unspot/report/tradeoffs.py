@@ -40,7 +40,7 @@ def tradeoff(
 ) -> Tradeoff | None:
     """The plane, where at least two erasers can be drawn on it."""
     if results.paths:
-        return _of_paths(results.paths, {"attack": chance}, majority, chosen_rank)
+        return _of_paths(results.paths, chance, majority, chosen_rank)
     return _of_columns(results.columns, attacks, chosen, chance)
 
 
@@ -73,7 +73,7 @@ def _of_columns(
 
 def _of_paths(
     paths: Mapping[str, Sequence[Mapping[str, Any]]],
-    chance: Mapping[str, float | None],
+    chance: float | None,
     majority: float | None,
     chosen_rank: int | None,
 ) -> Tradeoff | None:
@@ -96,7 +96,8 @@ def _of_paths(
     )
     (utility_title, utility_unit), (left_title, left_unit) = UTILITIES[utility], LEFT[left]
     # Attackers count classes alike, probes count rows.
-    reference = chance.get(left, majority) if left_unit == "share" else None
+    guess = chance if left == "attack" else majority
+    reference = guess if left_unit == "share" else None
     return Tradeoff(utility_title, left_title, points, utility_unit, left_unit, reference)
 
 
