@@ -1,10 +1,15 @@
 """Files appear whole or not at all."""
 
 import errno
+import gc
 import hashlib
 import os
+import traceback
+from contextlib import suppress
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from unspot.io import writing
@@ -112,6 +117,27 @@ def test_nothing_is_written_after_the_end(tmp_path):
     with pytest.raises(ValueError, match="Got data for a file that is closed"):
         sink.write(b"late")
     assert (tmp_path / "out.bin").read_bytes() == b"abc"
+
+
+def test_what_comes_after_an_error_goes_nowhere(tmp_path):
+    with suppress(RuntimeError), finished_file(tmp_path / "out.bin") as sink:
+        sink.write(b"abc")
+        raise RuntimeError
+    assert sink.write(b"late") == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_of_arrow_that_is_collected_after_an_error_is_quiet(tmp_path, monkeypatch):
+    """Arrow formats the errors of a file, in the midst of whatever runs when it is collected."""
+    table, formatted = pa.table({"a": [1, 2]}), []
+    with suppress(RuntimeError), finished_file(tmp_path / "out.parquet") as sink:
+        writer = pq.ParquetWriter(sink, table.schema)
+        writer.write_table(table)
+        raise RuntimeError
+    monkeypatch.setattr(traceback, "format_exception", lambda *args: formatted.append(args) or [])
+    del writer
+    gc.collect()
+    assert formatted == []
 
 
 def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):

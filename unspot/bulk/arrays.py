@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import cycle
 from pathlib import Path
-from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -16,16 +15,12 @@ from numpy.typing import NDArray
 from unspot.bulk.batches import erase_batch, width_out
 from unspot.bulk.erasure import Erasure, rows_per_chunk
 from unspot.io.ahead import prefetched
-from unspot.io.arrays import check_matrix, unreadable_array
+from unspot.io.arrays import check_matrix, parsed, read_npy, unreadable_array
 from unspot.io.writing import Sink
 
 __all__ = ["count_npy", "count_npz", "erase_npy", "erase_npz"]
 
 Advance = Callable[[int], None]
-
-#: numpy parses headers as Python, and the parser of CPython 3.11 may fail when two
-#: threads use it at once (python/cpython#106905).
-_PARSER = Lock()
 
 
 class _Header(NamedTuple):
@@ -130,8 +125,7 @@ def _columns_first(file: Any, header: _Header, path: Path) -> Iterator[NDArray[A
         _fill(file, flat, path)
         whole = flat.reshape((n_rows, d), order="F")
     else:
-        with _PARSER:
-            whole = np.load(path, mmap_mode="r", allow_pickle=False)
+        whole = read_npy(path)
     size = rows_per_chunk(d * header.dtype.itemsize)
     for start in range(0, n_rows, size):
         yield np.array(whole[start : start + size], dtype=_native(header.dtype), order="C")
@@ -160,18 +154,22 @@ def _copy(old: Any, new: Any, path: Path) -> None:
 
 def _read_header(file: Any, path: Path) -> _Header:
     try:
-        version = np.lib.format.read_magic(file)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        with _PARSER:
-            header = _Header(*read(file))
+        header = parsed(lambda: _header_at_start(file))
     except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
         raise unreadable_array(path, error) from None
     if header.dtype.hasobject:
         raise unreadable_array(path, ValueError("Python objects in dtype"))
     return header
+
+
+def _header_at_start(file: Any) -> _Header:
+    file.seek(0)
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    return _Header(*read(file))
 
 
 def _write_header(sink: BinaryIO, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.io.columns import missing
 
-__all__ = ["check_matrix", "read_npy", "read_npz"]
+__all__ = ["check_matrix", "parsed", "read_npy", "read_npz"]
+
+Read = TypeVar("Read")
+
+#: How often a header is read before an error of the parser is believed.
+PARSER_TRIES = 10
 
 
 def read_npy(path: Path) -> NDArray[Any]:
     """An array of a ``.npy`` file, as a read-only memory map. Cost: reads the header alone."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, EOFError, OSError) as error:
         raise unreadable_array(path, error) from None
 
@@ -49,9 +55,24 @@ def _open_npz(path: Path) -> Any:
 
 def _unpickled(file: Any, name: str, path: Path) -> NDArray[Any]:
     try:
-        return file[name]
+        return parsed(lambda: file[name])
     except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
         raise unreadable_array(path, error, f"array {name!r} of ") from None
+
+
+def parsed(read: Callable[[], Read]) -> Read:
+    """What ``read`` gives, which has numpy parse headers; reads again after a false alarm.
+
+    numpy parses them as Python. Up to 3.11.7, CPython's parser ends with a SystemError if another
+    thread parses meanwhile, or a finaliser in the midst of it (python/cpython#106905): a writer of
+    Arrow that is collected formats its errors, and Python parses its own lines for that.
+    """
+    for _ in range(PARSER_TRIES - 1):
+        try:
+            return read()
+        except SystemError:
+            continue
+    return read()
 
 
 def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:

@@ -47,18 +47,20 @@ class Sink(io.RawIOBase):
         self._hash = hashlib.sha256() if hashed else None
         self._pool = ThreadPoolExecutor(1)
         self._pending: Future[Any] | None = None
+        self._abandoned = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
         """Write all of it. An array must not change until the next write."""
-        if self.closed:
-            # Arrow's writers flush when they are collected, at any time and in any thread.
-            raise ValueError("Got data for a file that is closed.")
         view = memoryview(data)
         if view.nbytes == 0:
             return 0
+        if self._abandoned:
+            return view.nbytes
+        if self.closed:
+            raise ValueError("Got data for a file that is closed.")
         view = view.cast("B")
         self._wait()
         # Other owners than numpy may reuse their buffers as soon as this returns.
@@ -93,6 +95,16 @@ class Sink(io.RawIOBase):
         self.flush()
         os.fsync(self._file.fileno())
         self.close()
+
+    def abandon(self) -> None:
+        """Close a file that nobody will read, and let what comes late go nowhere.
+
+        After an error, Arrow's writers still flush when they are collected, at any time and in any
+        thread; another error there would come up in the midst of other work.
+        """
+        self._abandoned = True
+        with suppress(OSError):  # that it cannot be flushed either adds nothing
+            self.close()
 
     def is_at(self, path: Path) -> bool:
         """Whether the file at ``path`` is this one."""
@@ -155,7 +167,7 @@ def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
             os.replace(temporary, path)
             _sync_folder(path.parent)
         except BaseException:
-            _close_quietly(sink)
+            sink.abandon()
             if sink.is_at(temporary):
                 temporary.unlink()
             raise
@@ -200,12 +212,6 @@ def _refuse_other_writer(sink: Sink, temporary: Path, path: Path) -> None:
             f"Got output {str(path)!r}, which another process writes too, and began to later. Let "
             "it end, or end it and run the command again."
         )
-
-
-def _close_quietly(sink: Sink) -> None:
-    # After an error the file is removed; that it cannot be flushed either adds nothing.
-    with suppress(OSError):
-        sink.close()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,67 @@
+"""Headers of numpy's files are read in any company."""
+
+import ast
+import gc
+
+import numpy as np
+import pytest
+
+from unspot.bulk.arrays import count_npy
+from unspot.io.arrays import PARSER_TRIES, parsed, read_npy, read_npz
+
+X = np.arange(12.0).reshape(6, 2)
+
+
+class _ParsesWhenCollected:
+    """Garbage whose end uses Python's parser, as that of a writer does which formats its error."""
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        ast.parse("a + (b + c)")
+
+
+@pytest.fixture
+def garbage():
+    """Leaves garbage behind that is collected when so many more objects are made."""
+    before = gc.get_threshold()
+
+    def leave(objects):
+        gc.set_threshold(*before)
+        gc.collect()
+        _ParsesWhenCollected()
+        gc.set_threshold(objects, 1, 1)
+
+    yield leave
+    gc.set_threshold(*before)
+
+
+def _rows_of_npz(path):
+    return len(read_npz(path, ["X"])["X"])
+
+
+@pytest.mark.parametrize(
+    ("read", "ending"),
+    [(lambda path: len(read_npy(path)), "npy"), (count_npy, "npy"), (_rows_of_npz, "npz")],
+    ids=["mapped", "streamed", "archive"],
+)
+def test_headers_are_read_while_a_finaliser_parses(tmp_path, garbage, read, ending):
+    """CPython's parser failed at that up to 3.11.7 (python/cpython#106905)."""
+    path = tmp_path / f"x.{ending}"
+    np.save(path, X) if ending == "npy" else np.savez(path, X=X)
+    for objects in range(1, 100):
+        garbage(objects)
+        assert read(path) == 6
+
+
+def test_an_error_of_the_parser_that_stays_is_raised():
+    tries = []
+
+    def read():
+        tries.append(None)
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    with pytest.raises(SystemError, match="recursion depth mismatch"):
+        parsed(read)
+    assert len(tries) == PARSER_TRIES
