@@ -52,8 +52,8 @@ class LEOPARD(BaseEraser):
         of a path of ranks at which no attacker has more than ``max_advantage`` over guessing on a
         fifth of the rows, which is set aside for that choice. Certify on yet other rows.
     max_advantage : float
-        With ``rank="auto"``, the accuracy above the share of the largest class that the strongest
-        attacker may have.
+        With ``rank="auto"``, what the strongest attacker may have above guessing in accuracy, every
+        class counted alike.
     solver : {"manifold", "paper"}, ManifoldSolver or PaperSolver
         ``"manifold"``: L-BFGS over subspaces with a row budget and held-out stopping.
         ``"paper"``: Algorithm 1 to the letter, with the paper's settings for GloVe;
