@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -276,6 +277,91 @@ def test_a_folder_of_another_job_is_refused(tmp_path, big, other):
     assert len(forced.done) == PARTS
     transform_files(other, [big], tmp_path / "fresh")
     assert checksums(clean) == checksums(tmp_path / "fresh")
+
+
+OTHER = Erasure(Eraser.projection(np.linalg.qr(RNG.normal(size=(D, R)))[0]))
+
+
+@pytest.mark.parametrize("job", [JOB, OTHER], ids=["the same job", "another job"])
+def test_a_forced_run_that_is_broken_goes_on_without_force(tmp_path, big, monkeypatch, job):
+    """What the job before left there has the same names and sizes, and is not taken for its."""
+    clean, real = tmp_path / "clean", bulk_files._ERASE[".npy"]
+    transform_files(JOB, [big], clean)
+
+    def breaking(source, *args):
+        if source.name == "part-3.npy":
+            raise RuntimeError("power cut")
+        return real(source, *args)
+
+    monkeypatch.setitem(bulk_files._ERASE, ".npy", breaking)
+    with pytest.raises(RuntimeError, match="power cut"):
+        transform_files(job, [big], clean, workers=1, force=True)
+    assert not (clean / "manifest.json").exists()
+    finished = set(read_records(clean)[1])
+    assert 0 < len(finished) < PARTS
+    monkeypatch.setitem(bulk_files._ERASE, ".npy", real)
+    again = transform_files(job, [big], clean)
+    assert set(again.kept) == finished
+    assert len(again.done) == PARTS - len(finished)
+    transform_files(job, [big], tmp_path / "fresh")
+    assert checksums(clean) == checksums(tmp_path / "fresh")
+
+
+def test_a_forced_run_leaves_no_parts_of_the_job_before(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    (clean / "thesis.tex").write_text("precious")
+    (big / "part-5.npy").unlink()
+    (big / "part-1.npy").write_bytes(b"corrupt")
+    forced = transform_files(OTHER, [big], clean, force=True, skip_bad=True)
+    assert len(forced.done) == PARTS - 2
+    assert set(checksums(clean)) == {*forced.done, "manifest.json", "thesis.tex"}
+
+
+def test_a_record_of_a_file_elsewhere_removes_nothing(tmp_path, big):
+    """A manifest is a file that anybody can write."""
+    clean, mine = tmp_path / "clean", tmp_path / "mine.npy"
+    transform_files(JOB, [big / "part-1.npy"], clean)
+    mine.write_bytes(b"precious")
+    written = (clean / "manifest.json").read_text()
+    (clean / "manifest.json").write_text(written.replace('"part-1.npy"', '"../mine.npy"'))
+    transform_files(JOB, [big / "part-3.npy"], clean, force=True)
+    assert mine.read_bytes() == b"precious"
+
+
+def test_a_skipped_part_leaves_nothing_of_an_earlier_run(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    (big / "part-1.npy").write_bytes(b"corrupt")
+    result = transform_files(JOB, [big], clean, skip_bad=True)
+    assert not (clean / "part-1.npy").exists()
+    assert len(result.kept) == PARTS - 1
+
+
+def test_other_inputs_of_the_same_names_are_refused(tmp_path, big):
+    """Even if size and time agree, as of files that were unpacked."""
+    clean, other = tmp_path / "clean", tmp_path / "other"
+    other.mkdir()
+    np.save(other / "part-1.npy", np.zeros((ROWS, D)))
+    os.utime(other / "part-1.npy", ns=(0, (big / "part-1.npy").stat().st_mtime_ns))
+    transform_files(JOB, [big], clean)
+    before = checksums(clean)
+    with pytest.raises(ValueError, match=r"other.part-1\.npy' for .* earlier run made from '.*big"):
+        transform_files(JOB, [other], clean)
+    assert checksums(clean) == before
+    forced = transform_files(JOB, [other], clean, force=True)
+    assert set(checksums(clean)) == {*forced.done, "manifest.json"}
+
+
+@pytest.mark.parametrize("there", [".", "other", ".."])
+def test_the_same_inputs_from_another_working_directory(tmp_path, big, monkeypatch, there):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    transform_files(JOB, [Path("../big")], tmp_path / "clean")
+    monkeypatch.chdir(tmp_path / there)
+    big_from_there = Path(os.path.relpath(big))
+    assert len(transform_files(JOB, [big_from_there], tmp_path / "clean").kept) == PARTS
+    assert len(transform_files(JOB, [big], tmp_path / "clean").kept) == PARTS
 
 
 def test_the_same_eraser_from_another_file_is_the_same_job(tmp_path, big):

@@ -64,9 +64,11 @@ def transform_files(
     workers : int, optional
         Files in work at a time; by default as many as cores.
     skip_bad : bool
-        Go on past a file that cannot be read or erased, and record it in the manifest.
+        Go on past a file that cannot be read or erased, and record it in the manifest. What an
+        earlier run made of it is removed.
     force : bool
-        Start anew in a folder that is not empty.
+        Start anew in a folder that is not empty. Parts that an earlier job left there are replaced,
+        and removed if this one has no file of their name.
     begin, advance, finished : callable
         Called with the parts that are left to do, with the number of rows after every chunk, and
         with every part that is complete or skipped.
@@ -97,10 +99,10 @@ def transform_files(
         return _work(erasure, todo, folder, workers, advance)
 
     def collect(outcomes: Iterable[tuple[Part, Any]], journal: Journal) -> _Collected:
-        return _collect(outcomes, journal, skip_bad, finished)
+        return _collect(outcomes, journal, folder, skip_bad, finished)
 
     with lock(folder):
-        known = _known_parts(folder, erasure.identity(), force=force)
+        known = _known_parts(parts, folder, erasure.identity(), force=force)
         return _run(parts, folder, erasure.identity(), known, work, collect)
 
 
@@ -138,6 +140,7 @@ def _is_finished(part: Part, known: dict[str, Done], folder: Path) -> bool:
 def _collect(
     outcomes: Iterable[tuple[Part, Any]],
     journal: Journal,
+    folder: Path,
     skip_bad: bool,
     finished: Callable[[Part], None],
 ) -> _Collected:
@@ -150,20 +153,27 @@ def _collect(
             done[part.output] = outcome
         elif skip_bad and _is_bad_input(outcome):
             bad.append({"input": str(part.source), "error": str(outcome)})
+            # Of an earlier run: of other content, or erased by another eraser.
+            (folder / part.output).unlink(missing_ok=True)
         else:
             raise outcome
         finished(part)
     return done, bad
 
 
-def _known_parts(folder: Path, identity: dict[str, Any], *, force: bool) -> dict[str, Done]:
+def _known_parts(
+    parts: list[Part], folder: Path, identity: dict[str, Any], *, force: bool
+) -> dict[str, Done]:
     """The finished parts of an earlier run of the same job; refuses what belongs to others."""
-    found, parts = read_records(folder)
-    parts = {name: part for name, part in parts.items() if (folder / name).is_file()}
-    if found == identity:
-        return {} if force else parts
+    found, records = read_records(folder)
+    known = {name: done for name, done in records.items() if _is_part(folder, name)}
     if force:
+        for name in known.keys() - {part.output for part in parts}:
+            (folder / name).unlink()
         return {}
+    if found == identity:
+        _refuse_other_inputs(parts, known, folder)
+        return known
     if found is not None:
         raise ValueError(
             f"Got output folder {str(folder)!r}, which holds the output of another job (another "
@@ -176,6 +186,23 @@ def _known_parts(folder: Path, identity: dict[str, Any], *, force: bool) -> dict
             "`unspot transform`. Choose another folder, or write into it with --force."
         )
     return {}
+
+
+def _is_part(folder: Path, name: str) -> bool:
+    """Whether a recorded part is there, and inside the folder, whoever wrote the record."""
+    path = folder / name
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+
+
+def _refuse_other_inputs(parts: list[Part], known: dict[str, Done], folder: Path) -> None:
+    for part in parts:
+        before = known.get(part.output)
+        if before is not None and not before.is_from(part.source):
+            raise ValueError(
+                f"Got {str(part.source)!r} for {str(folder / part.output)!r}, which an earlier run "
+                f"made from {before.input!r}. Choose another folder, or start anew in it with "
+                "--force."
+            )
 
 
 def _is_bad_input(error: BaseException) -> bool:

@@ -32,6 +32,14 @@ class Done:
     input_bytes: int
     input_mtime_ns: int
 
+    def is_from(self, source: Path) -> bool:
+        """Whether ``source`` is where the part came from, as far as a path can tell.
+
+        It was written down as the user gave it, perhaps in another working directory.
+        """
+        known = [step for step in Path(os.path.normpath(self.input)).parts if step != ".."]
+        return Path(os.path.abspath(source)).parts[-len(known) :] == tuple(known)
+
     def holds(self, folder: Path, source: Path) -> bool:
         """Whether the part is still there, and its input still what it was."""
         target = folder / self.output
@@ -44,8 +52,9 @@ class Done:
 def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
     """The identity of the job that wrote into a folder, and its finished parts by output.
 
-    None if no job did. A journal line that was cut by a crash, or that is of another version, is
-    left out: its part is done again.
+    None if no job did. A journal, which begins with all that was kept, says more than a manifest,
+    which may be of the job before. A line of it that was cut by a crash, or that is of another
+    version, is left out: its part is done again.
     """
     identity: dict[str, Any] | None = None
     records: list[Any] = []
@@ -55,7 +64,7 @@ def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
         records += manifest.get("parts", ())
     for line in _lines(folder / JOURNAL):
         if isinstance(line, dict) and "job" in line:
-            identity = line["job"]
+            identity, records = line["job"], []
         else:
             records.append(line)
     parts = [_done(record) for record in records]
@@ -63,7 +72,10 @@ def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
 
 
 class Journal:
-    """Appends finished parts, each on the disk before the next is said to be done."""
+    """Appends finished parts, each on the disk before the next is said to be done.
+
+    While there is one, there is no manifest: that of a run before is removed.
+    """
 
     def __init__(self, folder: Path, identity: dict[str, Any], known: Iterable[Done]) -> None:
         self._path = folder / JOURNAL
@@ -71,6 +83,7 @@ class Journal:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         with naming_full_disk(self._path):
             write_atomically(self._path, text.encode())
+        (folder / MANIFEST).unlink(missing_ok=True)
         self._file: IO[str] = self._path.open("a", encoding="utf-8")
 
     def add(self, part: Done) -> None:
