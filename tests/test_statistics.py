@@ -194,6 +194,35 @@ def test_leace_of_single_rows_guards_the_classes():
     assert np.abs(gaps).max() < 1e-6 * erased.std()
 
 
+def _with_a_small_direction(share):
+    """Rows whose last direction, rotated into all columns, has a small share of the deviation."""
+    rng = np.random.default_rng(4)
+    n, d = 70_000, 8
+    z = rng.integers(0, 2, size=n)
+    X = rng.normal(size=(n, d))
+    X[:, -1] += 2.0 * z
+    X[:, -1] *= share
+    rotation, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    return (X @ rotation.T).astype(np.float32), z
+
+
+@pytest.mark.parametrize("share", [1e-1, 1e-3, 3e-5])
+def test_leace_of_single_rows_sees_a_concept_in_small_deviations(share):
+    """The rows still hold it, so that sums of their squares must too."""
+    X, z = _with_a_small_direction(share)
+    erased = LEACE().fit(X, z).eraser_(X.astype(np.float64))
+    gap = erased[z == 1].mean(axis=0) - erased[z == 0].mean(axis=0)
+    assert np.linalg.norm(gap) < 1e-2 * share  # of 2 · share
+
+
+def test_columns_without_variance_cost_no_second_pass(monkeypatch):
+    X, z = _with_a_small_direction(1.0)
+    X[:, 3] = 7.3
+    monkeypatch.setattr(statistics, "_of_chunk", None)
+    found = ClassStatistics.from_rows(X, z, 2, per_class=False)
+    assert found.within[3, 3] == 0
+
+
 # -- what is derived -----------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +30,9 @@ CHUNKS_BYTES = 2**30
 #: From so many rows of single precision on, sums over blocks are taken in single precision: the
 #: rounding errors of blocks are independent and average out. Few blocks would not, and cost little.
 SINGLE_ROWS = 65_536
+#: The least eigenvalue, of scatter in units of the columns' own, that single precision is trusted
+#: with. Its errors are some 1e-8: of less they would be a part that matters.
+SINGLE_LEAST = 1e-5
 #: Up to so many classes, a dense product sums the rows of each; of more, a sparse one.
 FEW_CLASSES = 16
 
@@ -82,21 +86,16 @@ class ClassStatistics:
         Sums are in float64, but for many rows of single precision: there sums over blocks of
         4096 rows, shifted near their mean if that is far, are in single precision and only their
         total in float64. That halves the time and leaves errors of some 1e-8 of the variances.
+        Where columns together nearly determine another, so that the variance that matters may be
+        that small, a second pass has all sums in float64.
         """
-        total = cls.empty(n_classes, X.shape[1], per_class=per_class)
         low = np.dtype(X.dtype).kind == "f" and np.dtype(X.dtype).itemsize <= 4
-        single = low and not per_class and X.shape[0] >= SINGLE_ROWS
-
-        def of(chunk: tuple[NDArray[Any], NDArray[Any]]) -> ClassStatistics:
-            rows, part = chunk
-            if single:
-                return _of_single_chunk(rows.astype(np.float32, copy=False), part, n_classes)
-            return _of_chunk(rows.astype(np.float64, copy=False), part, n_classes, per_class)
-
-        n_rows, n_scatters = CHUNK_ROWS if single else BLOCK_ROWS, n_classes if per_class else 1
-        for part in _worked(of, X, codes, n_rows, n_scatters):
-            total = total.merge(part)
-        return total
+        if low and not per_class and X.shape[0] >= SINGLE_ROWS:
+            total = _collected(_of_single_chunk, X, codes, n_classes, n_rows=CHUNK_ROWS)
+            if _is_well_spread(total):
+                return total
+        of = partial(_of_chunk, per_class=per_class)
+        return _collected(of, X, codes, n_classes, per_class=per_class)
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
         """Statistics of the rows of both."""
@@ -180,8 +179,10 @@ def _chunks(
         start += len(rows)
 
 
-def _of_chunk(X: Array, codes: NDArray[Any], n_classes: int, per_class: bool) -> ClassStatistics:
-    d = X.shape[1]
+def _of_chunk(
+    X: NDArray[Any], codes: NDArray[Any], n_classes: int, per_class: bool
+) -> ClassStatistics:
+    X, d = X.astype(np.float64, copy=False), X.shape[1]
     counts = np.bincount(codes, minlength=n_classes)
     means = _class_sums(X, codes, n_classes) / np.maximum(counts, 1)[:, None]
     centred = X - means[codes]
@@ -194,8 +195,38 @@ def _of_chunk(X: Array, codes: NDArray[Any], n_classes: int, per_class: bool) ->
     return ClassStatistics(counts, means, scatter.sum(0), scatter)
 
 
+def _collected(
+    of: Callable[[NDArray[Any], NDArray[Any], int], ClassStatistics],
+    X: Any,
+    codes: NDArray[Any],
+    n_classes: int,
+    *,
+    n_rows: int = BLOCK_ROWS,
+    per_class: bool = False,
+) -> ClassStatistics:
+    """The statistics of all chunks, merged in their order."""
+    total = ClassStatistics.empty(n_classes, X.shape[1], per_class=per_class)
+    n_scatters = n_classes if per_class else 1
+    for part in _worked(lambda chunk: of(*chunk, n_classes), X, codes, n_rows, n_scatters):
+        total = total.merge(part)
+    return total
+
+
+def _is_well_spread(statistics: ClassStatistics) -> bool:
+    """Whether all eigenvalues within classes, in units of the columns', are above SINGLE_LEAST."""
+    variances = np.diagonal(statistics.covariance) * statistics.n_rows
+    varies = variances > 0
+    scale = np.sqrt(variances[varies])
+    shares = statistics.within[np.ix_(varies, varies)] / scale / scale[:, None]
+    try:  # a tenth of the cost of the eigenvalues
+        np.linalg.cholesky(shares - SINGLE_LEAST * np.eye(len(scale)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> ClassStatistics:
-    d = X.shape[1]
+    X, d = X.astype(np.float32, copy=False), X.shape[1]
     shift = _shift(X)
     sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
     buffer = np.empty((BLOCK_ROWS, d), X.dtype)
@@ -207,7 +238,7 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
             scatter += block.T @ block
             sums += _class_sums(block, part, n_classes)
     if not 1e-24 < np.trace(scatter) < np.inf:  # squares do not fit single precision
-        return _of_chunk(X.astype(np.float64), codes, n_classes, False)
+        return _of_chunk(X, codes, n_classes, False)
     counts = np.bincount(codes, minlength=n_classes)
     offsets = sums / np.maximum(counts, 1)[:, None]
     means = offsets if shift is None else offsets + shift

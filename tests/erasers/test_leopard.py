@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -151,6 +152,17 @@ def test_row_budget(three_classes):
     fitted = LEOPARD(rank=5, max_rows=600, random_state=0, solver=QUICK).fit(many_X, many_z)
     assert fitted.eraser_.metadata["rows_used"] == 600
     assert fitted.eraser_.metadata["n_rows"] == len(many_X)
+
+
+def test_many_classes_cost_no_scatter_each(rng):
+    """K·d² numbers are for the start from moments alone; with many classes they are the most."""
+    K, d = 40, 256
+    X, z = rng.normal(size=(400, d)), np.arange(400) % K
+    tracemalloc.start()
+    LEOPARD(20, solver=QUICK, random_state=0).fit(X, z)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * K * d**2 / 2
 
 
 def test_fraction_of_the_features(three_classes):

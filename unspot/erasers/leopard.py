@@ -159,18 +159,21 @@ class LEOPARD(BaseEraser):
             part = X[np.concatenate([rows, held])]  # of a file, one reading for both
         if part.dtype not in (np.float32, np.float64):
             part = part.astype(np.float32)
+        init = self._init(solver)
         problem = _Problem.of(
             part if part is X else part[: len(rows)],
             target.codes[rows],
             len(target.classes),
             self.metric,
+            # K·d² numbers, which only the start from moments looks at.
+            per_class=isinstance(init, str) and init == "moments",
         )
         objective = self._objective(problem)
         checks = []
         if len(held):
             checks = [self._held_out(problem, objective, part[len(rows) :], target.codes[held])]
         parts = shared(team(), objective, *checks)
-        begin = problem.working(start(self._init(solver), problem.statistics, self.rank_))
+        begin = problem.working(start(init, problem.statistics, self.rank_))
         V, history = led(team(), parts, lambda: self._search(solver, parts, begin, rng))
         self.history_ = history.arrays()
         U = problem.embedding_basis(V.cpu().double().numpy())
@@ -304,9 +307,11 @@ class _Problem:
     unwhiten: NDArray[np.float64] | None
 
     @classmethod
-    def of(cls, X: Any, codes: NDArray[np.int64], n_classes: int, metric: str) -> _Problem:
+    def of(
+        cls, X: Any, codes: NDArray[np.int64], n_classes: int, metric: str, *, per_class: bool
+    ) -> _Problem:
         collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
-        statistics = collect(X, codes, n_classes)
+        statistics = collect(X, codes, n_classes, per_class=per_class)
         whiten = unwhiten = None
         if metric == "whitened":
             whiten, unwhiten = _invertible(*whitening(statistics.covariance))
