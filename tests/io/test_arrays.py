@@ -26,6 +26,8 @@ class _ParsesWhenCollected:
 def garbage():
     """Leaves garbage behind that is collected when so many more objects are made."""
     before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # what other tests left costs time at every collection
 
     def leave(objects):
         gc.set_threshold(*before)
@@ -35,6 +37,7 @@ def garbage():
 
     yield leave
     gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 def _rows_of_npz(path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from unspot.bulk.batches import erase_batch, width_out
 from unspot.bulk.erasure import Erasure, rows_per_chunk
 from unspot.io.ahead import prefetched
-from unspot.io.arrays import check_matrix, parsed, read_npy, unreadable_array
+from unspot.io.arrays import (
+    DAMAGED,
+    check_matrix,
+    parsed,
+    read_npy,
+    reading,
+    unreadable_array,
+)
 from unspot.io.writing import Sink
 
 __all__ = ["count_npy", "count_npz", "erase_npy", "erase_npz"]
@@ -48,7 +55,10 @@ def erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> i
             # A fresh entry: the old one has sizes and checksums of the old content.
             entry = zipfile.ZipInfo(info.filename, info.date_time)
             entry.compress_type, entry.external_attr = info.compress_type, info.external_attr
-            with archive.open(info) as old, out.open(entry, "w", force_zip64=True) as new:
+            with (
+                _open_member(archive, info, source) as old,
+                out.open(entry, "w", force_zip64=True) as new,
+            ):
                 if info.filename == member:
                     n_rows = _erase_stream(old, new, erasure, advance, source)
                 else:
@@ -69,8 +79,10 @@ def count_npy(path: Path) -> int:
 
 def count_npz(path: Path, erasure: Erasure) -> int:
     """The number of rows of the array that is erased."""
-    with _open_zip(path) as archive, archive.open(_member(archive, erasure, path)) as file:
-        header = _read_header(file, path)
+    with _open_zip(path) as archive:
+        info = archive.getinfo(_member(archive, erasure, path))
+        with _open_member(archive, info, path) as file:
+            header = _read_header(file, path)
     return header.shape[0] if header.shape else 0
 
 
@@ -100,6 +112,8 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
             sink.write(mine)
             start += len(X)
             advance(len(X))
+    if isinstance(file, zipfile.ZipExtFile) and _read(file, 1, path):  # at its end, it is checked
+        raise unreadable_array(path, ValueError("it has more bytes than its header says"))
     return start
 
 
@@ -135,28 +149,27 @@ def _fill(file: Any, array: NDArray[Any], path: Path) -> None:
     view = array.data.cast("B")
     done = 0
     while done < len(view):
-        try:
+        with _naming_damage(path):
             got = file.readinto(view[done:])
-        except (zipfile.BadZipFile, EOFError) as error:
-            raise unreadable_array(path, error) from None
         if not got:
             raise _cut(path, done, len(view))
         done += got
 
 
 def _copy(old: Any, new: Any, path: Path) -> None:
-    try:
-        while piece := old.read(1 << 24):
-            new.write(piece)
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise unreadable_array(path, error) from None
+    while piece := _read(old, 1 << 24, path):
+        new.write(piece)
+
+
+def _read(file: Any, size: int, path: Path) -> bytes:
+    with _naming_damage(path):
+        data: bytes = file.read(size)
+    return data
 
 
 def _read_header(file: Any, path: Path) -> _Header:
-    try:
+    with reading(path):
         header = parsed(lambda: _header_at_start(file))
-    except (ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
-        raise unreadable_array(path, error) from None
     if header.dtype.hasobject:
         raise unreadable_array(path, ValueError("Python objects in dtype"))
     return header
@@ -184,9 +197,21 @@ def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
-    try:
+    with reading(path):
         return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+
+
+def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Any:
+    with reading(path):
+        return archive.open(info)
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """As ``reading``, but leaves errors of the system: the disk may be better next time."""
+    try:
+        yield
+    except DAMAGED as error:
         raise unreadable_array(path, error) from None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,9 +15,12 @@ from numpy.typing import NDArray
 
 from unspot.io.columns import missing
 
-__all__ = ["check_matrix", "parsed", "read_npy", "read_npz"]
+__all__ = ["DAMAGED", "check_matrix", "parsed", "read_npy", "read_npz", "reading"]
 
 Read = TypeVar("Read")
+
+#: What Python raises for an archive that is damaged, encrypted, or of a kind it does not know.
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
 
 #: How often a header is read before an error of the parser is believed.
 PARSER_TRIES = 10
@@ -22,10 +28,8 @@ PARSER_TRIES = 10
 
 def read_npy(path: Path) -> NDArray[Any]:
     """An array of a ``.npy`` file, as a read-only memory map. Cost: reads the header alone."""
-    try:
+    with reading(path):
         return parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
-        raise unreadable_array(path, error) from None
 
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
@@ -43,21 +47,21 @@ def npz_names(path: Path) -> list[str]:
         return list(file.files)
 
 
-def _open_npz(path: Path) -> Any:
-    try:
-        file = np.load(path, allow_pickle=False)
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise unreadable_array(path, error) from None
-    if not hasattr(file, "files"):
-        raise unreadable_array(path, ValueError("it holds one array, as a .npy file does"))
-    return file
+@contextmanager
+def _open_npz(path: Path) -> Iterator[Any]:
+    with reading(path):
+        opened = path.open("rb")
+    with opened:  # of a damaged archive, numpy would leave its own file open
+        with reading(path):
+            file = np.load(opened, allow_pickle=False)
+        if not hasattr(file, "files"):
+            raise unreadable_array(path, ValueError("it holds one array, as a .npy file does"))
+        yield file
 
 
 def _unpickled(file: Any, name: str, path: Path) -> NDArray[Any]:
-    try:
+    with reading(path, f"array {name!r} of "):
         return parsed(lambda: file[name])
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise unreadable_array(path, error, f"array {name!r} of ") from None
 
 
 def parsed(read: Callable[[], Read]) -> Read:
@@ -73,6 +77,15 @@ def parsed(read: Callable[[], Read]) -> Read:
         except SystemError:
             continue
     return read()
+
+
+@contextmanager
+def reading(path: Path, part: str = "") -> Iterator[None]:
+    """Turn the errors of reading a numpy file into one that names it."""
+    try:
+        yield
+    except (*DAMAGED, KeyError, OSError, ValueError) as error:
+        raise unreadable_array(path, error, part) from None
 
 
 def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:
