@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from unspot.locks import try_lock
+
 __all__ = ["Journal", "read_journal"]
 
 FORMAT = "unspot-results/1"
@@ -85,16 +87,11 @@ class Journal:
         self.records[str(record["key"])] = json.loads(line)
 
     def _lock(self) -> None:
-        # The lock is of the file itself and ends with the process, so none is ever left behind.
-        import fcntl
-
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not try_lock(self._file):
             raise ValueError(
                 f"Got {str(self.path)!r}, which another sweep is writing right now, but a result "
                 "file has one writer. Wait until it is done, or use another file."
-            ) from None
+            )
 
     def _begin(self, resume: bool) -> None:
         self._file.seek(0)

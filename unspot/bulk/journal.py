@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from unspot.eraser import write_atomically
 from unspot.io.writing import naming_full_disk
+from unspot.locks import try_lock
 
 __all__ = ["Done", "Journal", "lock", "read_records", "write_manifest"]
 
@@ -125,22 +126,17 @@ def write_manifest(
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Only one job at a time in a folder; a job that was killed leaves no lock behind."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover  (no such locks on this system)
+    """Only one job at a time in a folder."""
+    if not hasattr(os, "O_DIRECTORY"):  # a system that opens no folders
         yield
         return
-    handle = os.open(folder, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise ValueError(
-            f"Got output folder {str(folder)!r}, in which another transform is at work. Wait for "
-            "it, or choose another folder."
-        ) from None
-    try:
+        if not try_lock(handle):
+            raise ValueError(
+                f"Got output folder {str(folder)!r}, in which another transform is at work. Wait "
+                "for it, or choose another folder."
+            )
         yield
     finally:
         os.close(handle)
