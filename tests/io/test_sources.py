@@ -133,6 +133,11 @@ def test_every_source_agrees_with_the_array(source):
         assert max(map(len, chunks)) <= size
         np.testing.assert_array_equal(np.vstack(chunks), X)
     np.testing.assert_array_equal(np.vstack(list(source.chunks(9))), X)  # and once more
+    for start, stop in ((0, 13), (7, 8), (9, 41), (20, N), (33, N + 5), (11, None)):
+        chunks = list(source.chunks(8, start, stop))
+        assert max(map(len, chunks)) <= 8
+        np.testing.assert_array_equal(np.vstack(chunks), X[start:stop])
+    assert not list(source.chunks(8, 5, 5))
 
 
 def test_a_source_is_its_own_source(source):
@@ -250,13 +255,42 @@ def test_bad_rows_are_counted_in_their_own_part(tmp_path):
     type_ = pa.list_(pa.float32())
     pq.write_table(pa.table({"emb": pa.array(bad, type_)}), folder / "q.parquet", row_group_size=5)
     message = r"of .*q\.parquet \(the first in row 12\)"
-    for read in (lambda source: list(source.chunks(7)), lambda source: source.take([N + 12])):
+    for read in (
+        lambda source: list(source.chunks(7)),
+        lambda source: list(source.chunks(7, N + 8)),
+        lambda source: source.take([N + 12]),
+    ):
         with pytest.raises(ValueError, match="Got 1 missing values in column 'emb' " + message):
             read(as_source(folder))
     bad[12] = [1.0, None, 2.0, 3.0]
     pq.write_table(pa.table({"emb": pa.array(bad, type_)}), folder / "q.parquet")
     with pytest.raises(ValueError, match="Got 1 missing numbers inside the vectors.*" + message):
         as_source(folder).read(0, N + 13)
+
+
+def test_chunks_decode_only_the_row_groups_of_their_rows_and_each_once(tmp_path, monkeypatch):
+    passes = []  # the row groups that were asked for, and the rows decoded of them
+    real = pq.ParquetFile.iter_batches
+
+    def counted(file, *arguments, row_groups, **options):
+        passes.append([row_groups, 0])
+        for batch in real(file, *arguments, row_groups=row_groups, **options):
+            passes[-1][1] += batch.num_rows
+            yield batch
+
+    source = as_source(_make("parquet list", tmp_path))  # 20 and 33 rows, by ten
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
+    for start, stop, groups in (
+        (14, 35, [[1], [0, 1]]),
+        (3, 7, [[0]]),
+        (20, 30, [[0]]),
+        (45, N, [[2, 3]]),
+        (0, None, [[0, 1], [0, 1, 2, 3]]),
+    ):
+        passes.clear()
+        np.testing.assert_array_equal(np.vstack(list(source.chunks(4, start, stop))), X[start:stop])
+        assert [asked for asked, _ in passes] == groups
+        assert all(rows <= 10 * len(asked) for asked, rows in passes)
 
 
 def test_labels_are_no_features(tmp_path):

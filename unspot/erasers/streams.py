@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from unspot.io.ahead import prefetched
-from unspot.io.sources import Floats, RowSource, as_source, read_in_chunks
+from unspot.io.sources import Floats, RowSource, as_source
 from unspot.labels import Labels, Measurements
 
 __all__ = ["Rows", "is_stream", "opened", "sampled"]
@@ -101,12 +101,14 @@ class Rows:
         numbers = np.asarray(rows, dtype=np.int64)
         return self._checked(self._source.take(numbers + self._start), numbers)
 
-    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
-        """All rows in order; the next chunk is read while this one is worked on."""
-        if len(self) < self._source.shape[0]:
-            return prefetched(read_in_chunks(self, rows_per_chunk))
-        chunks = self._checked_in_order(self._source.chunks(rows_per_chunk))
-        return chunks if isinstance(self._source, Rows) else prefetched(chunks)
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        """Rows in order; the next chunk is read while this one is worked on."""
+        end = self._start + (len(self) if stop is None else min(stop, len(self)))
+        chunks = self._source.chunks(rows_per_chunk, self._start + start, end)
+        checked = self._checked_in_order(chunks, start)
+        return checked if isinstance(self._source, Rows) else prefetched(checked)
 
     def load(self) -> Floats:
         """All rows in memory."""
@@ -131,8 +133,7 @@ class Rows:
             )
         return self._source.column(name)
 
-    def _checked_in_order(self, chunks: Iterator[Floats]) -> Iterator[Floats]:
-        start = 0
+    def _checked_in_order(self, chunks: Iterator[Floats], start: int) -> Iterator[Floats]:
         for chunk in chunks:
             yield self._checked(chunk, start)
             start += len(chunk)

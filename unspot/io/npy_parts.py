@@ -78,8 +78,10 @@ class NpyParts:
                 out[mine] = part.open().take(wanted[mine] - first)
         return out
 
-    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk)
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        return read_in_chunks(self, rows_per_chunk, start, stop)
 
 
 def _header(path: Path) -> _Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from unspot.io.arrow import column_kinds, matrix, require_pyarrow, values
 from unspot.io.columns import choose_features, missing
 from unspot.io.formats import is_hidden
-from unspot.io.sources import Floats, check_rows, float_dtype
+from unspot.io.sources import Floats, check_chunk, check_rows, float_dtype
 
 __all__ = ["ParquetSource", "open_parquet", "parquet_parts"]
 
@@ -42,8 +43,9 @@ class ParquetSource:
 
     Notes
     -----
-    Opening reads the footers alone. ``take`` decodes the row groups that hold a wanted row, a few
-    thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the best for it.
+    Opening reads the footers alone. ``take`` and ``read`` decode the row groups that hold a wanted
+    row, a few thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the
+    best for it. To pass over rows in order use ``chunks``, which decodes every row group once.
     """
 
     def __init__(
@@ -81,14 +83,14 @@ class ParquetSource:
             self._fill(out, self._groups[g], ordered[mine], order[mine])
         return out
 
-    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
-        if rows_per_chunk < 1:
-            raise ValueError(f"Got rows_per_chunk={rows_per_chunk}, but expected 1 or more.")
-        for path in self.paths:
-            start = 0
-            for batch in self._batches(path, rows_per_chunk):
-                yield self._matrix(batch, path, start)
-                start += batch.num_rows
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        check_chunk(rows_per_chunk)
+        end = self.shape[0] if stop is None else min(stop, self.shape[0])
+        wanted = [group for group in self._groups if group.start < end and start < group.stop]
+        for _, groups in groupby(wanted, key=lambda group: group.file):
+            yield from self._chunks_of_file(list(groups), rows_per_chunk, start, end)
 
     def column(self, name: str) -> NDArray[Any]:
         """Another column, whole: the concept's labels."""
@@ -96,6 +98,24 @@ class ParquetSource:
             if name not in (known := open_parquet(path).schema_arrow.names):
                 raise missing(name, known, str(path))
         return np.concatenate([values(read_part(p, [name])[name]) for p in self.paths])
+
+    def _chunks_of_file(
+        self, groups: list[_Group], rows_per_chunk: int, start: int, stop: int
+    ) -> Iterator[Floats]:
+        """The rows from ``start`` to ``stop`` that row groups of one file hold.
+
+        A row group can be decoded from its beginning alone, so what comes before ``start`` is
+        decoded too, once, and dropped.
+        """
+        path, row = self.paths[groups[0].file], groups[0].start
+        before = row - groups[0].first  # the rows of earlier files
+        for batch in self._batches(path, rows_per_chunk, [group.number for group in groups]):
+            low, high = max(start - row, 0), min(stop - row, batch.num_rows)
+            if low < high:
+                yield self._matrix(batch.slice(low, high - low), path, row + low - before)
+            row += batch.num_rows
+            if row >= stop:
+                return
 
     def _fill(
         self, out: Floats, group: _Group, rows: NDArray[np.int64], places: NDArray[np.int64]

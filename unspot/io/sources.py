@@ -1,7 +1,7 @@
 """Rows that need not fit in memory: one small contract over arrays, memory maps, files.
 
-A source has a shape and a dtype, reads rows from a start to a stop, takes rows by number, and
-yields chunks. Whatever it reads is a float32 or float64 array of its own; the source itself stays
+A source has a shape and a dtype, reads rows from a start to a stop, at once or in chunks, and takes
+rows by number. Whatever it reads is a float32 or float64 array of its own; the source itself stays
 where it is.
 """
 
@@ -42,8 +42,10 @@ class RowSource(Protocol):
     def take(self, rows: ArrayLike) -> Floats:
         """Rows by number, in the order given."""
 
-    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
-        """All rows in order, at most ``rows_per_chunk`` at a time."""
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        """Rows ``start`` to ``stop``, by default all, at most ``rows_per_chunk`` at a time."""
 
 
 def as_source(
@@ -142,8 +144,10 @@ class ArraySource:
             self._release()
         return out
 
-    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk)
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        return read_in_chunks(self, rows_per_chunk, start, stop)
 
     def _release(self) -> None:
         if self._map is not None:
@@ -183,8 +187,10 @@ class SliceSource:
             out[part] = self.read(first, last + 1)[wanted[part] - first]
         return out
 
-    def chunks(self, rows_per_chunk: int) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk)
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        return read_in_chunks(self, rows_per_chunk, start, stop)
 
 
 def _rows_of_a_chunk(chunks: Any) -> int:
@@ -194,12 +200,20 @@ def _rows_of_a_chunk(chunks: Any) -> int:
     return max(1, *rows) if isinstance(rows, tuple) else int(rows)
 
 
-def read_in_chunks(source: RowSource, rows_per_chunk: int) -> Iterator[Floats]:
+def read_in_chunks(
+    source: RowSource, rows_per_chunk: int, start: int = 0, stop: int | None = None
+) -> Iterator[Floats]:
     """Chunks of a source by its ``read``."""
+    check_chunk(rows_per_chunk)
+    end = source.shape[0] if stop is None else min(stop, source.shape[0])
+    for first in range(start, end, rows_per_chunk):
+        yield source.read(first, min(first + rows_per_chunk, end))
+
+
+def check_chunk(rows_per_chunk: int) -> None:
+    """An error if chunks would have no rows."""
     if rows_per_chunk < 1:
         raise ValueError(f"Got rows_per_chunk={rows_per_chunk}, but expected 1 or more.")
-    for start in range(0, source.shape[0], rows_per_chunk):
-        yield source.read(start, min(start + rows_per_chunk, source.shape[0]))
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
