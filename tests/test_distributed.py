@@ -119,6 +119,117 @@ def test_both_processes_have_the_same_bits(fitted):
         np.testing.assert_array_equal(P, fitted[1][name])
 
 
+# Streams: each process brings its own batches. The first has no row of class "c", the second is
+# alone with it, and has a third of the rows.
+STREAMS = """
+from unspot import LEACE
+
+def batches(X, z):
+    cuts = range(0, len(X) - 1, 64)  # the last batch has two rows or more
+    return ((X[i:j], z[i:j]) for i, j in zip(cuts, [*cuts[1:], len(X)]))
+
+def shards():
+    X, z = data("f8")
+    last = (z == "c") | (np.arange(len(z)) >= 900)
+    y = X[:, :2] @ [[1.0, 0.2], [0.0, 3.0]]
+    return X, z, y, (~last, last)
+
+streaming = {
+    "oblique": LEACE(),
+    "orthogonal": LEACE(method="orthogonal"),
+    "continuous": LEACE(concept="continuous"),
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def streamed(tmp_path_factory):
+    """LEACE of the streams of two processes: arrays and messages by (rank, name)."""
+    folder = tmp_path_factory.mktemp("streams")
+    body = f"""
+import sys
+{SETTING}
+{STREAMS}
+from unspot.distributed import context
+found = {{}}
+
+def message(call):
+    try:
+        call()
+    except ValueError as error:
+        return str(error)
+
+with context(timeout=240) as team:
+    X, z, y, parts = shards()
+    mine = parts[team.rank]
+    for name, leace in streaming.items():
+        target = y if name == "continuous" else z
+        eraser = leace.fit(batches(X[mine], target[mine])).eraser_
+        found[name] = eraser(X)
+        found[name + " rows"] = eraser.metadata["n_rows"]
+    found["classes"] = streaming["oblique"].classes_
+    found["counts"] = streaming["oblique"].eraser_.metadata["class_counts"]
+    # The same estimator again, and a process whose stream is empty.
+    again = streaming["oblique"].fit(batches(X[:0 if team.leads else 700], z))
+    found["one is empty"] = again.transform(X)
+    found["partial_fit"] = message(lambda: LEACE().partial_fit(X, z))
+    found["no batches"] = message(lambda: LEACE().fit(iter([])))
+    found["one class"] = message(lambda: LEACE().fit(batches(X[z == "a"], z[z == "a"])))
+    found["widths"] = message(lambda: LEACE().fit(batches(X[:, team.rank :], z)))
+np.savez(f"{{sys.argv[1]}}/{{team.rank}}.npz", **found)
+"""
+    _torchrun([_script(folder, body)], folder, timeout=300)
+    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
+
+
+def _streams():
+    names = {}
+    exec(SETTING + STREAMS, names)
+    return names
+
+
+@pytest.mark.parametrize("name", ["oblique", "orthogonal", "continuous"])
+def test_streams_of_two_processes_equal_one_over_both(streamed, name):
+    setting = _streams()
+    X, z, y, parts = setting["shards"]()
+    rows = np.concatenate([np.flatnonzero(part) for part in parts])
+    target = y if name == "continuous" else z
+    expected = setting["streaming"][name].fit(setting["batches"](X[rows], target[rows]))
+    scale = np.abs(X).max()
+    np.testing.assert_allclose(streamed[0][name], expected.transform(X), rtol=0, atol=1e-9 * scale)
+    assert streamed[0][name + " rows"] == len(X)
+
+
+def test_classes_of_all_streams_are_known_to_all(streamed):
+    _, z, _, parts = _streams()["shards"]()
+    assert [sorted(set(z[part])) for part in parts] == [["a", "b"], ["a", "b", "c"]]
+    for found in streamed:
+        assert found["classes"].tolist() == ["a", "b", "c"]
+        assert found["counts"].tolist() == [np.sum(z == name) for name in "abc"]
+
+
+def test_a_process_may_have_an_empty_stream(streamed):
+    X, z, _, _ = _streams()["shards"]()
+    expected = _streams()["streaming"]["oblique"].fit(X[:700], z[:700]).transform(X)
+    np.testing.assert_allclose(streamed[0]["one is empty"], expected, atol=1e-9)
+
+
+def test_streams_leave_the_same_bits_in_both_processes(streamed):
+    assert streamed[0].keys() == streamed[1].keys()
+    for name, value in streamed[0].items():
+        np.testing.assert_array_equal(value, streamed[1][name])
+
+
+def test_streams_of_several_processes_that_cannot_be_fitted(streamed):
+    for name, expected in {
+        "partial_fit": "Got a batch in one of 2 processes, .* Pass the batches to fit",
+        "no batches": "Got a stream without batches",
+        "one class": "Got one class in z",
+        "widths": "Got streams of rows with 11 and 12 features in the processes of one fit",
+    }.items():
+        assert re.match(expected, str(streamed[0][name]))
+
+
 def test_the_command_line_under_torchrun(tmp_path):
     """One file, one summary, and the eraser of a single process."""
     X, z = _setting()["data"]("f4")

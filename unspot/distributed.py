@@ -131,7 +131,8 @@ def context(*, timeout: float = 600.0) -> Iterator[Team]:
     """Join the processes that ``torchrun`` started; alone where it did not.
 
     Inside, the fits of LEOPARD, LEACE and Cascade split their work. All processes must make the
-    same calls; whatever they fit is the same on all of them.
+    same calls; whatever they fit is the same on all of them. Arrays and files are the same for all;
+    of a stream of batches, each process brings its own part, and all end with LEACE of the whole.
 
     Parameters
     ----------

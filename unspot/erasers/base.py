@@ -48,7 +48,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X : array-like of shape (n, d), or where the rows are
             Embeddings: in memory; or a path (``.npy``, Parquet file or folder) or a list of them,
             a memory map, an HDF5, zarr or Dask array, any ``unspot.io.RowSource``, of which only
-            what is needed is read; or, for ``LEACE``, an iterator of batches (X, z).
+            what is needed is read; or, for ``LEACE``, an iterator of batches (X, z), of which each
+            process of several has its own.
         y : array-like of shape (n,), optional
             The concept's labels if it comes alone; the downstream task's if ``z`` is given too
             (no method here uses the task, so that pipelines can pass it).

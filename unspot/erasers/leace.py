@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import reduce
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from unspot.distributed import class_statistics, cross_statistics
+from unspot.distributed import class_statistics, cross_statistics, team
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.labels import Labels, encode
@@ -18,6 +19,9 @@ from unspot.projections.projector import complement
 from unspot.statistics import ClassStatistics, CrossStatistics, mean_difference_basis, whitening
 
 __all__ = ["LEACE"]
+
+#: What a stream leaves of itself, and processes tell each other.
+_SEEN = ("statistics_", "classes_", "n_features_in_", "feature_names_in_")
 
 
 class LEACE(BaseEraser):
@@ -93,16 +97,24 @@ class LEACE(BaseEraser):
 
     def partial_fit(self, X: Any, y: Any = None, *, z: Any = None) -> LEACE:
         """Add the rows of one batch of a stream. New classes may appear at any time."""
+        if not team().is_alone:
+            raise ValueError(
+                f"Got a batch in one of {team().size} processes, but expected the rows of all: "
+                "each would end with an eraser of its own. Pass the batches to fit, as an "
+                "iterator; it joins what all processes have seen."
+            )
+        self._add_batch(X, y if z is None else z)
+        return self
+
+    def _add_batch(self, X: Any, concept: Any) -> None:
         first = not hasattr(self, "statistics_")
         X = self._validated(X, reset=first, min_rows=1)
-        concept = y if z is None else z
         if self.concept == "continuous":
             values = self._target(concept, len(X)).values
             self._add(CrossStatistics.from_rows(X, values))
         else:
             self._add_classes(X, concept)
         self._eraser = None  # solved on the next use, since a stream has many batches
-        return self
 
     @property
     def eraser_(self) -> Eraser:
@@ -144,20 +156,29 @@ class LEACE(BaseEraser):
             raise ValueError(
                 "Got labels beside a stream of batches, but expected them in it: pairs (X, z)."
             )
-        for name in ("statistics_", "classes_", "_eraser"):
+        for name in (*_SEEN, "_eraser"):
             self.__dict__.pop(name, None)
         for batch in batches:
-            if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
-                count = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
-                raise ValueError(
-                    f"Got a batch of type {type(batch).__name__}{count}, but expected pairs (X, z)."
-                )
-            self.partial_fit(*batch)
-        if not hasattr(self, "statistics_"):
-            raise ValueError("Got a stream without batches, but expected pairs (X, z).")
+            self._add_batch(*_pair(batch))
+        self._join_team()
         if self.concept == "categories" and len(self.classes_) < 2:
             encode(self.classes_)  # the message for one class
+        if not team().is_alone:  # solved now, since all processes are here to agree on it
+            self._eraser = team().agree(self.eraser_)
         return self
+
+    def _join_team(self) -> None:
+        """Take over what all processes have seen, each in its own stream, which may be empty."""
+        own = {name: getattr(self, name) for name in _SEEN if hasattr(self, name)}
+        seen = [part for part in team().gather(own) if part]
+        if not seen:
+            raise ValueError("Got a stream without batches, but expected pairs (X, z).")
+        if len(widths := {part["n_features_in_"] for part in seen}) > 1:
+            raise ValueError(
+                f"Got streams of rows with {' and '.join(map(str, sorted(widths)))} features in "
+                "the processes of one fit, but expected the same features in all."
+            )
+        self.__dict__.update(seen[0] | _joined(seen))
 
     def _add(self, part: Any) -> None:
         seen = getattr(self, "statistics_", None)
@@ -187,6 +208,27 @@ class LEACE(BaseEraser):
             "n_rows": int(self.statistics_.n_rows),
             "versions": versions(),
         }
+
+
+def _pair(batch: Any) -> Any:
+    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+        return batch
+    count = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
+    raise ValueError(
+        f"Got a batch of type {type(batch).__name__}{count}, but expected pairs (X, z)."
+    )
+
+
+def _joined(seen: list[dict[str, Any]]) -> dict[str, Any]:
+    """The statistics of all parts among the classes of all, in the order of the parts."""
+    statistics = [part["statistics_"] for part in seen]
+    if not isinstance(statistics[0], ClassStatistics):
+        return {"statistics_": reduce(CrossStatistics.merge, statistics)}
+    own = [part["classes_"] for part in seen]
+    classes = reduce(np.union1d, own)
+    places = [np.searchsorted(classes, some) for some in own]
+    wider = [_spread(*part, classes) for part in zip(statistics, places, strict=True)]
+    return {"statistics_": reduce(ClassStatistics.merge, wider), "classes_": classes}
 
 
 def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.float64]:
