@@ -150,6 +150,16 @@ def test_methods_of_one_pass(eraser, data, on_disk):
 
 
 @pytest.mark.parametrize("limit", [0, 2**28])
+def test_a_part_may_be_empty(limit, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "LOAD_BYTES", limit)
+    X, z = data
+    np.save(tmp_path / "empty.npy", X[:0])
+    paths = [*_placed("list of paths", X, z, tmp_path), tmp_path / "empty.npy"]
+    found = LEACE().fit(paths, z).eraser_
+    np.testing.assert_allclose(found.P, LEACE().fit(X, z).eraser_.P, atol=1e-9)
+
+
+@pytest.mark.parametrize("limit", [0, 2**28])
 def test_continuous_concepts(limit, data, tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "LOAD_BYTES", limit)
     X, _ = data

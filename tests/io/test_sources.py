@@ -228,6 +228,88 @@ def test_parts_of_other_dtypes_are_read_in_the_widest(tmp_path):
     np.testing.assert_array_equal(source.read(N - 2, N + 2), np.vstack([X[-2:], X[:2]]))
 
 
+def test_parquet_of_other_dtypes_is_read_in_the_widest(tmp_path):
+    X64 = X + 1 / 3  # not to be had in single precision
+    _parquet(tmp_path / "a.parquet", "list")
+    pq.write_table(pa.table({"emb": list(X64.astype("f8"))}), tmp_path / "b.parquet")
+    source = as_source(tmp_path)
+    both = np.vstack([X, X64.astype("f8")])
+    assert source.dtype == np.float64
+    np.testing.assert_array_equal(source.read(N - 2, N + 2), both[N - 2 : N + 2])
+    np.testing.assert_array_equal(np.vstack(list(source.chunks(8))), both)
+    assert source.take([0]).dtype == next(source.chunks(8)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "read_as"),
+    [
+        ([("f2", "f2"), ("f4", "f4")], "f4"),
+        ([("f4", "f4"), ("i4", "i4")], "f8"),
+        ([("i1", "i1"), ("f4", "f4")], "f8"),
+        ([("f4", "f8"), ("f4", "f4")], "f8"),
+        ([("f4", "i1"), ("f4", "f4")], "f4"),
+        ([("f4", "f4"), ("f4", "decimal")], "f8"),
+    ],
+)
+def test_the_dtype_of_parquet_is_that_of_all_schemas(tmp_path, dtypes, read_as):
+    def numbers(kind):
+        decimal = pa.array([1, 2], pa.decimal128(9, 2))
+        return decimal if kind == "decimal" else pa.array(np.array([1, 2], kind))
+
+    for i, (first, second) in enumerate(dtypes):
+        table = pa.table({"e_0": numbers(first), "e_1": numbers(second)})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    source = as_source(tmp_path, features="e_*")
+    assert source.dtype == source.read(0, 4).dtype == read_as
+    assert source.read(0, 4).tolist() == [[1, 1], [2, 2]] * 2
+
+
+def test_text_in_a_later_part_is_named(tmp_path):
+    _parquet(tmp_path / "a.parquet", "list")
+    pq.write_table(pa.table({"emb": ["1, 2"]}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"Got column 'emb' of type string in '.*b\.parquet', but"):
+        as_source(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "order", [["empty", "first", "rest"], ["first", "empty"], ["first", "empty", "rest"]]
+)
+def test_parts_without_rows(tmp_path, order):
+    """They add nothing, not even their dtype, in which others would take twice the memory."""
+    parts = {"empty": np.empty((0, D)), "first": X[:20], "rest": X[20:]}
+    for name in order:
+        np.save(tmp_path / f"{name}.npy", parts[name])
+    source = as_source([tmp_path / f"{name}.npy" for name in order])
+    expected = np.vstack([parts[name] for name in order]).astype("f4")
+    assert source.shape == expected.shape
+    assert source.dtype == np.float32
+    np.testing.assert_array_equal(source.read(0, N), expected)
+    np.testing.assert_array_equal(source.take([19, 0, 7]), expected[[19, 0, 7]])
+    np.testing.assert_array_equal(np.vstack(list(source.chunks(6))), expected)
+
+
+@pytest.mark.parametrize("type_", [pa.list_(pa.float64()), pa.list_(pa.null())], ids=str)
+def test_parquet_without_rows_among_others(tmp_path, type_):
+    _parquet(tmp_path / "a.parquet", "list")
+    pq.write_table(pa.table({"emb": pa.array([], type_)}), tmp_path / "b.parquet")
+    source = as_source(tmp_path)
+    assert source.dtype == np.float32
+    np.testing.assert_array_equal(np.vstack(list(source.chunks(6))), X)
+
+
+def test_parts_without_rows_are_tables_all_the_same(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    for part, message in (
+        (np.empty((0, D + 1)), r"length 5 in '.*b\.npy', but the first part has length 4"),
+        (np.empty((0, 0)), r"Got an empty table: X of shape \(0, 0\) in .*b\.npy"),
+        (np.empty(0), r"Got X of shape \(0,\) in .*b\.npy"),
+        (np.empty((0, D), "U3"), r"Got X of dtype <U3 in .*b\.npy"),
+    ):
+        np.save(tmp_path / "b.npy", part)
+        with pytest.raises(ValueError, match=message):
+            as_source([tmp_path / "a.npy", tmp_path / "b.npy"])
+
+
 def test_more_files_than_may_be_open(tmp_path):
     resource = pytest.importorskip("resource")
     paths = [tmp_path / f"{i}.npy" for i in range(N)]
@@ -335,6 +417,11 @@ def test_an_empty_source(tmp_path):
         as_source(tmp_path / "e.parquet")
     with pytest.raises(ValueError, match="Got an empty table"):
         as_source(np.zeros((0, 3)))
+    np.save(tmp_path / "e.npy", np.zeros((0, 3)))
+    with pytest.raises(ValueError, match=r"Got an empty table: there are no rows in '.*e\.npy'"):
+        as_source([tmp_path / "e.npy"])
+    with pytest.raises(ValueError, match=r"Got an empty table: there are no rows in all 2 files"):
+        as_source([tmp_path / "e.npy", tmp_path / "e.npy"])
 
 
 def test_what_is_not_a_table_of_numbers():

@@ -13,7 +13,7 @@ from unspot.io.columns import FLOAT, INTEGER, OTHER, VECTOR
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column_kinds", "first_text", "matrix", "require_pyarrow", "values"]
+__all__ = ["column_kinds", "first_text", "matrix", "matrix_dtype", "require_pyarrow", "values"]
 
 
 def require_pyarrow(what: str = "CSV and Parquet files") -> Any:
@@ -75,6 +75,25 @@ def matrix(batch: Any, features: Sequence[str], *, where: str, first_row: int = 
     for j, part in enumerate(parts):
         out[:, j] = part
     return out
+
+
+def matrix_dtype(schema: pa.Schema, features: Sequence[str]) -> np.dtype[Any]:
+    """The dtype that ``matrix`` has for a table of this schema.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> matrix_dtype(pa.schema({"a": pa.float32(), "b": pa.int64()}), ["a", "b"])
+    dtype('float64')
+    """
+    return np.result_type(*(_number_dtype(schema.field(name).type) for name in features))
+
+
+def _number_dtype(type_: pa.DataType) -> np.dtype[Any]:
+    from pyarrow import types
+
+    number = type_.value_type if is_list(type_) else type_
+    return np.dtype(np.float64 if types.is_decimal(number) else number.to_pandas_dtype())
 
 
 def _one_piece(column: Any) -> Any:

@@ -36,7 +36,7 @@ class NpyParts:
     """The rows of ``.npy`` files, in the order given.
 
     Opening reads the headers alone. A file is mapped only while it is read, so that there may be
-    more files than a process may keep open.
+    more files than a process may keep open. Some may have no rows.
 
     Parameters
     ----------
@@ -46,15 +46,19 @@ class NpyParts:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._parts = [_header(path) for path in paths]
         first = self._parts[0]
+        filled = [part for part in self._parts if part.shape[0]]
         for part in self._parts:
             if part.shape[1] != first.shape[1]:
                 raise ValueError(
                     f"Got vectors of length {part.shape[1]} in {str(part.path)!r}, but the first "
                     f"part has length {first.shape[1]}."
                 )
+        if not filled:
+            where = repr(str(first.path)) if len(paths) == 1 else f"all {len(paths)} files"
+            raise ValueError(f"Got an empty table: there are no rows in {where}.")
         self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
         self.shape: tuple[int, int] = (int(self._starts[-1]), first.shape[1])
-        self.dtype = np.result_type(*(float_dtype(part.dtype) for part in self._parts))
+        self.dtype = np.result_type(*(float_dtype(part.dtype) for part in filled))
 
     def read(self, start: int, stop: int) -> Floats:
         start, stop = max(start, 0), min(stop, self.shape[0])
@@ -86,6 +90,13 @@ class NpyParts:
 
 def _header(path: Path) -> _Part:
     file_format(path, (".npy",))
-    array = check_matrix(read_npy(path), str(path))
+    array = _checked(read_npy(path), str(path))
     order = "C" if array.flags.c_contiguous else "F"
     return _Part(path, array.dtype, (array.shape[0], array.shape[1]), array.offset, order)  # type: ignore[attr-defined]
+
+
+def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
+    """A table of numbers; as one part of many, unlike alone, it may be without rows."""
+    without_rows = array.ndim == 2 and array.shape[0] == 0 < array.shape[1]
+    check_matrix(np.zeros((1, array.shape[1]), array.dtype) if without_rows else array, where)
+    return array

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unspot.io.arrow import column_kinds, matrix, require_pyarrow, values
-from unspot.io.columns import choose_features, missing
+from unspot.io.arrow import column_kinds, matrix, matrix_dtype, require_pyarrow, values
+from unspot.io.columns import OTHER, choose_features, missing
 from unspot.io.formats import is_hidden
 from unspot.io.sources import Floats, check_chunk, check_rows, float_dtype
 
@@ -27,6 +27,7 @@ class _Group(NamedTuple):
     start: int  # its first row, counted over all files
     stop: int
     first: int  # the same row, counted in its own file
+    dtype: np.dtype[Any]  # what its own file is to be read in
 
 
 class ParquetSource:
@@ -64,9 +65,8 @@ class ParquetSource:
         n_rows = self._groups[-1].stop if self._groups else 0
         if n_rows == 0:
             raise ValueError(f"Got an empty table: {self._where()} has no rows.")
-        sample = self._first_row()
-        self.shape: tuple[int, int] = (n_rows, sample.shape[1])
-        self.dtype = float_dtype(sample.dtype)
+        self.shape: tuple[int, int] = (n_rows, self._width())
+        self.dtype = np.result_type(*{group.dtype for group in self._groups})
 
     def read(self, start: int, stop: int) -> Floats:
         start, stop = max(start, 0), min(stop, self.shape[0])
@@ -148,10 +148,10 @@ class ParquetSource:
             )
         return X.astype(self.dtype, copy=False)
 
-    def _first_row(self) -> NDArray[Any]:
+    def _width(self) -> int:
         path = self.paths[self._groups[0].file]
-        batch = next(iter(self._batches(path, 1)))
-        return matrix(batch, self.features, where=str(path))
+        first_row = next(iter(self._batches(path, 1)))
+        return int(matrix(first_row, self.features, where=str(path)).shape[1])
 
     def _where(self) -> str:
         return repr(str(self.paths[0])) if len(self.paths) == 1 else f"{len(self.paths)} files"
@@ -212,11 +212,25 @@ def _groups(paths: Sequence[Path], features: Sequence[str]) -> Iterator[_Group]:
     start = 0
     for f, path in enumerate(paths):
         file, before = open_parquet(path), start
-        known = file.schema_arrow.names
-        if absent := set(features) - set(known):
-            raise missing(min(absent), known, str(path))
+        dtype = _read_dtype(file, features, path)
         for g in range(file.metadata.num_row_groups):
             stop = start + file.metadata.row_group(g).num_rows
             if stop > start:
-                yield _Group(f, g, start, stop, start - before)
+                yield _Group(f, g, start, stop, start - before, dtype)
             start = stop
+
+
+def _read_dtype(file: Any, features: Sequence[str], path: Path) -> np.dtype[Any]:
+    """What to read the vectors of a file in; an error if it does not have them."""
+    schema = file.schema_arrow
+    if absent := set(features) - set(schema.names):
+        raise missing(min(absent), schema.names, str(path))
+    if not file.metadata.num_rows:  # nothing to read, and maybe no type for want of a value
+        return np.dtype(np.float32)
+    kinds = column_kinds(schema)
+    if other := [name for name in features if kinds[name] == OTHER]:
+        raise ValueError(
+            f"Got column {other[0]!r} of type {schema.field(other[0]).type} in {str(path)!r}, but "
+            "expected numbers or vectors of numbers, as in the first part."
+        )
+    return float_dtype(matrix_dtype(schema, features))
