@@ -122,6 +122,32 @@ def test_parquet_row_groups_stay_unless_huge(tmp_path, erase, monkeypatch):
     assert [metadata.row_group(i).num_rows for i in range(3)] == [20, 20, 10]
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_parquet_with_long_texts_is_read_in_smaller_batches(tmp_path, erase, monkeypatch, codec):
+    """What a row takes is counted with all its columns, before compression."""
+    read, real = [], bulk_tables.erase_arrow_batch
+
+    def seen(eraser, batch, *arguments, **options):
+        read.append(batch.num_rows)
+        return real(eraser, batch, *arguments, **options)
+
+    monkeypatch.setattr(bulk_tables, "erase_arrow_batch", seen)
+    monkeypatch.setattr(bulk_tables, "BATCH_BYTES", 20_000)
+    texts = pa.array([f"{i:04}" * 1000 for i in range(N)])  # 4 kB each
+    found = {}
+    for table in (_table(), _table().append_column("text", texts)):
+        how = {"compression": codec, "row_group_size": 40}
+        pq.write_table(table, tmp_path / "x.parquet", **how)
+        target = erase(tmp_path / "x.parquet")
+        found[max(read)] = pq.read_table(target)
+        assert sum(read) == N
+        read.clear()
+        target.unlink()
+    assert list(found) == [40, 4]  # a whole row group, and twenty kilobytes of one
+    assert found[4].drop_columns("text").equals(found[40])
+    assert found[4]["text"].to_pylist() == texts.to_pylist()
+
+
 def test_parquet_of_pandas_comes_back_with_its_index(tmp_path, erase):
     frame = pd.DataFrame(X, columns=[f"e_{j}" for j in range(D)], index=[f"r{i}" for i in range(N)])
     frame.to_parquet(tmp_path / "x.parquet")

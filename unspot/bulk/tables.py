@@ -62,12 +62,18 @@ def erase_parquet(source: Path, sink: Sink, erasure: Erasure, advance: Advance) 
 
 def _parquet_batches(file: Any, path: Path, n_features: int) -> Iterator[Any]:
     pa = require_pyarrow()
-    size = max(1, BATCH_BYTES // (4 * n_features))
     try:
         for group in range(file.metadata.num_row_groups):
+            size = _rows_per_batch(file.metadata.row_group(group), n_features)
             yield from file.iter_batches(size, row_groups=[group])
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error) from None
+
+
+def _rows_per_batch(group: Any, n_features: int) -> int:
+    """How many rows of a row group make a batch: other columns may be wider than the vectors."""
+    stored = group.total_byte_size // max(1, group.num_rows)  # before compression
+    return max(1, int(BATCH_BYTES // max(stored, 4 * n_features)))
 
 
 def _codec(metadata: Any, column: str) -> str:
