@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot.io import RowSource, open_table, read_table
+from unspot.io.arrow import matrix
 
 N, D = 7, 3
 X = np.random.default_rng(0).normal(size=(N, D))
@@ -130,6 +131,20 @@ def test_half_precision_and_integers_keep_their_dtype(tmp_path):
         table = read_table(tmp_path / "h.parquet")
         assert table.X.dtype == dtype
         np.testing.assert_array_equal(table.X, X.astype(dtype))
+
+
+@pytest.mark.parametrize("kind", ["list", "large", "fixed", "wide"])
+@pytest.mark.parametrize("n_chunks", [1, 3])
+def test_chunks_of_a_column_are_one_matrix(kind, n_chunks):
+    """No row of any chunk is lost, nor any that a slice has cut off found again."""
+    columns = (
+        {f"e_{i}": pa.array(X[:, i]) for i in range(D)}
+        if kind == "wide"
+        else {"emb": _list_column(kind)}
+    )
+    table = pa.concat_tables([pa.table(columns).slice(1, 4)] * n_chunks)
+    found = matrix(table, list(columns), where="the table")
+    np.testing.assert_array_equal(found, np.vstack([X[1:5]] * n_chunks))
 
 
 def test_a_column_in_many_chunks_is_read_whole(tmp_path):

@@ -97,18 +97,17 @@ def _number_dtype(type_: pa.DataType) -> np.dtype[Any]:
 
 
 def _one_piece(column: Any) -> Any:
-    """A chunked column as one array; chunks that fit in one are not copied."""
+    """A chunked column as one array; a single chunk is not copied."""
     if not hasattr(column, "chunks"):
         return column
     if column.num_chunks == 1:
         return column.chunk(0)
     import pyarrow as pa
 
-    # combine_chunks may still return a chunked array when 32-bit offsets overflow.
+    # Together, lists may have more numbers than their 32-bit offsets can count.
     if pa.types.is_list(column.type):
         column = column.cast(pa.large_list(column.type.value_type))
-    combined = column.combine_chunks()
-    return combined if not hasattr(combined, "chunks") else combined.chunk(0)
+    return column.combine_chunks()
 
 
 def _refuse_nulls(column: Any, name: str, where: str, first_row: int) -> None:
