@@ -169,6 +169,31 @@ def test_an_opened_table_is_the_same_but_parquet_stays_on_disk(write, kind, in_m
     assert len(table) == N
 
 
+def _write_parts(folder, *tables):
+    folder.mkdir()
+    for number, table in enumerate(tables):
+        pq.write_table(pa.table(table), folder / f"{number}.parquet")
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list, lambda number: pa.list_(number, 2)])
+def test_parts_of_different_precision(tmp_path, kind):
+    single, double = (
+        {"emb": pa.array([[0.1, 2.0]], type=kind(number)), "g": ["a"]}
+        for number in (pa.float32(), pa.float64())
+    )
+    _write_parts(tmp_path / "parts", single, double)
+    table = read_table(tmp_path / "parts", concept="g")
+    assert table.X.dtype == np.float64
+    np.testing.assert_array_equal(table.X, [[np.float32(0.1), 2.0], [0.1, 2.0]])
+
+
+def test_parts_that_do_not_agree(tmp_path):
+    rows = {"emb": [[0.1, 2.0]]}
+    _write_parts(tmp_path / "parts", {**rows, "g": ["a"]}, {**rows, "g": [1]})
+    with pytest.raises(ValueError, match=r"parts', whose parts do not agree in the types .* g"):
+        read_table(tmp_path / "parts", concept="g")
+
+
 def test_an_opened_table_with_labels_elsewhere(write, tmp_path):
     (tmp_path / "z.txt").write_text("\n".join(Z))
     path = write("fixed.parquet")

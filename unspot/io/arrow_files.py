@@ -58,7 +58,14 @@ def _open_parquet(path: Path) -> ArrowFile:
     parts = parquet_parts([path])
 
     def read(columns: Sequence[str]) -> Any:
-        return pa.concat_tables([read_part(part, _distinct(columns)) for part in parts])
+        tables = [read_part(part, _distinct(columns)) for part in parts]
+        try:  # integers among fractions, doubles among singles, are taken for these
+            return pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"Got {str(path)!r}, whose parts do not agree in the types of their columns "
+                f"({str(error).splitlines()[0]}). Write them with one schema."
+            ) from None
 
     n_rows = sum(open_parquet(part).metadata.num_rows for part in parts)
     return ArrowFile(open_parquet(parts[0]).schema_arrow, n_rows, read)
