@@ -71,8 +71,19 @@ class Measurements:
         return len(self.values)
 
 
-def measure(z: Any, *, n_rows: int, name: str = "z") -> Measurements:
-    """A continuous concept, one number or one vector for each row, checked."""
+def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Measurements:
+    """A continuous concept, one number or one vector for each row, checked.
+
+    Parameters
+    ----------
+    z : array-like of shape (n,) or (n, m)
+    n_rows : int
+        The number of rows that it must have.
+    name : str
+        What to call it in messages.
+    min_values : {1, 2}
+        Whether it must vary; a batch of a stream need not.
+    """
     if z is None:
         _as_vector(z, name)
     values = _to_numpy(z)
@@ -95,7 +106,7 @@ def measure(z: Any, *, n_rows: int, name: str = "z") -> Measurements:
             f"Got {int(bad.sum())} missing or infinite values in {name} (the first in row "
             f"{int(np.argmax(bad))}), but expected a number for every row."
         )
-    if np.all(values == values[0]):
+    if min_values > 1 and np.all(values == values[0]):
         raise ValueError(f"Got the same value in every row of {name}: there is nothing to erase.")
     return Measurements(values)
 

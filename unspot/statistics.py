@@ -293,6 +293,12 @@ class CrossStatistics:
 
     def merge(self, other: CrossStatistics) -> CrossStatistics:
         """Statistics of the rows of both."""
+        mine, others = (s.joint_mean.size - s.n_features for s in (self, other))
+        if (self.n_features, mine) != (other.n_features, others):
+            raise ValueError(
+                f"Got statistics of {self.n_features} and {other.n_features} features and of "
+                f"{mine} and {others} values of the concept, but expected the same of both."
+            )
         n = self.n_rows + other.n_rows
         share = other.n_rows / max(n, 1)
         delta = other.joint_mean - self.joint_mean
@@ -310,6 +316,10 @@ class CrossStatistics:
         """Cov(x), divided by n, (d, d)."""
         d = self.n_features
         return self.joint_scatter[:d, :d] / max(self.n_rows, 1)
+
+    @property
+    def concept_varies(self) -> bool:
+        return bool(np.any(np.diagonal(self.joint_scatter)[self.n_features :] > 0))
 
     @property
     def cross_covariance(self) -> Array:

@@ -55,3 +55,24 @@ def test_units_of_the_concept_do_not_matter():
         LEACE(concept="continuous").fit_transform(X, z) for z in (Z, Z * [1e3, 1e-2] + 7)
     )
     np.testing.assert_allclose(scaled, plain, atol=1e-7)
+
+
+def test_a_stream_whose_last_batch_is_one_row():
+    """In one row nothing varies, but in the stream it does."""
+    X, Z = measured(2, n=101)
+    batches = [(X[i : i + 20], Z[i : i + 20]) for i in range(0, 101, 20)]
+    streamed = LEACE(concept="continuous").fit(iter(batches))
+    whole = LEACE(concept="continuous").fit(X, Z)
+    np.testing.assert_allclose(streamed.transform(X), whole.transform(X), atol=1e-9)
+
+
+def test_a_stream_in_which_nothing_varies():
+    X, _ = measured(1)
+    with pytest.raises(ValueError, match="Got the same value in every row of z"):
+        LEACE(concept="continuous").fit(iter([(X, np.ones(len(X)))] * 2))
+
+
+def test_batches_of_different_concepts():
+    X, Z = measured(3)
+    with pytest.raises(ValueError, match="of 3 and 2 values of the concept"):
+        LEACE(concept="continuous").partial_fit(X, Z).partial_fit(X, Z[:, :2])

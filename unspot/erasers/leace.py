@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from unspot.distributed import class_statistics, cross_statistics, team
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.labels import Labels, encode
+from unspot.labels import Labels, encode, measure
 from unspot.maps import Oblique
 from unspot.projections.projector import complement
 from unspot.statistics import ClassStatistics, CrossStatistics, mean_difference_basis, whitening
@@ -110,7 +110,7 @@ class LEACE(BaseEraser):
         first = not hasattr(self, "statistics_")
         X = self._validated(X, reset=first, min_rows=1)
         if self.concept == "continuous":
-            values = self._target(concept, len(X)).values
+            values = measure(concept, n_rows=len(X), min_values=1).values
             self._add(CrossStatistics.from_rows(X, values))
         else:
             self._add_classes(X, concept)
@@ -161,11 +161,17 @@ class LEACE(BaseEraser):
         for batch in batches:
             self._add_batch(*_pair(batch))
         self._join_team()
-        if self.concept == "categories" and len(self.classes_) < 2:
-            encode(self.classes_)  # the message for one class
+        self._refuse_one_value()
         if not team().is_alone:  # solved now, since all processes are here to agree on it
             self._eraser = team().agree(self.eraser_)
         return self
+
+    def _refuse_one_value(self) -> None:
+        if self.concept != "continuous":
+            if len(self.classes_) < 2:
+                encode(self.classes_)  # the message for one class
+        elif not self.statistics_.concept_varies:
+            measure(np.zeros(2), n_rows=2)  # the message for one value
 
     def _join_team(self) -> None:
         """Take over what all processes have seen, each in its own stream, which may be empty."""
