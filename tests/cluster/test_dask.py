@@ -121,18 +121,96 @@ def test_vectors_that_became_text(client, data, eraser):
         erase(dd.from_pandas(frame, npartitions=5), eraser, features="emb")
 
 
-def test_frames_of_parquet(client, data, eraser, tmp_path):
-    X, z = data
+LISTS = {
+    "list": pa.list_(pa.float32()),
+    "large_list": pa.large_list(pa.float32()),
+    "fixed_size_list": pa.list_(pa.float32(), D),
+}
+
+
+def _parquet(X, z, folder, list_type):
     for part in range(3):
         rows = slice(part * 250, (part + 1) * 250)
-        table = pa.table({"emb": pa.array(list(X[rows])), "job": list(z[rows])})
-        pq.write_table(table, tmp_path / f"{part}.parquet")
-    frame = dd.read_parquet(tmp_path)
-    values = np.stack(list(erase(frame, eraser, features="emb").compute()["emb"]))
-    np.testing.assert_allclose(values, eraser(X), atol=1e-5)
+        vectors = pa.array(list(X[rows]), list_type)
+        table = pa.table({"id": np.arange(N)[rows], "emb": vectors, "job": list(z[rows])})
+        pq.write_table(table, folder / f"{part}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}], ids=["objects", "pyarrow"])
+@pytest.mark.parametrize("kind", LISTS)
+def test_frames_of_parquet(client, data, eraser, tmp_path, kind, options, reduce):
+    X, z = data
+    frame = dd.read_parquet(_parquet(X, z, tmp_path, LISTS[kind]), **options)
+    found = erase(frame, eraser, features="emb", reduce=reduce)
+    computed = found.compute()
+    values = np.stack(list(computed["emb"]))
+    np.testing.assert_allclose(values, eraser.reduce(X) if reduce else eraser(X), atol=1e-5)
+    assert dict(found.dtypes) == dict(computed.dtypes)
+    assert dict(computed.dtypes.drop("emb")) == dict(frame.dtypes.drop("emb"))
+    if reduce and options and kind == "fixed_size_list":
+        assert computed["emb"].dtype.pyarrow_dtype.list_size == R
+    else:
+        assert computed["emb"].dtype == frame["emb"].dtype
+    assert computed["id"].tolist() == list(range(N))
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}], ids=["objects", "pyarrow"])
+@pytest.mark.parametrize("kind", LISTS)
+def test_statistics_of_parquet(client, data, tmp_path, kind, options):
+    frame = dd.read_parquet(_parquet(*data, tmp_path, LISTS[kind]), **options)
     statistics, classes = class_statistics(frame, "job", features="emb")
     _same(statistics, data)
     assert classes.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("float32", "float32"),
+        ("int64", "float64"),
+        ("Float32", "Float32"),
+        ("Int64", "Float64"),
+        ("float[pyarrow]", "float[pyarrow]"),
+        ("int64[pyarrow]", "double[pyarrow]"),
+    ],
+)
+def test_columns_of_numbers_stay_where_pandas_held_them(eraser, before, after, reduce):
+    names = [f"e_{j}" for j in range(D)]
+    X = np.arange(4.0 * D).reshape(4, D)
+    frame = pd.DataFrame(X, columns=names).astype(before).assign(word=list("abcd"))
+    found = erase(dd.from_pandas(frame, npartitions=2), eraser, features=names, reduce=reduce)
+    computed = found.compute(scheduler="synchronous")
+    assert dict(found.dtypes) == dict(computed.dtypes)
+    numbers = computed.drop(columns="word")
+    assert set(map(str, numbers.dtypes)) == {after}
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    np.testing.assert_allclose(numbers.to_numpy(float), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_computed_can_be_written_to(data, eraser):
+    for kind in ("wide", "vectors"):
+        frame, features = _frame(*data, kind)
+        with dask.config.set({"dataframe.convert-string": False}):
+            lazy = erase(dd.from_pandas(frame, npartitions=1), eraser, features=features)
+        computed = lazy.compute(scheduler="synchronous")
+        if kind == "wide":
+            computed.iloc[0, 1] = 7.0
+        else:
+            computed["emb"].iloc[0][0] = 7.0
+        assert np.ravel(computed.iloc[0, 1])[0] == 7.0
+
+
+def test_numbers_are_reduced_in_the_order_that_they_are_named(eraser):
+    X = np.arange(2.0 * D).reshape(2, D)
+    names = [f"e_{j}" for j in range(D)]
+    frame = pd.DataFrame(X[:, ::-1], columns=names[::-1]).assign(word=["a", "b"])
+    frame = erase(dd.from_pandas(frame, npartitions=1), eraser, features=names, reduce=True)
+    computed = frame.compute(scheduler="synchronous")
+    assert list(computed) == [*(f"reduced_{j}" for j in range(R)), "word"]
+    np.testing.assert_allclose(computed.drop(columns="word"), eraser.reduce(X))
 
 
 def _same(found, data, per_class=False):

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.bulk.batches import erase_batch, width_out
+from unspot.bulk.batches import erase_arrow_batch, erase_batch, width_out
 from unspot.cluster.tasks import answer, attempt
 from unspot.eraser import Eraser
-from unspot.io.arrow import column_kinds, matrix, require_pyarrow
-from unspot.io.columns import choose_features
+from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
+from unspot.io.columns import VECTOR, choose_features
 from unspot.labels import encode, encode_as
 from unspot.statistics import ClassStatistics
 
@@ -181,31 +181,38 @@ def _erase_frame(frame: Any, eraser: Eraser, features: Features, reduce: bool) -
     """A pandas data frame with its vectors erased; index and other columns as they were."""
     import pandas as pd
 
-    X, columns = _matrix(frame, features)
-    width = width_out(eraser, reduce)
-    erased = erase_batch(eraser, X, reduce=reduce, where="a partition") if len(frame) else None
-    if erased is None:
-        erased = np.empty((0, width))
-    if len(columns) == 1 and frame[columns[0]].dtype == object:
-        return frame.assign(**{columns[0]: pd.Series(list(erased), frame.index, dtype=object)})
-    dtypes = [d if d.kind == "f" else np.dtype(float) for d in map(_dtype, map(frame.get, columns))]
-    if not reduce:
-        made = {c: erased[:, j].astype(dtypes[j]) for j, c in enumerate(columns)}
+    columns = _columns(frame, features)
+    table = _table(frame, columns)
+    erased = erase_arrow_batch(eraser, table, columns, reduce=reduce, where="a partition")
+    dtypes = frame.dtypes
+    made = {
+        name: pd.Series(_held_as(dtypes.get(name, dtypes[columns[0]]), column), frame.index)
+        for name, column in zip(erased.column_names, erased.columns, strict=True)
+    }
+    if list(made) == columns:
         return frame.assign(**made)
     place = frame.columns.get_loc(columns[0])
-    made = {f"reduced_{j}": erased[:, j].astype(dtypes[0]) for j in range(width)}
-    new = pd.DataFrame(made, index=frame.index)
     left = frame.iloc[:, :place].drop(columns=columns, errors="ignore")
-    right = frame.iloc[:, place:].drop(columns=columns)
-    return pd.concat([left, new, right], axis=1)
+    right = frame.iloc[:, place:].drop(columns=columns, errors="ignore")
+    return pd.concat([left, pd.DataFrame(made), right], axis=1)
 
 
-def _dtype(column: Any) -> np.dtype[Any]:
-    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
-    return np.dtype(dtype)
+def _held_as(dtype: Any, column: Any) -> Any:
+    """An Arrow column for pandas, held as another of this dtype: in Arrow, as objects, in numpy."""
+    import pandas as pd
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return pd.arrays.ArrowExtensionArray(column)
+    # Copies, since what numpy sees of Arrow's memory cannot be written to.
+    if is_list(column.type):
+        return [np.array(row) for row in column.to_numpy()]
+    numbers = np.array(column)
+    nullable = isinstance(dtype, pd.api.extensions.ExtensionDtype)
+    return pd.array(numbers, dtype=str(numbers.dtype).capitalize()) if nullable else numbers
 
 
-def _matrix(frame: Any, features: Features) -> tuple[NDArray[Any], list[str]]:
+def _columns(frame: Any, features: Features) -> list[str]:
+    """The columns that hold the vectors."""
     pa = require_pyarrow("Data frames")
     if isinstance(features, str) and str(getattr(frame.get(features), "dtype", "")) == "string":
         raise ValueError(
@@ -213,15 +220,22 @@ def _matrix(frame: Any, features: Features) -> tuple[NDArray[Any], list[str]]:
             "turns objects into text; call it inside "
             "dask.config.set({'dataframe.convert-string': False})."
         )
-    schema = pa.Schema.from_pandas(frame, preserve_index=False)
-    kinds = column_kinds(schema)
+    kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
     if not len(frame):  # an empty column of objects has no type: it is what was asked for
-        kinds |= {str(c): "vector" for c in frame.columns if c == features}
-    columns = choose_features(features, kinds, where="the data frame")
-    if not len(frame):
-        return np.empty((0, 0)), columns
+        kinds |= {str(c): VECTOR for c in frame.columns if c == features}
+    return choose_features(features, kinds, where="the data frame")
+
+
+def _table(frame: Any, columns: Sequence[str]) -> Any:
+    """The columns in Arrow; objects of which there are none as vectors, since they have no type."""
+    pa = require_pyarrow("Data frames")
     table = pa.Table.from_pandas(frame[columns], preserve_index=False)
-    return matrix(table, columns, where="a partition"), columns
+    if len(frame):
+        return table
+    vector = pa.list_(pa.float64())
+    return pa.schema(
+        [field.with_type(vector) if field.type == pa.null() else field for field in table.schema]
+    ).empty_table()
 
 
 def _statistics(
@@ -272,7 +286,8 @@ def _frame_statistics(
 ) -> ClassStatistics | None:
     if not len(frame):  # as a filter leaves them; how long its vectors would be is unknown
         return None
-    X, _ = _matrix(frame.drop(columns=z), features)
+    columns = _columns(frame.drop(columns=z), features)
+    X = matrix(_table(frame, columns), columns, where="a partition")
     return _statistics(X, encode_as(frame[z], classes), len(classes), per_class)
 
 
