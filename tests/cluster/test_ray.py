@@ -15,8 +15,9 @@ pytestmark = pytest.mark.slow
 
 # Ray starts servers and workers, and warns about its own; here it cannot disturb other tests.
 PROGRAM = """
-import json, pathlib, sys
+import datetime, json, pathlib, sys
 import joblib, numpy as np, pyarrow as pa, ray
+from ray.data.extensions import ArrowTensorArray
 from ray.util.joblib import register_ray
 from unspot import LEACE, Eraser
 from unspot.bulk import Erasure, transform_files
@@ -56,6 +57,42 @@ def erased(kind, reduce):
         "error": float(np.abs(np.stack(values) - expected).max()),
     }
 
+# Columns that Arrow can hold and numpy cannot, beside a tensor column that is erased.
+def beside_tensors(features, reduce):
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(i) for i in range(N)]
+    others = pa.table({
+        "row": ids,
+        "large": pa.array([2**60 + i if i % 3 else None for i in range(N)]),
+        "group": pa.array([["x", None, "y"][i % 3] for i in range(N)]).dictionary_encode(),
+        "day": pa.array(days, pa.date32()),
+        "words": pa.array([["a"] * (i % 3) if i % 5 else None for i in range(N)]),
+        "image": ArrowTensorArray.from_numpy(np.arange(N * 4.0).reshape(N, 2, 2)),
+    })
+    made = ray.data.from_arrow(others.add_column(1, "emb", ArrowTensorArray.from_numpy(X)))
+    made = erase(made, eraser, features=features, reduce=reduce, batch_size=64)
+    table = pa.concat_tables(ray.get(made.to_arrow_refs())).sort_by("row")
+    vectors = np.concatenate([chunk.to_numpy() for chunk in table.column("emb").chunks])
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    return {
+        "others": table.drop_columns("emb").equals(others),
+        "names": table.column_names,
+        "type": str(table.field("emb").type),
+        "error": float(np.abs(vectors - expected).max()),
+    }
+
+def refused(table):
+    try:
+        erase(ray.data.from_arrow(table), eraser, features="emb").materialize()
+        return ""
+    except Exception as error:
+        return str(error)
+
+def refusals():
+    tensors = ArrowTensorArray.from_numpy(X[:2])
+    gap = tensors.type.wrap_array(pa.array([X[0], None], tensors.type.storage_type))
+    images = ArrowTensorArray.from_numpy(X[:2].reshape(2, 2, 3))
+    return {"gap": refused(pa.table({"emb": gap})), "images": refused(pa.table({"emb": images}))}
+
 def leftover(method):
     erased = LEACE(method=method).fit_transform(X, z)
     return float(np.abs(erased[z == "a"].mean(0) - erased[z == "b"].mean(0)).max())
@@ -82,6 +119,9 @@ if __name__ == "__main__":
         for kind in ("list", "wide", "tensor"):
             for reduce in (False, True):
                 found[f"{kind} {reduce}"] = erased(kind, reduce)
+        for features, reduce in ((None, False), ("emb", True), (["emb"], False)):
+            found[f"beside {features}"] = beside_tensors(features, reduce)
+        found["refused"] = refusals()
         found["files"] = files(pool)
         register_ray()
         with joblib.parallel_config("ray", n_jobs=2):
@@ -121,6 +161,22 @@ def test_datasets(found, kind, reduce):
     assert len(erased["types"]) == 1
     assert "float" in erased["types"][0]
     assert "double" not in erased["types"][0]
+
+
+@pytest.mark.parametrize(("features", "width"), [(None, 6), ("emb", 4), (["emb"], 6)])
+def test_columns_beside_tensors_stay(found, features, width):
+    """Missing whole numbers, categories, dates, lists and other tensors: not one bit changes."""
+    erased = found[f"beside {features}"]
+    assert erased["others"]
+    assert erased["names"] == ["row", "emb", "large", "group", "day", "words", "image"]
+    assert erased["error"] < 1e-5
+    assert "Tensor" in erased["type"]
+    assert f"shape=({width},), dtype=float" in erased["type"]
+
+
+def test_tensors_that_are_no_vectors(found):
+    assert "Got 1 missing values in column 'emb' of the batch" in found["refused"]["gap"]
+    assert "Got feature column emb of the batch, which does not" in found["refused"]["images"]
 
 
 def test_files_by_a_cluster(found):

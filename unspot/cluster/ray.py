@@ -12,9 +12,13 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any
 
+from numpy.typing import NDArray
+
 from unspot.bulk.batches import erase_arrow_batch, erase_batch
 from unspot.cluster.tasks import answer, attempt
 from unspot.eraser import Eraser
+from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
+from unspot.io.columns import choose_features
 
 __all__ = ["erase", "executor"]
 
@@ -50,51 +54,68 @@ def erase(
         one less than the cluster has CPUs: what reads the rows needs one too, else all would wait.
     **options
         For ``Dataset.map_batches``, such as ``num_cpus`` of an actor.
+
+    Notes
+    -----
+    Batches are Arrow tables: other columns stay as they are, with their types and missing values.
     """
     ray = _require()
-    column = _tensor_column(dataset, features)
     if actors is None:
         actors = (1, max(1, int(ray.cluster_resources().get("CPU", 2)) - 1))
     low, high = (actors, actors) if isinstance(actors, int) else actors
     return dataset.map_batches(
-        _TensorEraser if column else _ArrowEraser,
-        fn_constructor_args=(eraser, column or features, reduce),
+        _BatchEraser,
+        fn_constructor_args=(eraser, features, reduce),
         batch_size=batch_size,
-        batch_format="numpy" if column else "pyarrow",
+        batch_format="pyarrow",  # numpy has no dates, categories or missing whole numbers
         compute=ray.data.ActorPoolStrategy(min_size=low, max_size=high),
         **options,
     )
 
 
-class _ArrowEraser:
+class _BatchEraser:
     """What an actor does: the eraser arrives once, batches many times."""
 
     def __init__(self, eraser: Eraser, features: Features, reduce: bool) -> None:
         self._eraser, self._features, self._reduce = eraser, features, reduce
 
     def __call__(self, batch: Any) -> Any:
-        return erase_arrow_batch(self._eraser, batch, self._features, reduce=self._reduce)
+        lists = _tensors_as_lists(batch)
+        columns = choose_features(self._features, column_kinds(lists.schema), where="the batch")
+        if not _is_tensor_of_vectors(batch.field(columns[0]).type):
+            return erase_arrow_batch(self._eraser, batch, columns, reduce=self._reduce)
+        X = matrix(lists, columns, where="the batch")
+        # The length of vectors of which there are none is known to the type alone.
+        X = X.reshape(len(batch), *batch.field(columns[0]).type.shape)
+        erased = erase_batch(self._eraser, X, reduce=self._reduce)
+        return _with_tensors(batch, columns[0], erased)
 
 
-class _TensorEraser(_ArrowEraser):
-    """The same for a tensor column, which Ray gives as one array."""
+def _with_tensors(batch: Any, name: str, X: NDArray[Any]) -> Any:
+    """The table with these vectors in its tensor column; every other column stays as it is."""
+    from ray.data.extensions import ArrowTensorArray
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        name = str(self._features)
-        return {**batch, name: erase_batch(self._eraser, batch[name], reduce=self._reduce)}
+    tensors = ArrowTensorArray.from_numpy(X)
+    field = batch.field(name).with_type(tensors.type)
+    return batch.set_column(batch.schema.get_field_index(name), field, tensors)
 
 
-def _tensor_column(dataset: Any, features: Features) -> str | None:
-    """The tensor column to erase, if that is where the vectors are."""
-    schema = dataset.schema()
-    tensors = [
-        name
-        for name, type_ in zip(schema.names, schema.types, strict=True)
-        if "tensor" in type(type_).__name__.lower()
-    ]
-    if features is None:
-        return tensors[0] if len(tensors) == 1 else None
-    return features if isinstance(features, str) and features in tensors else None
+def _tensors_as_lists(batch: Any) -> Any:
+    """The table with its vectors in tensor columns as the lists that they are stored as."""
+    pa = require_pyarrow()
+    for place, field in enumerate(batch.schema):
+        if _is_tensor_of_vectors(field.type):
+            stored = field.type.storage_type
+            lists = [chunk.storage for chunk in batch.column(place).chunks]
+            batch = batch.set_column(
+                place, field.with_type(stored), pa.chunked_array(lists, stored)
+            )
+    return batch
+
+
+def _is_tensor_of_vectors(type_: Any) -> bool:
+    """Whether it is a tensor type, Ray's or Arrow's own, with one vector a row."""
+    return len(getattr(type_, "shape", ())) == 1 and is_list(type_.storage_type)
 
 
 @contextmanager
