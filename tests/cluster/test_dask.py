@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -115,12 +116,6 @@ def test_frames(client, data, eraser, kind, reduce):
         assert found[other].dtype == computed[other].dtype
 
 
-def test_vectors_that_became_text(client, data, eraser):
-    frame, _ = _frame(*data, "vectors")
-    with pytest.raises(ValueError, match="Got text in column 'emb', but expected vectors"):
-        erase(dd.from_pandas(frame, npartitions=5), eraser, features="emb")
-
-
 LISTS = {
     "list": pa.list_(pa.float32()),
     "large_list": pa.large_list(pa.float32()),
@@ -135,6 +130,68 @@ def _parquet(X, z, folder, list_type):
         table = pa.table({"id": np.arange(N)[rows], "emb": vectors, "job": list(z[rows])})
         pq.write_table(table, folder / f"{part}.parquet")
     return folder
+
+
+@pytest.mark.parametrize("features", ["emb", ["emb"]])
+def test_vectors_that_became_text(data, eraser, features):
+    frame, _ = _frame(*data, "vectors")
+    with pytest.raises(ValueError, match="Got text in column 'emb', but expected vectors"):
+        erase(dd.from_pandas(frame, npartitions=5), eraser, features=features)
+
+
+@pytest.mark.parametrize("features", ["emb", ["emb"], "em*", ("em*",), None])
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}], ids=["objects", "pyarrow"])
+def test_ways_to_name_a_vector_column(client, data, eraser, tmp_path, options, features):
+    X, z = data
+    frame = dd.read_parquet(_parquet(X, z, tmp_path, LISTS["list"]), **options)
+    computed = erase(frame, eraser, features=features).compute()
+    statistics, _ = class_statistics(frame, "job", features=features)
+    np.testing.assert_allclose(np.stack(list(computed["emb"])), eraser(X), atol=1e-5)
+    _same(statistics, data)
+
+
+def _lazy(**columns):
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_pandas(pd.DataFrame(columns), npartitions=1)
+
+
+VECTORS = pd.Series([np.ones(D), np.ones(D)])
+DAYS = pd.Series([date(2020, 1, 1), date(2020, 1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "features", "message"),
+    [
+        ({"emb": VECTORS, "day": DAYS}, None, r"Got objects in emb, day \(2 columns\), which may"),
+        ({"emb": VECTORS, "score": [0.5, 1.5]}, None, "Got objects in emb, which may be vectors"),
+        ({"e_0": [0.5, 1.5], "id": [1, 2]}, None, r"example features='e_\*'\.$"),
+        ({"id": [1, 2]}, None, r"It has: id\. Say .*, for example features='emb'\.$"),
+        ({"e_0": [0.5, 1.5], "e_1": DAYS}, "e_*", "Got feature column e_1 .* numbers alone"),
+        ({"emb": VECTORS, "day": DAYS}, ["emb", "day"], "Got feature column emb, day of the data"),
+        ({"emb": VECTORS}, [], "Got an empty features, but expected a column's name"),
+        ({"emb": VECTORS}, ["embs"], "Got column 'embs', but the data frame has no such column"),
+    ],
+)
+def test_features_that_metadata_cannot_tell(eraser, columns, features, message):
+    """An error before anything is computed, with the way out that there is in Python."""
+    with pytest.raises(ValueError, match=message) as error:
+        erase(_lazy(**columns), eraser, features=features)
+    assert "--features" not in str(error.value)
+    assert "as_source" not in str(error.value)
+
+
+def test_objects_that_are_no_vectors(eraser):
+    lazy = erase(_lazy(day=DAYS, id=[1, 2]), eraser)
+    with pytest.raises(ValueError, match="Got feature column day of a partition, which does not"):
+        lazy.compute(scheduler="synchronous")
+
+
+def test_other_columns_may_be_anything(eraser):
+    """What Arrow cannot hold is no obstacle beside the vectors."""
+    lazy = erase(_lazy(emb=VECTORS, mixed=pd.Series(["a", {1, 2}])), eraser, features="emb")
+    computed = lazy.compute(scheduler="synchronous")
+    np.testing.assert_allclose(np.stack(list(computed["emb"])), eraser(np.ones((2, D))))
+    assert computed["mixed"].tolist() == ["a", {1, 2}]
 
 
 @pytest.mark.parametrize("reduce", [False, True])

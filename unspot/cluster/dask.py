@@ -8,7 +8,8 @@ cluster. For a sweep on a cluster nothing is needed but joblib's own backend:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ from unspot.bulk.batches import erase_arrow_batch, erase_batch, width_out
 from unspot.cluster.tasks import answer, attempt
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
-from unspot.io.columns import VECTOR, choose_features
+from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
 from unspot.labels import encode, encode_as
 from unspot.statistics import ClassStatistics
 
@@ -57,8 +58,9 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
     """
     _require()
     if hasattr(data, "map_partitions"):
-        meta = _erase_frame(data._meta, eraser, features, reduce)
-        return data.map_partitions(_erase_frame, eraser, features, reduce, meta=meta)
+        columns = _columns(data._meta, features)
+        meta = _erase_frame(data._meta, eraser, columns, reduce)
+        return data.map_partitions(_erase_frame, eraser, columns, reduce, meta=meta)
     _check_array(data, "For arrays in memory, call the eraser itself.")
     whole_rows = data.rechunk({1: -1})
     dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
@@ -177,11 +179,10 @@ def _erase_block(X: NDArray[Any], eraser: Eraser, reduce: bool) -> NDArray[Any]:
     return erase_batch(eraser, X, reduce=reduce, where="a block of the array")
 
 
-def _erase_frame(frame: Any, eraser: Eraser, features: Features, reduce: bool) -> Any:
+def _erase_frame(frame: Any, eraser: Eraser, columns: list[str], reduce: bool) -> Any:
     """A pandas data frame with its vectors erased; index and other columns as they were."""
     import pandas as pd
 
-    columns = _columns(frame, features)
     table = _table(frame, columns)
     erased = erase_arrow_batch(eraser, table, columns, reduce=reduce, where="a partition")
     dtypes = frame.dtypes
@@ -212,18 +213,51 @@ def _held_as(dtype: Any, column: Any) -> Any:
 
 
 def _columns(frame: Any, features: Features) -> list[str]:
-    """The columns that hold the vectors."""
+    """The columns that hold the vectors; those that may, in a frame without rows."""
     pa = require_pyarrow("Data frames")
-    if isinstance(features, str) and str(getattr(frame.get(features), "dtype", "")) == "string":
+    _refuse_text(frame, features)
+    kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
+    if not len(frame):
+        kinds |= dict.fromkeys(_possible_vectors(frame, features, kinds), VECTOR)
+    return _choose(features, kinds)
+
+
+def _refuse_text(frame: Any, features: Features) -> None:
+    names = [features] if isinstance(features, str) else features or ()
+    text = [name for name in names if str(getattr(frame.get(name), "dtype", "")) == "string"]
+    if text:
         raise ValueError(
-            f"Got text in column {features!r}, but expected vectors. dask.dataframe.from_pandas "
+            f"Got text in column {text[0]!r}, but expected vectors. dask.dataframe.from_pandas "
             "turns objects into text; call it inside "
             "dask.config.set({'dataframe.convert-string': False})."
         )
-    kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
-    if not len(frame):  # an empty column of objects has no type: it is what was asked for
-        kinds |= {str(c): VECTOR for c in frame.columns if c == features}
-    return choose_features(features, kinds, where="the data frame")
+
+
+def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) -> list[str]:
+    """The column of objects that is asked for: without rows, it has no type to tell."""
+    from pandas.api.types import is_object_dtype
+
+    objects = [str(name) for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
+    if features is not None:
+        named = _choose(features, dict.fromkeys(kinds, FLOAT))  # whatever they are
+        return named if len(named) == 1 and named[0] in objects else []
+    rivals = [name for name, kind in kinds.items() if kind in (VECTOR, FLOAT)]
+    if objects and len(objects + rivals) > 1:
+        raise ValueError(
+            f"Got objects in {in_short(objects)}, which may be vectors or not: that is known once "
+            "they are computed. Say which columns hold the vectors, for example features='emb' or "
+            "features='e_*'."
+        )
+    return objects
+
+
+def _choose(features: Features, kinds: Mapping[str, str]) -> list[str]:
+    try:
+        return choose_features(features, kinds, where="the data frame")
+    except ValueError as error:
+        # The way out that it knows is that of files; here there is an argument.
+        sentence = re.sub(r"--features.*?(features=.*)\)", r"\1", str(error))
+        raise ValueError(sentence.replace("--features", "features")) from None
 
 
 def _table(frame: Any, columns: Sequence[str]) -> Any:
