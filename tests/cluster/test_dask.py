@@ -5,18 +5,23 @@ import subprocess
 import sys
 from datetime import date
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot import LEACE, Eraser
+from unspot import LEACE, Dataset, Eraser
 from unspot.bulk import Erasure, transform_files
 from unspot.cli import main
 from unspot.cluster import executor
+from unspot.evaluation.metrics import METRICS
+from unspot.evaluation.problem import one_row
+from unspot.evaluation.results import Value
 from unspot.labels import encode
 from unspot.statistics import ClassStatistics
+from unspot.sweep import read_results, sweep
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
 pytest.importorskip("distributed", reason="needs Dask: pip install 'unspot[dask]'")
@@ -492,17 +497,26 @@ def test_unknown_engines():
         pass
 
 
-def _leftover(X, z, method):
-    erased = LEACE(method=method).fit_transform(X, z)
-    return float(np.abs(erased[z == "a"].mean(0) - erased[z == "b"].mean(0)).max())
+def _process(problem):
+    here = Value(float(os.getpid()))
+    return one_row("process", "Process", "number", here, here, "none")
 
 
-def test_a_sweep_by_joblib(client, data):
-    """joblib's own Dask backend runs fits on the workers; nothing of ours is needed."""
-    joblib = pytest.importorskip("joblib")
+def test_a_sweep_by_joblib(client, data, tmp_path):
+    """joblib's own Dask backend runs cells on the workers; nothing of ours is needed."""
     X, z = data
+    dataset = Dataset.from_arrays(X, z, random_state=0)
+    metrics = {name: METRICS[name] for name in ("linear", "variance")} | {"process": _process}
+
+    def swept(**options):
+        return sweep(["leace", "pca"], dataset, [R], seeds=1, metrics=metrics, **options)
+
+    here = swept()
     with joblib.parallel_config("dask"):
-        left = joblib.Parallel()(
-            joblib.delayed(_leftover)(X, z, method) for method in ("oblique", "orthogonal")
-        )
-    assert max(left) < 1e-4
+        there = swept(path=tmp_path / "results.jsonl")
+    assert there["status"].tolist() == ["ok", "ok"]
+    assert set(here["process"]) == {os.getpid()}
+    assert set(there["process"]) <= set(client.run(os.getpid).values())
+    by_place = ["process", "fit_seconds", "seconds"]
+    pd.testing.assert_frame_equal(there.drop(columns=by_place), here.drop(columns=by_place))
+    assert len(read_results(tmp_path / "results.jsonl")) == 2
