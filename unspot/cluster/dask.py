@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.bulk.batches import erase_arrow_batch, erase_batch, width_out
-from unspot.cluster.tasks import answer, attempt
+from unspot.cluster.tasks import EngineExecutor, attempt
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
@@ -143,7 +144,7 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
                 f"Got the address {address!r}, but no Dask scheduler answered there ({error})."
             ) from None
         with client:
-            yield _DaskExecutor(client)
+            yield _executor(client)
         return
     with (
         LocalCluster(
@@ -154,22 +155,12 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield _DaskExecutor(client)
+        yield _executor(client)
 
 
-class _DaskExecutor(Executor):
-    """Dask tasks as futures. The first argument, the same for all tasks, is sent once."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._pool = client.get_executor(pure=False)
-        self._sent: tuple[Any, Any] = (None, None)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        first, *rest = args
-        if self._sent[0] is not first:
-            self._sent = (first, self._client.scatter(first, broadcast=True, hash=False))
-        return answer(self._pool.submit(attempt, fn, self._sent[1], *rest, **kwargs), "Dask")
+def _executor(client: Any) -> Executor:
+    run = partial(client.get_executor(pure=False).submit, attempt)
+    return EngineExecutor("Dask", partial(client.scatter, broadcast=True, hash=False), run)
 
 
 # -- one block, one partition --------------------------------------------------------------------

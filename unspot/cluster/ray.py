@@ -7,15 +7,15 @@ For a sweep on a Ray cluster nothing is needed but joblib's own backend:
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
 
 from unspot.bulk.batches import erase_arrow_batch, erase_batch
-from unspot.cluster.tasks import answer, attempt
+from unspot.cluster.tasks import EngineExecutor, attempt
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import choose_features
@@ -128,7 +128,8 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
         _refuse_silence(address)
         ray.init(address, include_dashboard=False, log_to_driver=False, **options)
     try:
-        yield _RayExecutor(ray)
+        task = ray.remote(max_retries=2)(attempt)
+        yield EngineExecutor("Ray", ray.put, lambda *args, **kw: task.remote(*args, **kw).future())
     finally:
         if mine:
             ray.shutdown()
@@ -145,21 +146,6 @@ def _refuse_silence(address: str | None) -> None:
         raise ConnectionError(
             f"Got the address {address!r}, but no Ray cluster answered there ({error})."
         ) from None
-
-
-class _RayExecutor(Executor):
-    """Ray tasks as futures. The first argument, the same for all tasks, is sent once."""
-
-    def __init__(self, ray: Any) -> None:
-        self._put = ray.put
-        self._run = ray.remote(max_retries=2)(attempt)
-        self._sent: tuple[Any, Any] = (None, None)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        first, *rest = args
-        if self._sent[0] is not first:
-            self._sent = (first, self._put(first))
-        return answer(self._run.remote(fn, self._sent[1], *rest, **kwargs).future(), "Ray")
 
 
 def _require() -> Any:

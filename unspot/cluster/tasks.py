@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import Any
 
-__all__ = ["answer", "attempt"]
+__all__ = ["EngineExecutor", "answer", "attempt"]
+
+
+class EngineExecutor(Executor):
+    """An engine's tasks as futures. The first argument, the same for all tasks, is sent once.
+
+    Parameters
+    ----------
+    engine : str
+        What it is called in messages.
+    send : callable
+        Bring an object to the workers; what it returns stands for the object in ``run``.
+    run : callable
+        The future of ``attempt`` with these arguments, on a worker.
+    """
+
+    def __init__(
+        self, engine: str, send: Callable[[Any], Any], run: Callable[..., Future[Any]]
+    ) -> None:
+        self._engine, self._send, self._run = engine, send, run
+        self._sent: tuple[Any, Any] = (None, None)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        first, *rest = args
+        if self._sent[0] is not first:
+            self._sent = (first, self._send(first))
+        return answer(self._run(fn, self._sent[1], *rest, **kwargs), self._engine)
 
 
 def attempt(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
