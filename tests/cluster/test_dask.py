@@ -39,7 +39,11 @@ N, D, R = 700, 6, 4
 @pytest.fixture(scope="module")
 def cluster():
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        # Any free port for its pages: the usual one may be taken, by this test in another process.
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
     ) as cluster:
         yield cluster
 
@@ -169,20 +173,18 @@ DAYS = pd.Series([date(2020, 1, 1), date(2020, 1, 2)])
     [
         ({"emb": VECTORS, "day": DAYS}, None, r"Got objects in emb, day \(2 columns\), which may"),
         ({"emb": VECTORS, "score": [0.5, 1.5]}, None, "Got objects in emb, which may be vectors"),
-        ({"e_0": [0.5, 1.5], "id": [1, 2]}, None, r"example features='e_\*'\.$"),
-        ({"id": [1, 2]}, None, r"It has: id\. Say .*, for example features='emb'\.$"),
+        ({"e_0": [0.5, 1.5], "id": [1, 2]}, None, r"Python features='e_\*'"),
+        ({"id": [1, 2]}, None, r"It has: id\. Say .* Python features='emb'"),
         ({"e_0": [0.5, 1.5], "e_1": DAYS}, "e_*", "Got feature column e_1 .* numbers alone"),
         ({"emb": VECTORS, "day": DAYS}, ["emb", "day"], "Got feature column emb, day of the data"),
-        ({"emb": VECTORS}, [], "Got an empty features, but expected a column's name"),
+        ({"emb": VECTORS}, [], "Got no features, but expected a column's name"),
         ({"emb": VECTORS}, ["embs"], "Got column 'embs', but the data frame has no such column"),
     ],
 )
 def test_features_that_metadata_cannot_tell(eraser, columns, features, message):
-    """An error before anything is computed, with the way out that there is in Python."""
-    with pytest.raises(ValueError, match=message) as error:
+    """An error before anything is computed, with the way out."""
+    with pytest.raises(ValueError, match=message):
         erase(_lazy(**columns), eraser, features=features)
-    assert "--features" not in str(error.value)
-    assert "as_source" not in str(error.value)
 
 
 def test_objects_that_are_no_vectors(eraser):

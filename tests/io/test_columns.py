@@ -34,7 +34,7 @@ def test_by_default_all_fractional_columns_but_the_labels():
         ("e_2", KINDS, r"Got column 'e_2', but t\.csv has no such column\. Did you mean 'e_"),
         ("zz*", KINDS, r"Got column 'zz\*', but t\.csv has no such column\. It has: e_0, e_1"),
         ("gender", KINDS, "Got feature column gender of t.csv, which does not hold numbers alone"),
-        (" , ", KINDS, "Got an empty --features"),
+        (" , ", KINDS, "Got no features, but expected"),
         (None, KINDS, "3 columns of fractional numbers and also whole numbers in id, which may be"),
         (None, {"a": "other"}, "Got t.csv with no column of vectors or fractional numbers"),
         (None, {"a": "vector", "b": "vector"}, "a, b hold whole vectors, but expected one vector"),
@@ -91,7 +91,7 @@ def test_the_way_out_is_said_for_the_command_line_and_for_python(kinds, example)
     with pytest.raises(ValueError, match="Say which columns hold the vectors") as error:
         choose_features(None, kinds, where="t.csv")
     assert f"--features '{example}'" in str(error.value)
-    assert f"as_source(…, features='{example}')" in str(error.value)
+    assert f"in Python features='{example}' (of a file, to unspot.io.as_source)" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["gender,job", "gender, job"])

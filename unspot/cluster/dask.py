@@ -8,7 +8,6 @@ cluster. For a sweep on a cluster nothing is needed but joblib's own backend:
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -210,7 +209,7 @@ def _columns(frame: Any, features: Features) -> list[str]:
     kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
     if not len(frame):
         kinds |= dict.fromkeys(_possible_vectors(frame, features, kinds), VECTOR)
-    return _choose(features, kinds)
+    return choose_features(features, kinds, where="the data frame")
 
 
 def _refuse_text(frame: Any, features: Features) -> None:
@@ -230,7 +229,8 @@ def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) 
 
     objects = [str(name) for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
     if features is not None:
-        named = _choose(features, dict.fromkeys(kinds, FLOAT))  # whatever they are
+        # Whatever they are.
+        named = choose_features(features, dict.fromkeys(kinds, FLOAT), where="the data frame")
         return named if len(named) == 1 and named[0] in objects else []
     rivals = [name for name, kind in kinds.items() if kind in (VECTOR, FLOAT)]
     if objects and len(objects + rivals) > 1:
@@ -240,15 +240,6 @@ def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) 
             "features='e_*'."
         )
     return objects
-
-
-def _choose(features: Features, kinds: Mapping[str, str]) -> list[str]:
-    try:
-        return choose_features(features, kinds, where="the data frame")
-    except ValueError as error:
-        # The way out that it knows is that of files; here there is an argument.
-        sentence = re.sub(r"--features.*?(features=.*)\)", r"\1", str(error))
-        raise ValueError(sentence.replace("--features", "features")) from None
 
 
 def _table(frame: Any, columns: Sequence[str]) -> Any:

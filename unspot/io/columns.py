@@ -110,7 +110,7 @@ def _by_name(
     first_text: Callable[[str], str],
 ) -> list[str]:
     if not wanted:
-        raise ValueError("Got an empty --features, but expected a column's name or a pattern.")
+        raise ValueError("Got no features, but expected a column's name or a pattern.")
     chosen: dict[str, None] = {}  # a dict keeps the order and drops what is named twice
     for name in wanted:
         found = [name] if name in kinds else [n for n in kinds if fnmatchcase(n, name)]
@@ -163,7 +163,7 @@ def _refuse_gaps(
             f"Got column {_listed(gaps)} of {where}, which does not hold numbers alone"
             f"{first_text(gaps[0])}, among columns of numbers that are called alike: it would be "
             "left out, and never erased. Mend it, or name all columns that are features, with "
-            "--features or in Python as_source(…, features=[…])."
+            "--features or in Python features=[…] (of a file, to unspot.io.as_source)."
         )
 
 
@@ -177,7 +177,7 @@ def _way_out(example: str) -> str:
     """Messages reach the command line and Python; both need to know what to do."""
     return (
         f"Say which columns hold the vectors, for example --features '{example}', or in Python "
-        f"as_source(…, features='{example}')."
+        f"features='{example}' (of a file, to unspot.io.as_source)."
     )
 
 
