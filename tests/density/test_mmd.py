@@ -67,7 +67,7 @@ def sample(n, r, K, seed=0, dtype=torch.float64):
     K=st.sampled_from([2, 3, 5]),
     kernel=st.sampled_from(KERNELS),
     dtype=st.sampled_from([torch.float64, torch.float32]),
-    tile=st.sampled_from([4, 16, 512]),
+    tile=st.sampled_from([4, 16, 100, 512]),
     seed=st.integers(0, 1000),
 )
 def test_tiled_value_and_gradient_equal_dense_autograd(n, r, K, kernel, dtype, tile, seed):
@@ -87,6 +87,44 @@ def test_tiled_value_and_gradient_equal_dense_autograd(n, r, K, kernel, dtype, t
     assert float(alone) == pytest.approx(float(value), **close)
     scale = max(float(gradient.norm()), 1e-3)
     assert float((tiled - gradient).norm()) < tolerance * scale
+
+
+def test_many_classes_of_any_size_equal_dense_autograd():
+    """Small ones share tiles, large ones have several, in any order."""
+    counts = [3, 2, 140, 9, 2, 2, 30, 2, 2, 5, 70, 2, 4]
+    z = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    z = z[torch.randperm(len(z), generator=torch.Generator().manual_seed(0))]
+    Y = sample(len(z), 3, 4)[0].requires_grad_()
+    expected = dense(Y, z, KERNELS[0])
+    (gradient,) = torch.autograd.grad(expected, Y)
+    tiles = Tiles.of(z, 64)
+    assert sum(tile.n_rows for tile in tiles.cuts) == len(z)
+    assert len(tiles.cuts) < len(counts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tiles, "of", classmethod(lambda cls, z: tiles))
+        value, found = mmd2_and_grad(Y.detach(), z)
+        parts = [mmd2_and_grad(Y.detach(), z, share=(i, 3)) for i in range(3)]
+    assert float(value) == pytest.approx(float(expected.detach()), rel=1e-11)
+    torch.testing.assert_close(found, gradient)
+    torch.testing.assert_close(sum(v for v, _ in parts), value)
+    torch.testing.assert_close(sum(g for _, g in parts), gradient)
+
+
+def test_few_tiles_for_many_classes():
+    """Not their square of pairs, each of which costs some calls."""
+    assert len(list(Tiles.of(torch.arange(4000) % 500).pairs())) < 50
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_single(dtype):
+    Y, z = sample(600, 4, 2)
+    Y = (300 * Y).to(dtype)
+    value, gradient = mmd2_and_grad(Y, z)
+    expected, exact = mmd2_and_grad(Y.float(), z)
+    assert float(value) == float(expected) > 0
+    assert gradient.dtype == dtype
+    torch.testing.assert_close(gradient, exact.to(dtype))
+    torch.testing.assert_close(MMDLoss()(Y, z), expected.to(dtype))
 
 
 def test_gradient_with_detached_bandwidth():

@@ -145,6 +145,8 @@ def _mmd2(
     share: tuple[int, int] = (0, 1),
 ) -> tuple[Tensor, Tensor | None]:
     kernel = kernel or GaussianMixture.paper()
+    if Y.element_size() < 4:  # squares of half precision overflow, and sums of it forget
+        Y = Y.float()
     codes, K = _codes(z, Y)
     w = [1.0] * K if class_weights is None else [float(v) for v in class_weights]
     if len(w) != K:

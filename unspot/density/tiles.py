@@ -1,9 +1,10 @@
 """Sums of a kernel over all pairs of rows, in cache-sized tiles: no n×n matrix is ever held.
 
-Rows are sorted by class and cut into tiles that never cross a class, so the weight of a pair is
-one number for a whole tile, and only the upper triangle is walked. Each tile costs three matrix
-products (distances, and the two halves of the gradient) and one exponential: the other kernels of
-a preset are powers of the widest one, had by squaring.
+Rows are sorted by class and cut into tiles of one class, so the weight of a pair is one number for
+a whole tile, and only the upper triangle is walked. Small classes share a tile, which has a weight
+for every pair in it: of one each, many classes would make their square of tiles. A tile costs three
+matrix products (distances, and the two halves of the gradient) and one exponential: the other
+kernels of a preset are powers of the widest one, had by squaring.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,31 +24,57 @@ __all__ = ["TILE_ROWS", "Tiles", "kernel_sums"]
 TILE_ROWS = 512
 
 
+#: Classes of less than this share of a tile have one together.
+SMALL = 0.25
+
+
+class Tile(NamedTuple):
+    """Some rows of one class, or all rows of several small ones."""
+
+    first: int  # its first class
+    last: int  # and its last
+    start: int
+    stop: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def is_mixed(self) -> bool:
+        return self.first < self.last
+
+
 @dataclass(frozen=True)
 class Tiles:
-    """Rows in class order, cut into tiles of one class each."""
+    """Rows in class order, cut into tiles."""
 
     order: Tensor  # (n,), row numbers sorted by class
+    codes: Tensor  # (n,), their classes
     counts: tuple[int, ...]  # rows of every class
-    cuts: tuple[tuple[int, int, int], ...]  # (class, first row, last row + 1)
+    cuts: tuple[Tile, ...]
 
     @classmethod
     def of(cls, z: Tensor, tile_rows: int = TILE_ROWS) -> Tiles:
         """Tiles for class codes z. O(n log n)."""
         order = torch.argsort(z, stable=True)
         counts = torch.bincount(z).tolist()
-        cuts, start = [], 0
+        small = [count < SMALL * tile_rows for count in counts]
+        cuts: list[Tile] = []
+        start = 0
         for k, count in enumerate(counts):
-            cuts += [
-                (k, start + i, start + min(i + tile_rows, count))
-                for i in range(0, count, tile_rows)
-            ]
+            before = cuts[-1] if cuts else None
+            if before and small[k] and small[before.first] and before.n_rows + count <= tile_rows:
+                cuts[-1] = before._replace(last=k, stop=start + count)
+            else:
+                cuts += [
+                    Tile(k, k, start + i, start + min(i + tile_rows, count))
+                    for i in range(0, count, tile_rows)
+                ]
             start += count
-        return cls(order, tuple(counts), tuple(cuts))
+        return cls(order, z[order], tuple(counts), tuple(cuts))
 
-    def pairs(
-        self, share: tuple[int, int] = (0, 1)
-    ) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    def pairs(self, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tile, Tile]]:
         """The upper triangle of tile pairs, or every m-th of them for process i of m."""
         i, m = share
         number = 0
@@ -92,22 +120,28 @@ def kernel_sums(
     # Tiles are added up in float64, where their order hardly matters: so the shares of several
     # processes give what one process gives, and rounding does not grow with n.
     G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
-    most = max((stop - start for _, start, stop in tiles.cuts), default=0)
-    tile, product = _TileBuffers(Y, most), torch.empty_like(padded[:most])
+    most = max((tile.n_rows for tile in tiles.cuts), default=0)
+    buffers, product = _TileBuffers(Y, most), torch.empty_like(padded[:most])
+    # In float64: parts of either sign, far larger than their sum, are added up with it.
+    weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
     total = 0.0
-    for (ka, a0, a1), (kb, b0, b1) in tiles.pairs(share):
-        on_diagonal = a0 == b0
-        c = weights[ka][kb] * (1.0 if on_diagonal else 2.0)
-        E, W = tile.views(a1 - a0, b1 - b0)
-        torch.mm(left[a0:a1], right[b0:b1].T, out=E).exp_()  # exp(−d²/(m σ²)) of the widest m
+    for a, b in tiles.pairs(share):
+        A, B = slice(a.start, a.stop), slice(b.start, b.stop)
+        on_diagonal = a is b
+        c: float | Tensor = weights[a.first][b.first]
+        if a.is_mixed or b.is_mixed:
+            c = weight_of[tiles.codes[A]][:, tiles.codes[B]]
+        E, W = buffers.views(a.n_rows, b.n_rows)
+        torch.mm(left[A], right[B].T, out=E).exp_()  # exp(−d²/(m σ²)) of the widest m
         if on_diagonal:
             E.fill_diagonal_(0.0)  # a row is no pair with itself
-        total += c * _sum_powers(E, W if gradient else None, powers)
-        if G is not None and c != 0.0:
-            W.mul_(weights[ka][kb])
-            G[a0:a1] += torch.mm(W, padded[b0:b1], out=product[: a1 - a0])
+        value = _sum_powers(E, W if gradient else None, powers, c)
+        total += value if on_diagonal else 2.0 * value
+        if G is not None:
+            W.mul_(c)
+            G[A] += torch.mm(W, padded[B], out=product[: a.n_rows])
             if not on_diagonal:
-                G[b0:b1] += torch.mm(W.T, padded[a0:a1], out=product[: b1 - b0])
+                G[B] += torch.mm(W.T, padded[A], out=product[: b.n_rows])
     if G is None:
         return total, None
     # The column of ones has collected W1; k′ = −scale·Σ pᵢeᵢ gives the sign and the factor.
@@ -138,8 +172,8 @@ def _augmented(Y: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float]) -> float:
-    """Σᵢ ΣE^pᵢ; W becomes Σᵢ pᵢE^pᵢ. E is overwritten.
+def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float], c: float | Tensor) -> float:
+    """Σᵢ ΣcE^pᵢ; W becomes Σᵢ pᵢE^pᵢ. E is overwritten.
 
     The chain stops where the rest is below rounding: with S = ΣE^p ≥ max E^p, the next term is
     at most ratio·S^(ratio − 1) of this one, element by element. In many dimensions the narrow
@@ -147,7 +181,8 @@ def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float]) -> float:
     """
     if W is not None:
         W.copy_(E)
-    total = S = float(E.sum())
+    S = float(E.sum())
+    total = _weighted(E, S, c)
     negligible = torch.finfo(E.dtype).eps * 1e-2
     for before, p in pairwise(powers):
         ratio = p / before
@@ -155,10 +190,15 @@ def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float]) -> float:
             break
         _raise(E, ratio)
         S = float(E.sum())
-        total += S
+        total += _weighted(E, S, c)
         if W is not None:
             W.add_(E, alpha=p)
-    return total
+    return total if isinstance(c, Tensor) else c * total
+
+
+def _weighted(E: Tensor, S: float, c: float | Tensor) -> float:
+    """Σ cE for a weight of every pair; the sum S, if one weight of all is still to come."""
+    return float((E * c).sum()) if isinstance(c, Tensor) else S
 
 
 def _raise(E: Tensor, exponent: float) -> None:
