@@ -86,6 +86,19 @@ def test_cascaded_path_equals_a_cascade(data):
     assert top.n_features_in_ == 12
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.float16])
+def test_whole_numbers_and_half_precision(data, dtype):
+    def path(X):
+        like = Dataset.from_arrays(X, data.train.z, sizes=(0.5, 0.3, 0.2), random_state=0)
+        quick = LEOPARD(solver=ManifoldSolver(max_evaluations=3), random_state=0)
+        return rank_path(Cascade(quick), like, [8, 4])
+
+    X = (100 * data.train.X).round().astype(dtype)
+    for found, expected in zip(path(X), path(X.astype(np.float64)), strict=True):
+        assert found.held_out == pytest.approx(expected.held_out, abs=1e-3)
+        np.testing.assert_allclose(found.eraser.P, expected.eraser.P, atol=1e-3)
+
+
 def test_same_seed_same_path(data):
     first, second = (rank_path(LEOPARD(random_state=3), data, [6, 2]) for _ in range(2))
     for rank in (6, 2):

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from unspot.dataset import Split
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.cascade import Cascade
+from unspot.erasers.cascade import Cascade, coordinates
 from unspot.erasers.leace import LEACE
 from unspot.erasers.leopard import LEOPARD
 from unspot.labels import encode
@@ -65,8 +65,7 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     else:
         ranked = LEOPARD() if eraser.eraser is None else eraser.eraser
         linear = LEACE(method="orthogonal").fit(train.X, train.z).eraser_
-        X = np.asarray(train.X)
-        stage = Stage(train, X @ linear.U.astype(X.dtype), linear)
+        stage = Stage(train, coordinates(np.asarray(train.X), linear.U), linear)
     if not isinstance(ranked, BaseEraser) or "rank" not in ranked.get_params(deep=False):
         raise ValueError(
             f"Got {type(ranked).__name__}, which has no rank, but expected an eraser with one, "

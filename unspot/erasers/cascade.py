@@ -11,6 +11,7 @@ from sklearn.base import clone
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, check_rank
 from unspot.erasers.leace import LEACE
+from unspot.io.sources import float_dtype
 from unspot.labels import Labels, Measurements
 from unspot.maps import Compress, Expand
 
@@ -80,7 +81,7 @@ class Cascade(BaseEraser):
         self._check_inner_rank(inner, U)
         if U.shape[1] == 0:  # LEACE has warned
             return self.linear_
-        self.estimator_ = inner.fit(X @ U.astype(X.dtype), target.values)
+        self.estimator_ = inner.fit(coordinates(X, U), target.values)
         for name in ("history_", "rank_", "selection_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -99,3 +100,11 @@ class Cascade(BaseEraser):
         if inner.is_projection and inner.mean is None:
             return Eraser.projection(U @ inner.U, **metadata)
         return Eraser((Compress(U), *inner.maps, Expand(U)), metadata)
+
+
+def coordinates(X: Any, U: NDArray[np.float64]) -> Any:
+    """Rows in the coordinates of U; whole numbers and half precision as floats of enough digits."""
+    dtype = float_dtype(np.dtype(X.dtype))
+    if isinstance(X, np.ndarray):
+        X = X.astype(dtype, copy=False)
+    return X @ U.astype(dtype)
