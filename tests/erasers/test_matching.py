@@ -86,6 +86,25 @@ def test_a_class_with_too_few_rows_borrows_and_says_so():
     assert np.isfinite(eraser.transform(X, z=z)).all()
 
 
+@pytest.mark.parametrize("rotated", [False, True])
+@pytest.mark.parametrize("ratio", [500, 1e5])
+def test_directions_of_little_variance_are_matched_and_not_lost(rng, ratio, rotated):
+    z = np.arange(4000) % 2
+    X = rng.normal(size=(4000, 16))
+    X[:, 0] *= ratio
+    X[z == 1, 1] *= 2
+    R = np.linalg.qr(rng.normal(size=(16, 16)))[0] if rotated else np.eye(16)
+    eraser = MomentMatching(labels="given").fit(X @ R, z)
+    moved = eraser.transform(X @ R, z=z) @ R.T
+    assert eraser.eraser_.metadata["exact"]
+    np.testing.assert_allclose(np.delete(moved.std(0) / X.std(0), 1), 1, atol=0.01)
+    deviations = [moved[z == k].std(0) for k in (0, 1)]
+    # A rotation mixes the directions, so that rounding is relative to the largest variance.
+    rounding = 1e-15 * ratio**2 if rotated else 0
+    np.testing.assert_allclose(*deviations, rtol=1e-12 + rounding)
+    assert deviations[0][1] == pytest.approx(1.5, rel=0.03)  # the mean of deviations 1 and 2
+
+
 # -- optimal transport -------------------------------------------------------------------------
 
 

@@ -19,6 +19,10 @@ __all__ = ["MomentMatching", "barycentre", "transport_matrix"]
 
 Array = NDArray[np.float64]
 
+#: A direction is without variance below this share of the largest: a millionth of its deviation.
+#: Rounding leaves some 1e-15 of it where there is none.
+_NO_VARIANCE = 1e-12
+
 
 class MomentMatching(BaseEraser):
     """Move every class to a common mean, or a common mean and covariance.
@@ -47,7 +51,8 @@ class MomentMatching(BaseEraser):
     eraser_ : Eraser
         Its metadata say ``labels_at_transform``, and whether the covariances match exactly
         (``exact``): a class whose covariance has fewer dimensions than the others' cannot be
-        moved onto theirs, and is then mixed with the pooled one.
+        moved onto theirs, and is then mixed with the pooled one. Directions whose deviation is
+        below a millionth of the largest count as constant.
 
     References
     ----------
@@ -131,8 +136,9 @@ class MomentMatching(BaseEraser):
 
 def transport_matrix(source: Array, target: Array) -> Array:
     """The optimal transport N(0, source) → N(0, target): symmetric T with T·source·T = target."""
-    inverse, root = whitening(source)
-    return inverse @ whitening(root @ target @ root)[1] @ inverse
+    inverse, root = whitening(source, rtol=_NO_VARIANCE)
+    _, target_root = whitening(target, rtol=_NO_VARIANCE)
+    return inverse @ _rotation(root, target_root) @ target_root
 
 
 def barycentre(
@@ -143,18 +149,28 @@ def barycentre(
     By the fixed point S ← S^(−½) (Σₖ wₖ (S^½ Cₖ S^½)^½)² S^(−½) of Álvarez-Esteban et al.
     2016, which converges in about ten steps; O(Kd³) each.
     """
+    roots = [whitening(C, rtol=_NO_VARIANCE)[1] for C in covariances]
     S = np.einsum("k,kde->de", weights, covariances)
     for _ in range(max_iter):
-        inverse, root = whitening(S)
-        mixed = sum(
-            w * whitening(root @ C @ root)[1] for w, C in zip(weights, covariances, strict=True)
-        )
-        new = inverse @ mixed @ mixed @ inverse
-        new = (new + new.T) / 2
+        _, root = whitening(S, rtol=_NO_VARIANCE)
+        # S^(−½) (S^½ Cₖ S^½)^½ is a rotation of Cₖ^½, so that no inverse is taken.
+        mixed = sum(w * _rotation(root, R) @ R for w, R in zip(weights, roots, strict=True))
+        new = mixed.T @ mixed
         if np.linalg.norm(new - S) <= rtol * np.linalg.norm(S):
             return new
         S = new
     return S
+
+
+def _rotation(root: Array, other: Array) -> Array:
+    """The orthogonal Q with (A B² A)^½ = A B Qᵀ for two roots A and B.
+
+    By the singular vectors of AB. The eigenvalues of AB²A are the squares of its singular values,
+    and rounding would swallow those of directions with little variance.
+    """
+    left, _, right = np.linalg.svd(root @ other)
+    result: Array = left @ right
+    return result
 
 
 def discriminant(statistics: ClassStatistics) -> tuple[Array, Array]:
@@ -182,6 +198,6 @@ def _common_support(statistics: ClassStatistics) -> tuple[Array, bool]:
     return covariances, exact
 
 
-def _rank(C: Array, *, rtol: float = 1e-8) -> int:
+def _rank(C: Array) -> int:
     values = np.linalg.eigvalsh(C)
-    return int(np.sum(values > rtol * max(values[-1], 0.0))) if values[-1] > 0 else 0
+    return int(np.sum(values > _NO_VARIANCE * max(values[-1], 0.0))) if values[-1] > 0 else 0
