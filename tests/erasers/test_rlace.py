@@ -58,6 +58,22 @@ def test_same_seed_same_bits_and_units_do_not_matter():
     np.testing.assert_allclose(scaled, once, atol=1e-4)
 
 
+@pytest.mark.parametrize(("n_classes", "d"), [(6, 5), (8, 4), (20, 5)])
+def test_more_classes_than_dimensions_leave_nothing(n_classes, d):
+    X, z = shifted(200, n_classes=n_classes, d=d)
+    with pytest.warns(UserWarning, match=f"spans all {d} features: nothing is left") as caught:
+        eraser = RLACE(random_state=0).fit(X, z)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert (eraser.n_iter_, eraser.eraser_.rank) == (0, 0)
+    assert eraser.directions_.shape == (d, d)
+    np.testing.assert_array_equal(eraser.transform(X), 0)
+
+
+def test_rows_without_any_signal_lose_as_many_directions():
+    X, z = np.ones((60, 8)), np.arange(60) % 6
+    assert RLACE(random_state=0).fit(X, z).eraser_.rank == 3
+
+
 # -- the game ----------------------------------------------------------------------------------
 
 

@@ -139,14 +139,14 @@ class LEACE(BaseEraser):
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
         if self.method == "orthogonal":
             basis = _kernel_basis(statistics)
-            _warn_if_all(basis)
+            warn_if_all(basis, stacklevel=5)
             return Eraser.projection(complement(basis))
         if self.method != "oblique":
             raise ValueError(f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'.")
         W, W_inverse = whitening(statistics.covariance)
         # Whitened, a correlation: below this it is rounding, not a signal.
         Q = _range(W @ statistics.cross_covariance, floor=1e-10)
-        _warn_if_all(Q)
+        warn_if_all(Q, stacklevel=5)
         return Eraser((Oblique(W_inverse @ Q, W @ Q, np.array(statistics.mean)),))
 
     # -- streams -------------------------------------------------------------------------------
@@ -245,14 +245,15 @@ def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.f
     return _range(statistics.cross_covariance, floor=1e-10 * spread)
 
 
-def _warn_if_all(removed: NDArray[np.float64]) -> None:
+def warn_if_all(removed: NDArray[np.float64], *, stacklevel: int) -> None:
+    """Say that nothing is left where a basis (d, q) of what is removed has all d directions."""
     n_features = len(removed)
     if removed.shape[1] == n_features:
         warnings.warn(
             f"Got a concept whose linear signal spans all {n_features} features: nothing is left "
             "of the embeddings. Merge classes, or erase a concept that has fewer.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=stacklevel,
         )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
+from unspot.erasers.leace import warn_if_all
 from unspot.erasers.linear_game import ADVERSARIES, Game, fantope
 from unspot.erasers.parameters import (
     check_choice,
@@ -43,7 +44,7 @@ class RLACE(BaseEraser):
     Parameters
     ----------
     n_directions : int, optional
-        k, the dimensions to remove; by default K − 1.
+        k, the dimensions to remove; by default K − 1, or all d where there are no more.
     loss : {"logistic", "squared"}
         The adversary's loss: cross-entropy, or squares of one-hot labels. With "squared" the
         optimum is known: the span of the differences of class means.
@@ -69,7 +70,7 @@ class RLACE(BaseEraser):
     directions_ : ndarray of shape (d, k)
         Orthonormal basis of what was removed.
     n_iter_ : int
-        Steps taken.
+        Steps taken; 0 where all dimensions are removed, and there is nothing to play for.
 
     References
     ----------
@@ -130,20 +131,25 @@ class RLACE(BaseEraser):
             ),
             k,
         )
+        warn_if_all(self.directions_, stacklevel=4)
         return Eraser.projection(complement(self.directions_), iterations=self.n_iter_)
 
     def _play(self, game: Game, k: int) -> NDArray[np.float64]:
         d = game.X.shape[1]
         n_iterations = check_count("n_iterations", self.n_iterations)
+        self.n_iter_ = 0
+        if k == d:
+            return np.eye(d)
         A, theta = np.eye(d) * (k / d), None
         best, best_loss, squares = np.eye(d)[:, :k], -np.inf, 0.0
+        least = k * np.finfo(float).tiny  # a gradient of nothing but zeros is a step of length 0
         for step in range(1, n_iterations + 1):
             self.n_iter_ = step
             theta = game.answer(np.eye(d) - A, theta)
             gradient = game.gradient(np.eye(d) - A, theta)
             squares += float(np.sum(gradient**2))
             # Steps of AdaGrad's size, which have no unit: the first is as long as A can move.
-            A = fantope(A + gradient * np.sqrt(k / max(squares, np.finfo(float).tiny)), k)
+            A = fantope(A + gradient * np.sqrt(k / max(squares, least)), k)
             if step % _CHECK_EVERY and step < n_iterations:
                 continue
             Q = np.linalg.eigh(A)[1][:, -k:]
