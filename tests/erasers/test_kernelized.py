@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import pdist
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score
@@ -75,6 +76,17 @@ def test_unit_and_origin_do_not_matter(ring):
     assert scaled.bandwidth_ == pytest.approx(100 * plain.bandwidth_)
     back = (scaled.transform(100 * X + 7) - 7) / 100
     np.testing.assert_allclose(back, plain.transform(X), atol=2e-2)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e3, 1e6])
+def test_the_unit_of_rows_that_are_mostly_equal_does_not_matter(rng, unit):
+    X, z = rng.normal(size=(500, 4)), np.arange(500) % 2
+    X[100:] = X[0]
+    options = {"n_landmarks": 50, "n_epochs": 3, "random_state": 0}
+    plain, scaled = (KernelErasure(**options).fit(rows, z) for rows in (X, unit * X))
+    assert scaled.bandwidth_ == pytest.approx(unit * plain.bandwidth_)
+    assert plain.bandwidth_ == pytest.approx(pdist(X).mean())
+    np.testing.assert_allclose(scaled.transform(unit * X) / unit, plain.transform(X), atol=1e-3)
 
 
 def test_rows_are_drawn_up_to_the_budget(ring):

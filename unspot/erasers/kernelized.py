@@ -56,7 +56,8 @@ class KernelErasure(NetworkEraser):
     n_landmarks : int
         m, the landmarks of the Nyström features, drawn at random from the rows.
     bandwidth : "median" or float
-        σ of the kernel exp(−‖x − x′‖²/(2σ²)); "median" is the median distance of pairs of rows.
+        σ of the kernel exp(−‖x − x′‖²/(2σ²)); "median" is the median distance of pairs of rows, or
+        their mean distance where most are equal.
     strength : float
         The weight of keeping the concept out of φ(x̂) against being near to x.
     max_rows : int
@@ -189,7 +190,7 @@ class KernelErasure(NetworkEraser):
 
     def _sigma(self, X: Array, rng: np.random.Generator) -> float:
         rows = rng.choice(len(X), size=min(_BANDWIDTH_ROWS, len(X)), replace=False)
-        return check_bandwidth(self.bandwidth) or float(np.median(pdist(X[rows]))) or 1.0
+        return check_bandwidth(self.bandwidth) or _typical_distance(X[rows])
 
 
 def explained_share(features: Tensor, concept: Tensor) -> Tensor:
@@ -201,6 +202,12 @@ def explained_share(features: Tensor, concept: Tensor) -> Tensor:
     cross = phi.T @ z
     weights = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), cross)
     return (cross * weights).sum() / (z * z).sum()
+
+
+def _typical_distance(rows: Array) -> float:
+    """The median distance of pairs; their mean where most are equal, and 1 where all are."""
+    distances = pdist(rows)
+    return float(np.median(distances)) or float(distances.mean()) or 1.0
 
 
 def _ridge_regression(features: Array, rows: Array) -> tuple[Array, Array]:
