@@ -89,6 +89,14 @@ def test_the_unit_of_rows_that_are_mostly_equal_does_not_matter(rng, unit):
     np.testing.assert_allclose(scaled.transform(unit * X) / unit, plain.transform(X), atol=1e-3)
 
 
+def test_single_precision_gives_the_rows_of_double_precision(rng):
+    X = rng.normal(size=(200, 3)).astype(np.float32)
+    eraser = KernelErasure(n_epochs=3, random_state=0).fit(X, np.arange(200) % 2)
+    single = eraser.transform(X)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, eraser.transform(X.astype(float)), atol=1e-3)
+
+
 def test_rows_are_drawn_up_to_the_budget(ring):
     eraser = KernelErasure(n_landmarks=500, max_rows=100, n_epochs=2, random_state=0)
     eraser.fit(ring[0].X, ring[0].z)

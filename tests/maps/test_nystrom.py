@@ -31,6 +31,17 @@ def test_numpy_and_torch_agree(features):
     np.testing.assert_allclose(features(x), features(torch.from_numpy(x)), rtol=1e-9)
 
 
+def test_small_eigenvalues_do_not_enlarge_the_rounding_of_single_precision():
+    landmarks = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
+    values, vectors = np.linalg.eigh(rbf_kernel(landmarks.astype(float), gamma=0.5))
+    kept = values > 1e-8 * values[-1]
+    features = Nystrom(landmarks.astype(float), vectors[:, kept] / np.sqrt(values[kept]), 1.0)
+    expected = features(landmarks.astype(float))
+    for rows in (landmarks, torch.from_numpy(landmarks)):
+        assert features(rows).dtype == rows.dtype
+        np.testing.assert_allclose(features(rows), expected, atol=1e-6)
+
+
 def test_distances_survive_a_common_offset():
     rng = np.random.default_rng(0)
     x, points = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))

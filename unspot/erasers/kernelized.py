@@ -183,7 +183,7 @@ class KernelErasure(NetworkEraser):
 
         def loss(batch: Rows) -> Tensor:
             found = back(inputs[batch])
-            leak = explained_share(features(found), concept[batch])
+            leak = explained_share(features.in_own_precision(found), concept[batch])
             return mse_loss(found, outputs[batch]) + self.strength * leak
 
         return Problem(back, loss)

@@ -36,12 +36,24 @@ class Nystrom(Map):
         return int(self.whitening.shape[1])
 
     def __call__(self, x: Any) -> Any:
+        # The whitening divides by small eigenvalues, and the rounding of single precision with it.
+        features = self.in_own_precision(_double(x))
+        return features.astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else features.to(x)
+
+    def in_own_precision(self, x: Any) -> Any:
+        """The features in the precision of ``x``: faster, for leading features alone."""
         return self.kernel(x) @ like(self.whitening, x)
 
     def kernel(self, x: Any) -> Any:
         """k(x, landmarks), of shape (…, m)."""
         exponent = squared_distances(x, like(self.landmarks, x)) / (-2 * self.bandwidth**2)
         return np.exp(exponent) if isinstance(exponent, np.ndarray) else exponent.exp()
+
+
+def _double(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x.astype(np.float64, copy=False)
+    return x if x.device.type == "mps" else x.double()  # Apple's GPUs have single precision alone
 
 
 def squared_distances(x: Any, points: Any) -> Any:
