@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from unspot import LEACE
 from unspot.projections import complement
+from unspot.statistics import ClassStatistics
 
 with warnings.catch_warnings():
     # The oracle compiles a helper with torch.jit, which torch has deprecated.
@@ -91,6 +92,29 @@ def test_stream_after_fit_goes_on(three_classes):
     X, z = three_classes
     both = LEACE().fit(X[::2], z[::2]).partial_fit(X[1::2], z[1::2])
     np.testing.assert_allclose(both.transform(X), LEACE().fit(X, z).transform(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("per_class", [False, True])
+def test_stream_after_statistics_in_any_order_of_the_classes_goes_on(three_classes, per_class):
+    X, z = three_classes
+    order = ["c", "a", "b"]
+    codes = np.array([order.index(label) for label in z[::2]])
+    seen = ClassStatistics.from_rows(X[::2], codes, 3, per_class=per_class)
+    eraser = LEACE.from_statistics(seen, order)
+    half = LEACE().fit(X[::2], z[::2])
+    np.testing.assert_allclose(eraser.transform(X), half.transform(X), atol=1e-8)
+    assert eraser.classes_.tolist() == ["a", "b", "c"]
+    assert eraser.eraser_.metadata["class_counts"] == half.eraser_.metadata["class_counts"]
+    if per_class:
+        covariances = [np.cov(X[::2][z[::2] == k].T, bias=True) for k in "abc"]
+        np.testing.assert_allclose(eraser.statistics_.class_covariances, covariances, atol=1e-9)
+    eraser.partial_fit(X[1::2], z[1::2])
+    np.testing.assert_allclose(eraser.transform(X), LEACE().fit(X, z).transform(X), atol=1e-8)
+
+
+def test_statistics_of_a_class_that_is_named_twice():
+    with pytest.raises(ValueError, match=r"Got the class m more than once.*Merge the statistics"):
+        LEACE.from_statistics(ClassStatistics.empty(3, 2), ["m", "f", "m"])
 
 
 @pytest.mark.parametrize("method", ["oblique", "orthogonal"])

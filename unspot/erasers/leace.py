@@ -82,7 +82,7 @@ class LEACE(BaseEraser):
         statistics : ClassStatistics
             Of all rows, merged.
         classes : array of K labels
-            In the order of the statistics.
+            In the order of the statistics, whichever it is; each once.
         method : {"oblique", "orthogonal"}
         """
         if len(classes) != len(statistics.counts):
@@ -90,8 +90,11 @@ class LEACE(BaseEraser):
                 f"Got {len(classes)} classes for statistics of {len(statistics.counts)}, but "
                 "expected one for each."
             )
+        labels = encode(classes, name="classes", min_classes=1)
+        _refuse_repeated(labels)
         fitted = cls(method=method)
-        fitted.statistics_, fitted.classes_ = statistics, np.asarray(classes)
+        fitted.statistics_ = _reordered(statistics, np.argsort(labels.codes))
+        fitted.classes_ = labels.classes
         fitted.n_features_in_ = statistics.means.shape[1]
         return fitted
 
@@ -262,6 +265,25 @@ def _range(A: NDArray[np.float64], *, floor: float) -> NDArray[np.float64]:
     left, values, _ = np.linalg.svd(A, full_matrices=False)
     kept = (values > 1e-6 * values[0]) & (values > floor)
     return np.ascontiguousarray(left[:, kept])
+
+
+def _refuse_repeated(labels: Labels) -> None:
+    repeated = labels.classes[labels.counts > 1]
+    if len(repeated):
+        raise ValueError(
+            f"Got the class {repeated[0]!s} more than once, but expected each class "
+            "once. Merge the statistics of its rows first."
+        )
+
+
+def _reordered(statistics: ClassStatistics, order: NDArray[Any]) -> ClassStatistics:
+    scatter = statistics.class_scatter
+    return ClassStatistics(
+        statistics.counts[order],
+        statistics.means[order],
+        statistics.within,
+        None if scatter is None else scatter[order],
+    )
 
 
 def _spread(
