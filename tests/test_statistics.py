@@ -229,9 +229,32 @@ def test_columns_without_variance_cost_no_second_pass(monkeypatch):
 def test_whitening_leaves_dead_directions():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(6, 4))
-    W, back = whitening(A @ A.T * 1e-12)
-    np.testing.assert_allclose(W @ A @ A.T @ W.T * 1e-12, W @ back, atol=1e-9)
-    assert np.linalg.matrix_rank(W) == 4
+    covariance = A @ A.T * 1e-12
+    W, back = whitening(covariance)
+    alive = W.T @ covariance @ W
+    np.testing.assert_allclose(alive @ alive, alive, atol=1e-9)
+    assert np.linalg.matrix_rank(W) == round(np.trace(alive)) == 4
+    rows = rng.normal(size=(7, 4)) @ A.T
+    np.testing.assert_allclose(rows @ W @ back, rows, atol=1e-9)
+    W, back = whitening(covariance, invertible=True)
+    np.testing.assert_allclose(W @ back, np.eye(6), atol=1e-9)
+
+
+def test_whitening_does_not_mind_the_unit_of_a_column():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5)) @ rng.normal(size=(5, 5))
+    units = np.array([1e-9, 1.0, 1e9, 1e3, 1.0])
+    plain, scaled = (Y @ whitening(np.cov(Y.T))[0] for Y in (X, X * units))
+    np.testing.assert_allclose(plain, scaled, atol=1e-9)
+
+
+def test_a_class_far_away_does_not_hide_the_others():
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], 100)
+    X = rng.normal(size=(300, 5))
+    X[codes == 1, 1] += 3.0
+    X[codes == 2, 0] += 1e8
+    assert mean_difference_basis(ClassStatistics.from_rows(X, codes, 3)).shape == (5, 2)
 
 
 def test_equal_means_cost_no_dimension():

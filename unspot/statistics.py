@@ -330,29 +330,41 @@ class CrossStatistics:
         return self.joint_scatter[:d, d:] / n / np.where(spread > 0, spread, 1.0)
 
 
-def whitening(covariance: Array, *, rtol: float = 1e-10) -> tuple[Array, Array]:
-    """Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero.
+def whitening(
+    covariance: Array, *, rtol: float = 1e-10, invertible: bool = False
+) -> tuple[Array, Array]:
+    """W and W⁻¹, (d, d): rows times W have unit covariance, and times W⁻¹ are as they were.
 
-    A direction counts as without variance when its eigenvalue is below ``rtol`` times the
-    largest: relative, so that the unit of the embeddings does not matter.
+    W = D⁻¹R^(−½) with the deviations D of the columns and their correlations R, so that the unit
+    of no column matters. A direction counts as without variance when its eigenvalue of R is below
+    ``rtol`` times the largest; it is mapped to zero, or, with ``invertible``, left in the units of
+    the columns.
     """
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    scale = np.where(deviations > 0, deviations, 1.0)
+    R = covariance / scale / scale[:, None]
+    values, vectors = np.linalg.eigh((R + R.T) / 2)
     kept = values > rtol * max(values[-1], 0.0)
-    root = np.sqrt(np.where(kept, values, 0.0))
+    other = 1.0 if invertible else 0.0
+    root = np.sqrt(np.where(kept, values, other))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-    return (vectors * inverse) @ vectors.T, (vectors * root) @ vectors.T
+    W = (vectors * inverse) @ vectors.T / scale[:, None]
+    return W, (vectors * root) @ vectors.T * scale
 
 
 def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:
     """Orthonormal basis (d, q) of span{μₖ − μ}, q its numerical rank, at most K − 1.
 
-    Directions are kept down to ``rtol`` of the largest: classes whose means agree up to
-    rounding do not cost a dimension.
+    Directions are kept in which the means differ by ``rtol`` of the deviation within classes:
+    classes whose means agree up to rounding do not cost a dimension, and those that are far apart
+    do not hide the others.
     """
-    counts = statistics.counts
-    centred = (statistics.means - statistics.mean)[counts > 0]
+    centred = (statistics.means - statistics.mean)[statistics.counts > 0]
     left, values, _ = np.linalg.svd(centred.T, full_matrices=False)
-    scale = max(values[0], np.finfo(float).tiny) if len(values) else 1.0
-    spread = np.sqrt(np.trace(statistics.covariance))
-    kept = (values > rtol * scale) & (values > 1e-12 * spread)
+    if not len(values):
+        return left
+    within = np.einsum("dq,de,eq->q", left, statistics.within, left) / max(statistics.n_rows, 1)
+    overall = np.sqrt(np.trace(statistics.covariance))
+    rounding = max(1e-14 * values[0], 1e-14 * overall, np.finfo(float).tiny)
+    kept = (values > rtol * np.sqrt(np.maximum(within, 0.0))) & (values > rounding)
     return np.ascontiguousarray(left[:, kept][:, : max(len(centred) - 1, 0)])

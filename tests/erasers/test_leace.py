@@ -132,6 +132,20 @@ def test_continuous_and_vector_concepts(rng, method, m):
     np.testing.assert_allclose(parts.transform(X), erased, atol=1e-7)
 
 
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_a_column_in_a_large_unit_hides_nothing(method, rng):
+    """As a time in milliseconds among coordinates of order one."""
+    z = np.repeat([0, 1, 2], 300)
+    X = rng.normal(size=(900, 4)) @ rng.normal(size=(4, 4))
+    X[:, 1] += 3.0 * (z == 1)
+    X[:, 2] += 3.0 * (z == 2)
+    X[:, 0] = 1e9 * (X[:, 0] + 100.0)
+    erased = LEACE(method=method).fit_transform(X, z)
+    scaled = (erased - erased.mean(axis=0)) / X.std(axis=0)
+    gaps = [scaled[z == k].mean(axis=0) for k in range(3)]
+    assert np.abs(gaps).max() < 1e-5
+
+
 def test_constant_features_stay(three_classes):
     X, z = three_classes
     X = np.hstack([X, np.full((len(X), 1), 5.0)])

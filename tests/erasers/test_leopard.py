@@ -85,6 +85,15 @@ def test_history_tells_the_way_down(variance_coded):
     assert (np.diff(history["seconds"]) >= 0).all()
 
 
+def test_the_loss_that_is_told_is_that_of_the_kept_subspace(variance_coded):
+    """Held-out rows decide, and the last step is rarely their best."""
+    X, z = variance_coded
+    fitted = LEOPARD(rank=6, random_state=0).fit(X, z)
+    best = int(np.argmin(fitted.history_["held_out"]))
+    assert best < len(fitted.history_["loss"]) - 1
+    assert fitted.eraser_.metadata["loss"] == fitted.history_["loss"][best]
+
+
 def test_whitened_metric_is_affine_invariant(three_classes, rng):
     X, z = three_classes
     A = rng.normal(size=(10, 10)) + 3 * np.eye(10)
@@ -163,6 +172,31 @@ def test_many_classes_cost_no_scatter_each(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * K * d**2 / 2
+
+
+@pytest.mark.parametrize("scale", [1e-24, 1e20])
+@pytest.mark.parametrize("kernel", ["paper", GaussianMixture((2.0, 8.0), bandwidth=3.0)])
+@pytest.mark.parametrize("preserve", [0.0, 0.1])
+def test_the_unit_of_single_precision_does_not_matter(variance_coded, scale, kernel, preserve):
+    """Squares of such rows do not fit it."""
+    X, z = variance_coded
+    X = X.astype(np.float32)
+    scale = 2.0 ** round(np.log2(scale))  # without rounding
+    own = GaussianMixture(kernel.multipliers, 3.0 * scale) if kernel != "paper" else kernel
+    plain = LEOPARD(4, kernel=kernel, preserve=preserve, solver=QUICK, random_state=0).fit(X, z)
+    found = LEOPARD(4, kernel=own, preserve=preserve, solver=QUICK, random_state=0).fit(
+        X * np.float32(scale), z
+    )
+    np.testing.assert_array_equal(found.eraser_.U, plain.eraser_.U)
+
+
+def test_rows_far_away_are_warned_of(variance_coded):
+    X, z = variance_coded
+    X = X.copy()
+    X[7] = 1e6
+    message = r"Got rows as far as 2\.83e\+06 from the middle, where half of them are within [34]\."
+    with pytest.warns(UserWarning, match=message):
+        LEOPARD(4, solver=QUICK, random_state=0).fit(X, z)
 
 
 def test_fraction_of_the_features(three_classes):

@@ -148,9 +148,9 @@ class LEACE(BaseEraser):
             raise ValueError(f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'.")
         W, W_inverse = whitening(statistics.covariance)
         # Whitened, a correlation: below this it is rounding, not a signal.
-        Q = _range(W @ statistics.cross_covariance, floor=1e-10)
+        Q = _range(W.T @ statistics.cross_covariance, floor=1e-10)
         warn_if_all(Q, stacklevel=5)
-        return Eraser((Oblique(W_inverse @ Q, W @ Q, np.array(statistics.mean)),))
+        return Eraser((Oblique(W_inverse.T @ Q, W @ Q, np.array(statistics.mean)),))
 
     # -- streams -------------------------------------------------------------------------------
 

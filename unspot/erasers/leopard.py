@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,6 +36,8 @@ __all__ = ["LEOPARD"]
 
 KERNELS = {"paper": GaussianMixture.paper, "reference": GaussianMixture.reference}
 METRICS = ("euclidean", "whitened")
+#: Of squared distances from the middle, the median that is too small a share of their mean.
+FAR = 1e-6
 
 
 class LEOPARD(BaseEraser):
@@ -168,6 +170,8 @@ class LEOPARD(BaseEraser):
             # K·d² numbers, which only the start from moments looks at.
             per_class=isinstance(init, str) and init == "moments",
         )
+        if not isinstance(problem.rows, Rows):
+            _warn_of_outliers(problem.rows, problem.unit)
         objective = self._objective(problem)
         checks = []
         if len(held):
@@ -177,7 +181,7 @@ class LEOPARD(BaseEraser):
         V, history = led(team(), parts, lambda: self._search(solver, parts, begin, rng))
         self.history_ = history.arrays()
         U = problem.embedding_basis(V.cpu().double().numpy())
-        return Eraser.projection(U, loss=history.loss[-1], rows_used=len(rows))
+        return Eraser.projection(U, loss=history.loss[history.kept], rows_used=len(rows))
 
     def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
         from unspot.selection import fit_auto
@@ -274,12 +278,13 @@ class LEOPARD(BaseEraser):
 
     def _objective(self, problem: _Problem) -> Any:
         device = torch.device(self.device or "cpu")
+        kernel = problem.kernel(self._kernel())
         if isinstance(problem.rows, Rows):
             z = torch.from_numpy(problem.codes)
-            return LazyObjective(problem.rows, z, self._kernel(), device)
+            return LazyObjective(problem.rows, z, kernel, device)
         X = torch.from_numpy(problem.rows).to(device)
         z = torch.from_numpy(problem.codes).to(device)
-        plain = Objective(X, z, self._kernel())
+        plain = Objective(X, z, kernel)
         if not self.preserve:
             return plain
         # The unit of the trade: the discrepancy that is left when the linear signal is gone, and
@@ -305,6 +310,9 @@ class _Problem:
     statistics: ClassStatistics
     whiten: NDArray[np.float64] | None  # B, (d, d), invertible
     unwhiten: NDArray[np.float64] | None
+    #: A power of two near the rows' deviation. In units of it squares fit single precision, and
+    #: but for that all bits are as they were.
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -312,17 +320,17 @@ class _Problem:
     ) -> _Problem:
         collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
         statistics = collect(X, codes, n_classes, per_class=per_class)
-        whiten = unwhiten = None
         if metric == "whitened":
-            whiten, unwhiten = _invertible(*whitening(statistics.covariance))
-        problem = cls(X, codes, statistics, whiten, unwhiten)
-        return cls(problem.coordinates(X), codes, statistics, whiten, unwhiten)
+            problem = cls(X, codes, statistics, *whitening(statistics.covariance, invertible=True))
+        else:
+            problem = cls(X, codes, statistics, None, None, _unit(statistics))
+        return replace(problem, rows=problem.coordinates(X))
 
     def coordinates(self, X: Any) -> Any:
         """Rows in working coordinates, in the dtype of the rows."""
         if isinstance(X, Rows):
             return X.mapped(self.coordinates)
-        centred = X.astype(np.float64) - self.statistics.mean
+        centred = (X.astype(np.float64) - self.statistics.mean) / self.unit
         if self.whiten is not None:
             centred = centred @ self.whiten
         return np.ascontiguousarray(centred, dtype=self.rows.dtype)
@@ -335,20 +343,37 @@ class _Problem:
         """The way back: an orthonormal basis in the coordinates of the embeddings."""
         return nearest_projector(V if self.whiten is None else self.whiten @ V)
 
+    def kernel(self, kernel: GaussianMixture) -> GaussianMixture:
+        """A kernel for the embeddings, or for whitened ones, in working coordinates."""
+        if isinstance(kernel.bandwidth, str):
+            return kernel
+        return replace(kernel, bandwidth=kernel.bandwidth / self.unit)
+
     def preservation(self, like: torch.Tensor) -> Preservation:
-        cov = self.statistics.covariance
+        cov = self.statistics.covariance / self.unit**2
         if self.whiten is None:
             return Preservation(None, like.new_tensor(cov), float(np.trace(cov)) or 1.0)
         B = self.whiten
         return Preservation(
-            like.new_tensor(B @ B), like.new_tensor(B @ cov @ B), float(np.trace(cov)) or 1.0
+            like.new_tensor(B.T @ B), like.new_tensor(B.T @ cov @ B), float(np.trace(cov)) or 1.0
         )
 
 
-def _invertible(
-    W: NDArray[np.float64], W_inverse: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Whitening that leaves directions without variance as they are, instead of removing them."""
-    dead = np.eye(len(W)) - W @ W_inverse
-    scale = np.sqrt(np.trace(W_inverse @ W_inverse) / len(W)) or 1.0
-    return W + dead / scale, W_inverse + dead * scale
+def _unit(statistics: ClassStatistics) -> float:
+    variance = float(np.diagonal(statistics.covariance).mean())
+    return 2.0 ** round(np.log2(variance) / 2) if variance > 0 else 1.0
+
+
+def _warn_of_outliers(rows: NDArray[Any], unit: float) -> None:
+    """Far rows make the bandwidth, a mean distance, so wide that all others look alike."""
+    middle = np.median(rows[:: max(1, len(rows) // 1000)], axis=0)
+    squares = np.square(rows - middle).sum(axis=1, dtype=np.float64)
+    if 0 < np.median(squares) < FAR * squares.mean():
+        farthest, usual = unit * np.sqrt([squares.max(), np.median(squares)])
+        warnings.warn(
+            f"Got rows as far as {farthest:.3g} from the middle, where half of them are within "
+            f"{usual:.3g}: beside the far ones, LEOPARD hardly sees differences among the others. "
+            "Remove or clip them.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -136,8 +136,8 @@ class MomentMatching(BaseEraser):
 
 def transport_matrix(source: Array, target: Array) -> Array:
     """The optimal transport N(0, source) → N(0, target): symmetric T with T·source·T = target."""
-    inverse, root = whitening(source, rtol=_NO_VARIANCE)
-    _, target_root = whitening(target, rtol=_NO_VARIANCE)
+    inverse, root = _roots(source)
+    _, target_root = _roots(target)
     return inverse @ _rotation(root, target_root) @ target_root
 
 
@@ -149,10 +149,10 @@ def barycentre(
     By the fixed point S ← S^(−½) (Σₖ wₖ (S^½ Cₖ S^½)^½)² S^(−½) of Álvarez-Esteban et al.
     2016, which converges in about ten steps; O(Kd³) each.
     """
-    roots = [whitening(C, rtol=_NO_VARIANCE)[1] for C in covariances]
+    roots = [_roots(C)[1] for C in covariances]
     S = np.einsum("k,kde->de", weights, covariances)
     for _ in range(max_iter):
-        _, root = whitening(S, rtol=_NO_VARIANCE)
+        _, root = _roots(S)
         # S^(−½) (S^½ Cₖ S^½)^½ is a rotation of Cₖ^½, so that no inverse is taken.
         mixed = sum(w * _rotation(root, R) @ R for w, R in zip(weights, roots, strict=True))
         new = mixed.T @ mixed
@@ -160,6 +160,15 @@ def barycentre(
             return new
         S = new
     return S
+
+
+def _roots(covariance: Array) -> tuple[Array, Array]:
+    """Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    kept = values > _NO_VARIANCE * max(values[-1], 0.0)
+    root = np.sqrt(np.where(kept, values, 0.0))
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    return (vectors * inverse) @ vectors.T, (vectors * root) @ vectors.T
 
 
 def _rotation(root: Array, other: Array) -> Array:
@@ -175,9 +184,9 @@ def _rotation(root: Array, other: Array) -> Array:
 
 def discriminant(statistics: ClassStatistics) -> tuple[Array, Array]:
     """Coefficients (d, K) and intercepts (K,) of linear discriminant analysis."""
-    inverse, _ = whitening(statistics.within / statistics.n_rows)
+    W, _ = whitening(statistics.within / statistics.n_rows)
     means = statistics.means - statistics.mean
-    coef = inverse @ inverse @ means.T
+    coef = W @ W.T @ means.T
     prior = np.log(statistics.counts / statistics.n_rows)
     intercept = prior - 0.5 * np.sum(means.T * coef, axis=0) - statistics.mean @ coef
     return coef, intercept

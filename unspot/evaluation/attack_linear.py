@@ -127,8 +127,9 @@ def _telling_directions(rows: Rows) -> Array:
     Leading eigenvectors of the mean of mmᵀ + (C − I)² over the classes.
     """
     mean = rows.X.mean(axis=0)
-    W, root = whitening(np.cov(rows.X, rowvar=False, bias=True))
-    identity = W @ root  # on directions that have variance; zero on the others
+    covariance = np.cov(rows.X, rowvar=False, bias=True)
+    W, _ = whitening(covariance)
+    identity = W.T @ covariance @ W  # on directions that have variance; zero on the others
     A = np.zeros_like(W)
     for k in range(rows.n_classes):  # one class at a time: K matrices of d² would be large
         part = (rows.X[rows.codes == k] - mean) @ W

@@ -20,6 +20,7 @@ class History:
     evaluations: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    kept: int = -1  # the step whose subspace is the result
 
     def add(self, loss: float, held_out: float, evaluations: int) -> None:
         self.loss.append(loss)

@@ -72,7 +72,7 @@ class ManifoldSolver:
                 if score < bar_to_beat - margin:
                     bar_to_beat, since = score, 0
                 if score < best:
-                    best, best_V = score, search.V
+                    best, best_V, history.kept = score, search.V, len(history.loss) - 1
                 if since >= self.patience or search.evaluations >= self.max_evaluations:
                     break
                 if not search.step():

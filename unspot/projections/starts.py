@@ -57,17 +57,13 @@ def moments_start(statistics: ClassStatistics, rank: int) -> Array:
     A = Σₖ mₖmₖᵀ + (Cₖ − I)² measures the difference by direction; the r eigenvectors of its
     smallest eigenvalues are mapped back and orthonormalised. O(Kd³).
     """
-    W, _ = whitening(statistics.covariance)
+    W, _ = whitening(statistics.covariance, invertible=True)
     observed = statistics.counts > 0
     m = (statistics.means - statistics.mean)[observed] @ W
-    C = W @ statistics.class_covariances[observed] @ W
-    # In directions without variance W is zero: there nothing can differ.
-    alive = W @ np.linalg.pinv(W, hermitian=True)
-    deviation = C - alive
+    # In directions without variance both are zero: there nothing can differ.
+    deviation = W.T @ (statistics.class_covariances[observed] - statistics.covariance) @ W
     A = m.T @ m + np.einsum("kij,kjl->il", deviation, deviation)
-    V = _smallest(A, rank)
-    back = W @ V + (np.eye(len(W)) - alive) @ V
-    return nearest_projector(back)
+    return nearest_projector(W @ _smallest(A, rank))
 
 
 def _smallest(A: Array, rank: int) -> Array:

@@ -97,8 +97,7 @@ def witness_direction(X: Any, codes: NDArray[Any], n_classes: int) -> Array:
     W, _ = whitening(statistics.covariance, rtol=1e-8)
     observed = statistics.counts > 1
     m = (statistics.means - statistics.mean)[observed] @ W
-    alive = W @ np.linalg.pinv(W, hermitian=True)
-    deviation = W @ statistics.class_covariances[observed] @ W - alive
+    deviation = W.T @ (statistics.class_covariances[observed] - statistics.covariance) @ W
     A = m.T @ m + np.einsum("kij,kjl->il", deviation, deviation)
     _, vectors = np.linalg.eigh((A + A.T) / 2)
     candidates = W @ vectors[:, ::-1][:, :CANDIDATES]  # (d, c)
