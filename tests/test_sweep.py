@@ -220,6 +220,24 @@ def test_fingerprint_sees_every_split(data):
     assert data_fingerprint(other) != data_fingerprint(data)
 
 
+def test_fingerprint_sees_every_row():
+    """A sweep that goes on must not set results of other rows beside its own."""
+    X, z = np.random.default_rng(0).normal(size=(9000, 2)), np.arange(9000) % 2
+    before = data_fingerprint(Dataset.from_arrays(X, z, random_state=0))
+    for row in range(0, 9000, 450):
+        changed = X.copy()
+        changed[row] += 1.0
+        assert data_fingerprint(Dataset.from_arrays(changed, z, random_state=0)) != before
+
+
+def test_one_data_set_under_two_names(data, tmp_path):
+    two = {"a": data, "b": data}
+    frame = sweep(["pca"], two, ranks=[1], seeds=1, metrics=["variance"], path=tmp_path / "r.jsonl")
+    assert frame["dataset"].tolist() == ["a", "b"]
+    assert frame["key"].is_unique
+    assert read_results(tmp_path / "r.jsonl")["dataset"].tolist() == ["a", "b"]
+
+
 def test_names_of_methods():
     assert list(named_methods([LEACE(), Cascade(PCAProjection())])) == [
         "LEACE",

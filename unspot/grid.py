@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unspot.dataset import Dataset
-from unspot.erasers.base import BaseEraser, check_rank, fingerprint
+from unspot.erasers.base import BaseEraser, check_rank
 from unspot.labels import encode
 from unspot.registry import make
 
@@ -73,7 +73,7 @@ def cells(
             for rank in own:
                 for seed in seeds:
                     ready = prepared(estimator, rank, seed)
-                    key = _key(label, ready, known, rank, seed, settings)
+                    key = _key(label, ready, name, known, rank, seed, settings)
                     found.append(Cell(label, ready, name, rank, seed, key))
     return found
 
@@ -141,11 +141,13 @@ def prepared(estimator: Any, rank: int | None, seed: int) -> Any:
 
 
 def data_fingerprint(data: Dataset) -> str:
-    """A short hash of all three splits: enough to tell data sets apart."""
+    """A short hash of all rows of the three splits: one row that changed is another data set."""
     digest = hashlib.sha256()
     for split in data:
-        codes = np.unique(split.z, return_inverse=True)[1]
-        digest.update(fingerprint(np.asarray(split.X), codes).encode() if len(split) else b"-")
+        X = np.ascontiguousarray(split.X)
+        digest.update(repr((X.shape, X.dtype.str)).encode())
+        digest.update(X.data)
+        digest.update(np.unique(split.z, return_inverse=True)[1].tobytes())
         if split.y is not None and len(split):
             digest.update(encode(split.y, name="y", min_classes=1).codes.tobytes())
     return digest.hexdigest()[:16]
@@ -206,12 +208,13 @@ def _label(method: Any) -> str:
 def _key(
     label: str,
     estimator: Any,
+    dataset: str,
     known: str,
     rank: int | None,
     seed: int,
     settings: Mapping[str, Any],
 ) -> str:
-    content = [label, _canonical(estimator), known, rank, seed, _canonical(settings)]
+    content = [label, _canonical(estimator), dataset, known, rank, seed, _canonical(settings)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 

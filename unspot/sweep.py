@@ -31,7 +31,7 @@ METRICS_VERSION = 3
 DEFAULT_METRICS = ("attack", "probe", "neighbours")
 #: What identifies a cell, and what every cell has; the metrics stand between.
 _FIRST = ("dataset", "method", "rank", "seed")
-_LAST = ("kept_rank", "fit_seconds", "seconds", "status", "error")
+_LAST = ("kept_rank", "fit_seconds", "seconds", "status", "error", "key")
 
 
 def sweep(

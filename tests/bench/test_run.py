@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unspot.bench import bench
+from unspot.bench import bench, output
 from unspot.bench.figures import gap_contents
 from unspot.bench.studies import Effort
 from unspot.journal import read_journal
@@ -116,6 +116,24 @@ def test_gaps_at_a_rank(out):
     assert len(contents.gaps[0].points) == 3
     assert gap_contents(records, 5) is None
     assert gap_contents([]) is None
+
+
+def test_cells_of_other_settings_are_left_out(result, file, tmp_path, monkeypatch):
+    """As of a quick run, after which a longer one goes on in the same file."""
+    content = (result.files[0].parent / "results.jsonl").read_text()
+    header, first = content.splitlines(keepends=True)[:2]
+    other = json.dumps({**json.loads(first), "key": "of another effort"}) + "\n"
+    (tmp_path / "results.jsonl").write_text(header + other + content.removeprefix(header))
+    shown = []
+
+    def keep(result, found, records, path):
+        shown.extend(record["key"] for record in records)
+        return path
+
+    monkeypatch.setattr(output, "write_page", keep)
+    options = {"effort": TINY, "ranks": [6, 3], "methods": METHODS, "figures": False}
+    again = bench("dial", source=file, seeds=1, out=tmp_path, resume=True, **options)
+    assert sorted(shown) == sorted(set(again.frame["key"]))
 
 
 def test_going_on_after_a_stop(result, file, tmp_path):

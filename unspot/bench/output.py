@@ -32,7 +32,8 @@ def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> lis
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
         written.append(folder / name)
-    records = list(read_journal(folder / "results.jsonl")[1].values())
+    known = read_journal(folder / "results.jsonl")[1]  # maybe with cells of other settings
+    records = [known[key] for key in result.frame["key"].unique()]
     written.append(write_page(result, found, records, folder / "report.html"))
     if figures:
         from unspot.bench.figures import save_figures

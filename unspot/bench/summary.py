@@ -19,7 +19,7 @@ __all__ = ["LARGEST_BATCH", "PAPERS_NAME", "Line", "display_name", "lines", "pic
 PAPERS_NAME = {"probe_reference": "probe"}
 #: The paper's largest batch, where it is not all rows. Ours is; the tables' heading says so.
 LARGEST_BATCH = {"bios": 8192, "dial": 8192}
-_NOT_METRICS = {"dataset", "method", "rank", "seed", "status", "error", "kept_rank"}
+_NOT_METRICS = {"dataset", "method", "rank", "seed", "status", "error", "kept_rank", "key"}
 
 _NAMES = {
     "original": "original",
