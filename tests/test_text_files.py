@@ -182,3 +182,8 @@ def test_dicts_that_make_no_table_are_refused(tmp_path):
     assert table.texts == ["a", "b"]
     with pytest.raises(ValueError, match=r"make no table .*-o NAME.npy"):
         table.arrow()
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_the_first_text(tmp_path):
+    (tmp_path / "texts.txt").write_text("one\ntwo\n", encoding="utf-8-sig")
+    assert read_texts(tmp_path / "texts.txt").texts == ["one", "two"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,7 @@ def _read_lines(path: Path, column: str | None) -> TextTable:
             "--text out."
         )
     # splitlines would also break texts at characters such as U+2028.
-    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    lines = path.read_bytes().removeprefix(BOM_UTF8).removesuffix(b"\n").split(b"\n")
     try:
         return TextTable([line.removesuffix(b"\r").decode("utf-8") for line in lines])
     except UnicodeDecodeError as error:

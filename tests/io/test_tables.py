@@ -99,6 +99,13 @@ def test_the_concept_may_be_in_a_second_file(tmp_path, ending):
     assert read_table(tmp_path / "x.npy", labels_file=labels).z.tolist() == Z.tolist()
 
 
+def test_a_mark_at_the_beginning_of_text_is_no_part_of_the_first_label(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    (tmp_path / "z.txt").write_text("f\nm\nf\n", encoding="utf-8-sig")
+    table = read_table(tmp_path / "x.npy", labels_file=tmp_path / "z.txt")
+    assert list(table.z) == ["f", "m", "f"]
+
+
 def test_concept_and_task_may_both_be_in_the_second_file(tmp_path):
     np.save(tmp_path / "x.npy", X)
     pd.DataFrame({"id": range(N), "gender": Z, "job": Y}).to_csv(tmp_path / "z.csv", index=False)

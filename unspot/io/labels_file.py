@@ -71,7 +71,7 @@ def _columns(path: Path, suffix: str) -> tuple[list[str], Callable[[str], NDArra
 
 def _lines(path: Path) -> list[str]:
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:  # a mark at its beginning is no letter
             return [line.rstrip("\n") for line in file]
     except UnicodeDecodeError as error:
         raise ValueError(f"Got {str(path)!r}, which is not UTF-8 text ({error}).") from None
