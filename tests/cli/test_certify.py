@@ -100,6 +100,30 @@ def test_the_rows_of_fit_may_be_learned_from_but_not_judged_on(cli, table, other
     assert "learned from 400 rows that the eraser was fitted on" in done.out
 
 
+def test_rows_that_chose_a_rank_are_not_judged_on(cli, table, tmp_path):
+    """Of a path's three parts the test rows alone had no say in it."""
+    path, certificate = tmp_path / "chosen.safetensors", tmp_path / "c.json"
+    choose = ("--method", "pca", "--ranks", "3,2,1", "--max-advantage", "0.9", "--seed", "4")
+    done = cli("path", table, "-c", "gender", "-f", "emb", *choose, "-o", path, "-q")
+    assert done.code == 0, done.err
+    done = cli("certify", path, table, *QUICK, "--seed", "4", "--json", certificate, "-q")
+    assert done.code == 0, done.err
+    found = json.loads(certificate.read_text())
+    n_rows = len(read_table(table, features="emb", concept="gender").X)
+    assert found["n_test_rows"] == pytest.approx(0.3 * n_rows, abs=2)
+    done = cli("certify", path, table, *QUICK, "--seed", "5")
+    assert done.code == 2
+    assert "which has rows of its fit" in done.err
+
+
+def test_rows_to_judge_on_are_not_learned_by_heart(cli, clean, others, tmp_path):
+    again = tmp_path / f"again{others.suffix}"
+    again.write_bytes(others.read_bytes())
+    done = cli("certify", clean, others, "-c", "gender", "--attack-rows", again, *QUICK)
+    assert done.code == 2
+    assert "with 100 % of the rows of" in done.err
+
+
 def test_a_bound_on_the_advantage(cli, leaking, clean, others):
     arguments = ("-c", "gender", *QUICK)
     done = cli("certify", leaking, others, *arguments, "--max-advantage", "0.05")

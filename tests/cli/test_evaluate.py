@@ -84,8 +84,14 @@ def test_the_columns_of_the_fit_are_remembered(cli, table, tmp_path):
     assert "The eraser was fitted on these very rows" in done.err
 
 
-def test_rows_to_learn_from_in_a_file_of_their_own(cli, saved, table, archive):
-    done = cli("evaluate", saved, table, "-c", "gender", "-f", "emb", "--train", table, *QUICK)
+def test_rows_to_learn_from_in_a_file_of_their_own(cli, saved, rows, archive, tmp_path):
+    X, z = rows
+    np.savez(tmp_path / "train.npz", X=X[::-1] + 1e-3, gender=z[::-1])
+    arguments = ("evaluate", saved, archive, "-c", "gender", "-f", "X")
+    done = cli(*arguments, "--train", archive, *QUICK)
+    assert done.code == 2
+    assert "Got --train with 100 % of the rows of data.npz" in done.err
+    done = cli(*arguments, "--train", tmp_path / "train.npz", *QUICK)
     assert done.code == 0, done.err
     assert "learn from 320 rows, attackers are chosen on 80, and all is tested on 400" in done.out
 

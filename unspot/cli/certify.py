@@ -135,6 +135,7 @@ def _dataset(
     """Rows to learn from and rows to judge on, and whether the eraser was fitted on the first."""
     import numpy as np
 
+    from unspot.cli.labelled import refuse_the_same
     from unspot.dataset import Dataset, stratified_parts
     from unspot.evaluation.held_out import was_fitted_on
     from unspot.labels import encode
@@ -143,6 +144,11 @@ def _dataset(
     if attack_rows is not None:
         columns |= {"option": "--attack-labels"}
         learn, test = _read(eraser, attack_rows, attack_labels, **columns), whole
+        refuse_the_same(learn, test, f"--attack-rows {attack_rows}", data)
+    elif was_fitted_on(eraser, whole):
+        # As of unspot path, which splits like this: rows that chose the rank are not judged on.
+        rows = Dataset.from_arrays(whole.X, whole.z, random_state=seed)
+        learn, test = rows.validation, rows.test
     else:
         codes = encode(whole.z, n_rows=len(whole)).codes
         parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
@@ -161,7 +167,7 @@ def _refuse_seen(eraser: Eraser, data: Path, whole: Split, test: Split) -> None:
     raise ValueError(
         f"Got {str(data)!r}, {part}, but expected rows to judge on that the eraser has not seen: "
         "on its own rows every eraser looks good. Keep some rows away from unspot fit; after "
-        "unspot path, give the same file and the same --seed."
+        "unspot path without a task, give the same file and the same --seed."
     )
 
 

@@ -115,6 +115,7 @@ def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset
     """Rows to learn from, to choose on and to test on, from one table or two."""
     import numpy as np
 
+    from unspot.cli.labelled import refuse_the_same
     from unspot.dataset import Dataset, Split, stratified_parts
     from unspot.labels import encode
 
@@ -125,6 +126,7 @@ def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset
     learn, choose = stratified_parts(codes, (0.8, 0.2), rng)
     whole = Split(train.X, np.asarray(train.z), train.y)
     test = Split(table.X, np.asarray(table.z), table.y)
+    refuse_the_same(whole, test, "--train", Path(name))
     return Dataset(whole.take(learn), whole.take(choose), test, name=name)
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from unspot.dataset import Split
     from unspot.eraser import Eraser
     from unspot.io import Table
 
-__all__ = ["read_labelled", "refuse_orphans"]
+__all__ = ["read_labelled", "refuse_orphans", "refuse_the_same"]
 
 
 def read_labelled(
@@ -58,3 +59,15 @@ def refuse_orphans(labels: Path | None, rows: Path | None, names: tuple[str, str
     """Labels of a file that was not given are an error."""
     if labels is not None and rows is None:
         raise ValueError(f"Got {names[0]} without {names[1]}, the rows that they belong to.")
+
+
+def refuse_the_same(learn: Split, test: Split, said: str, data: Path) -> None:
+    """An error if rows to judge on are among those to learn from; some rows just occur twice."""
+    from unspot.evaluation.held_out import share_among
+
+    if (share := share_among(test, learn)) > 0.5:
+        raise ValueError(
+            f"Got {said} with {100 * share:.0f} % of the rows of {data.name}, but expected other "
+            "rows to learn from: what was learned by heart is no evidence. Leave the option out to "
+            "have the rows split at random."
+        )

@@ -17,6 +17,7 @@ __all__ = [
     "SPLIT_OF",
     "erased_rows",
     "held_out_splits",
+    "share_among",
     "share_fitted_on",
     "was_fitted_on",
 ]
@@ -135,3 +136,9 @@ def share_fitted_on(eraser: Any, split: Split) -> float:
         return 0.0
     found = len(known.intersection(row_hashes(X))) / len(known)
     return float(min(1.0, found * metadata["n_rows"] / len(X)))
+
+
+def share_among(split: Split, others: Split) -> float:
+    """How many of the rows are among others too."""
+    theirs = set(row_hashes(np.asarray(others.X)))
+    return float(np.mean([row in theirs for row in row_hashes(np.asarray(split.X))]))
