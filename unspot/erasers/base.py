@@ -57,6 +57,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The concept's labels; for Parquet, also the name of their column.
         """
         concept = y if z is None else z
+        self._forget()
         self._check_team()
         if is_stream(X):
             return self._fit_stream(X, concept)
@@ -88,6 +89,15 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
         raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left: a refit is as a first fit, also if it fails."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # A fit that failed may have left other attributes, such as the number of features.
+        return hasattr(self, "eraser_")
 
     def _check_team(self) -> None:
         if team().size > 1 and not self.splits_work:

@@ -131,6 +131,13 @@ class LEACE(BaseEraser):
     def eraser_(self, eraser: Eraser) -> None:
         self._eraser = eraser
 
+    def _forget(self) -> None:
+        super()._forget()
+        self._eraser = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "statistics_")  # asking for the eraser would solve for it
+
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         self.statistics_ = (
             class_statistics(X, target.codes, len(target.classes), per_class=False)
@@ -159,12 +166,14 @@ class LEACE(BaseEraser):
             raise ValueError(
                 "Got labels beside a stream of batches, but expected them in it: pairs (X, z)."
             )
-        for name in (*_SEEN, "_eraser"):
-            self.__dict__.pop(name, None)
-        for batch in batches:
-            self._add_batch(*_pair(batch))
-        self._join_team()
-        self._refuse_one_value()
+        try:
+            for batch in batches:
+                self._add_batch(*_pair(batch))
+            self._join_team()
+            self._refuse_one_value()
+        except Exception:
+            self._forget()  # a part of the stream must not pass for all of it
+            raise
         if not team().is_alone:  # solved now, since all processes are here to agree on it
             self._eraser = team().agree(self.eraser_)
         return self
