@@ -19,6 +19,8 @@ NETWORKS = [
     AdversarialErasure(n_epochs=3, random_state=0),
 ]
 
+CONTINUOUS = KRaM(concept="continuous", n_epochs=3, random_state=0)
+
 
 def name_of(estimator):
     return type(estimator).__name__
@@ -32,6 +34,15 @@ def data():
     X = rng.normal(size=(1000, 6))
     X[z == "b"] *= 2
     return X, z
+
+
+@pytest.fixture
+def double_by_default():
+    """A process in which torch makes tensors of double precision."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
 
 
 @pytest.fixture
@@ -122,6 +133,15 @@ def test_same_seed_same_bits_for_any_state_of_the_global_generator(estimator, da
         torch.manual_seed(seed)
         results.append(estimator.fit(*data).transform(data[0]))
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("estimator", [*NETWORKS, CONTINUOUS], ids=str)
+def test_same_bits_for_any_default_precision_of_torch(estimator, data, request):
+    X, z = data
+    concept = X[:, 0] if estimator is CONTINUOUS else z
+    plain = estimator.fit(X, concept).transform(X)
+    request.getfixturevalue("double_by_default")
+    np.testing.assert_array_equal(estimator.fit(X, concept).transform(X), plain)
 
 
 @pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import mse_loss, one_hot
 
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
-from unspot.erasers.network import NetworkEraser, Problem, dense, unscaled
+from unspot.erasers.network import NetworkEraser, Problem, dense, uninitialised, unscaled
 from unspot.erasers.parameters import check_bandwidth, check_count
 from unspot.erasers.scaling import Scaling
 from unspot.erasers.training import Rows
@@ -173,7 +173,7 @@ class KernelErasure(NetworkEraser):
         self, features: Nystrom, erased: Array, scaled: Array, codes: NDArray[np.int64]
     ) -> Problem:
         """The regression from erased features, started at its optimum without the guard."""
-        back = torch.nn.utils.skip_init(nn.Linear, erased.shape[1], scaled.shape[1])
+        back = uninitialised(erased.shape[1], scaled.shape[1])
         weight, bias = _ridge_regression(erased, scaled)
         with torch.no_grad():
             back.weight.copy_(torch.from_numpy(weight.T))

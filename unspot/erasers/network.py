@@ -31,6 +31,7 @@ __all__ = [
     "freeze_normalised",
     "mlp",
     "square_mlp",
+    "uninitialised",
     "unscaled",
 ]
 
@@ -147,12 +148,18 @@ def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(widths):
-        layer = torch.nn.utils.skip_init(nn.Linear, n_in, n_out)
+        layer = uninitialised(n_in, n_out)
         bound = n_in**-0.5
         for parameter in (layer.weight, layer.bias):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+def uninitialised(n_in: int, n_out: int) -> nn.Linear:
+    """A linear layer in single precision, whatever torch's default is: that of ``_tensor``."""
+    layer: nn.Linear = torch.nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
+    return layer
 
 
 def square_mlp(d: int, n_layers: Any, rng: np.random.Generator) -> nn.Sequential:
