@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -70,6 +72,90 @@ def test_integers_and_booleans_are_names(z, classes):
 def test_bad_labels(z, message):
     with pytest.raises(ValueError, match=message):
         encode(z, n_rows=3, min_rows=2)
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        pd.Series(["f", np.nan, "m", "f"], dtype=object).tolist(),
+        ("f", np.nan, "m", "f"),
+        deque(["f", np.nan, "m", "f"]),
+        [["f"], [np.nan], ["m"], ["f"]],
+        ["f", np.float32("nan"), "m", "f"],
+        ["f", pd.NaT, "m", "f"],
+        [True, np.nan, False, True],
+    ],
+    ids=["list", "tuple", "deque", "column", "float32", "NaT", "booleans"],
+)
+def test_a_missing_label_in_a_list_is_no_class(z):
+    """numpy would write it as the string 'nan'."""
+    with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
+        encode(z)
+    with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
+        encode_as(z, np.array(["f", "m"]))
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy 2 brought StringDType")
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA], ids=["nan", "None", "NA"])
+def test_a_missing_label_among_strings_of_any_width_is_no_class(missing):
+    """numpy would take it for the string next to it."""
+    dtype = np.dtypes.StringDType(na_object=missing)
+    assert encode(np.array(WORDS, dtype=dtype)).classes.tolist() == ["f", "m", "n"]
+    with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
+        encode(np.array(["f", missing, "m", "f"], dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("z", "mixture"),
+    [
+        ([0, "a"], "a number and a string"),
+        (("a", 0.5, "b"), "a number and a string"),
+        ([True, "a"], "a boolean and a string"),
+        ([True, 2], "a boolean and a number"),
+    ],
+)
+def test_lists_of_mixed_types_are_refused_as_arrays_are(z, mixture):
+    for values in (z, np.array(z, dtype=object)):
+        with pytest.raises(ValueError, match=f"Got z that mixes {mixture}, but expected"):
+            encode(values)
+
+
+@pytest.mark.parametrize(
+    ("z", "dtype"),
+    [
+        (["a", "b"], "<U1"),
+        ([b"a", b"b"], "S1"),
+        ([0, 1], "int64"),
+        (range(2), "int64"),
+        ([np.int8(0), np.int8(1)], "int8"),
+        ([2**63, 2**63 + 1], "uint64"),
+        ([True, False], "bool"),
+        ([0.0, 1.0], "float64"),
+        ([np.float32(0), np.float32(1)], "float32"),
+        ([0, 1.0], "float64"),
+        ([torch.tensor(0), torch.tensor(1)], "int64"),
+    ],
+)
+def test_classes_of_a_list_have_the_type_of_its_values(z, dtype):
+    assert encode(z).classes.dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        [2**63 + 1, 2**63, -1, -1],
+        np.array([2**63 + 1, 2**63, -1, -1], dtype=object),
+        [np.uint64(2**63 + 1), np.uint64(2**63), np.int64(-1), np.int64(-1)],
+    ],
+    ids=["list", "object", "numpy"],
+)
+def test_large_integers_stay_apart(z):
+    """Together with a negative one they fit no integer type, and as floats they are equal."""
+    labels = encode(z)
+    assert labels.classes.tolist() == [-1, 2**63, 2**63 + 1]
+    assert labels.codes.tolist() == [2, 1, 0, 0]
+    assert encode_as(z, labels.classes).tolist() == [2, 1, 0, 0]
+    assert encode_as([2**63 + 1, 2**63], labels.classes).tolist() == [2, 1]
 
 
 def test_empty_labels():

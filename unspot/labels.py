@@ -6,6 +6,7 @@ integer label 7 is a name, never seven times something. Every message about labe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,7 +202,7 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
             f"Got no labels: this estimator requires y to be passed, but the target y is None. "
             f"Pass the concept's labels as the second argument, or as {name}=…"
         )
-    values = _to_numpy(z)
+    values = _uncast(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -226,20 +227,22 @@ def _to_numpy(z: Any) -> NDArray[Any]:
     return np.asarray(z)
 
 
+def _uncast(z: Any) -> NDArray[Any]:
+    """Labels as an array in which missing ones, and those of other types, can still be seen."""
+    # numpy makes the string 'nan' of a NaN among strings, and '0' of a zero.
+    if isinstance(z, Sequence):
+        return np.asarray(z, dtype=object)
+    values = _to_numpy(z)
+    # numpy's own variable-width strings hold their missing value beside the strings.
+    return values.astype(object) if values.dtype.kind == "T" else values
+
+
 def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
     """Objects that are all strings, all integers or all booleans, as such an array."""
     missing = _missing(values)
-    kept = values[~missing]
-    kinds = {
-        "a string"
-        if isinstance(v, (str, bytes))
-        else "a boolean"
-        if isinstance(v, (bool, np.bool_))
-        else "a number"
-        if isinstance(v, (int, float, np.integer, np.floating))
-        else type(v).__name__
-        for v in kept
-    }
+    kept = values[~missing].tolist()
+    types = set(map(type, kept))
+    kinds = {_described(t) for t in types}
     if len(kinds) > 1:
         raise ValueError(
             f"Got {name} that mixes {' and '.join(sorted(kinds))}, but expected labels of one "
@@ -247,8 +250,21 @@ def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
         )
     if missing.any() or not len(kept):
         return values
-    plain = np.asarray(kept.tolist())
+    plain = np.asarray(kept)
+    if plain.dtype.kind == "f" and all(issubclass(t, (int, np.integer)) for t in types):
+        # No integer type holds both -1 and 2**63, and as floats their neighbours would merge.
+        return np.array(list(map(int, kept)), dtype=object)
     return plain if plain.ndim == 1 else values
+
+
+def _described(cls: type) -> str:
+    if issubclass(cls, (str, bytes)):
+        return "a string"
+    if issubclass(cls, (bool, np.bool_)):  # before numbers: a Python boolean is an integer too
+        return "a boolean"
+    if issubclass(cls, (int, float, np.integer, np.floating)):
+        return "a number"
+    return cls.__name__
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -257,15 +273,20 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "mM":
         return np.isnat(values)
     if values.dtype.kind == "O":
-        # None, nan, pandas.NA and NaT are the values that do not equal themselves, or are NA.
-        return np.array([_is_missing_value(v) for v in values], dtype=bool)
+        return _missing_objects(values)
     return np.zeros(len(values), dtype=bool)
 
 
-def _is_missing_value(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+def _missing_objects(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where there is None, NaN, pandas.NA or NaT."""
+    listed = values.tolist()
+    types = set(map(type, listed))
+    always = {t for t in types if t.__name__ in ("NoneType", "NAType", "NaTType")}
+    floats = {t for t in types if issubclass(t, (float, np.floating))}
+    if not always | floats:  # the types alone tell, and few are quicker to look at than every value
+        return np.zeros(len(values), dtype=bool)
+    # NaN is the float that does not equal itself.
+    return np.array([type(v) in always or (type(v) in floats and v != v) for v in listed])
 
 
 def _refuse_missing(values: NDArray[Any], name: str) -> None:
