@@ -169,7 +169,7 @@ def test_unknown_map_in_a_file(eraser, tmp_path):
     path = tmp_path / "new.safetensors"
     header = {"format": "unspot/1", "maps": '[{"kind": "teleport"}]', "metadata": "{}"}
     save_file({"0.U": np.ones(3)}, path, header)
-    with pytest.raises(ValueError, match=r"'teleport', but this version knows .* Update unspot"):
+    with pytest.raises(ValueError, match=r"'teleport', but this version knows .* update unspot"):
         load(path)
 
 

@@ -6,7 +6,6 @@ called on arrays, saved as one safetensors file, and loaded without torch and wi
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -19,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot._version import __version__
-from unspot.maps import MAPS, Compress, Expand, Map, Projection
+from unspot.eraser_file import packed, read
+from unspot.maps import Compress, Expand, Map, Projection, chain_fault
 
 __all__ = ["Eraser", "load"]
-
-FORMAT = "unspot/1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +53,8 @@ class Eraser:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.maps:
-            raise ValueError("Got no maps, but an eraser is made of at least one.")
-        for left, right in zip(self.maps, self.maps[1:], strict=False):
-            if left.n_out != right.n_in:
-                raise ValueError(
-                    f"Got a map of {left.n_out} outputs followed by one of {right.n_in} inputs."
-                )
+        if fault := chain_fault(self.maps):
+            raise ValueError(f"Got {fault}.")
         for m in self.maps:
             for array in m.arrays().values():
                 array.setflags(write=False)
@@ -180,19 +173,7 @@ class Eraser:
 
         The file appears under its name only when it is complete.
         """
-        from safetensors.numpy import save
-
-        arrays = {
-            f"{i}.{name}": np.ascontiguousarray(array)
-            for i, m in enumerate(self.maps)
-            for name, array in m.arrays().items()
-        }
-        header = {
-            "format": FORMAT,
-            "maps": json.dumps([{"kind": m.kind, **m.config()} for m in self.maps]),
-            "metadata": json.dumps(dict(self.metadata), default=_plain),
-        }
-        write_atomically(Path(path), save(arrays, header))
+        write_atomically(Path(path), packed(self.maps, self.metadata))
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -239,43 +220,12 @@ class _Shift:
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
-    """Load an eraser. Needs numpy and safetensors; never torch, never pickle."""
-    from safetensors import SafetensorError, safe_open
+    """Load an eraser. Needs numpy and safetensors; never torch, never pickle.
 
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"Got {str(path)!r}, which is not a readable safetensors file ({error}). Expected a "
-            "file written by Eraser.save or `unspot fit`."
-        ) from None
-    if header.get("format") != FORMAT:
-        found = header.get("format", "no format entry")
-        raise ValueError(
-            f"Got {str(path)!r}, a safetensors file that unspot did not write ({found}), but "
-            f"expected format {FORMAT!r}. Was it made by another program or a newer version?"
-        )
-    return Eraser(
-        tuple(_load_map(i, c, arrays, path) for i, c in enumerate(json.loads(header["maps"]))),
-        json.loads(header["metadata"]),
-    )
-
-
-def _load_map(i: int, config: dict[str, Any], arrays: dict[str, Any], path: Path) -> Map:
-    kind = config.pop("kind")
-    if kind not in MAPS:
-        raise ValueError(
-            f"Got {str(path)!r} with a map of kind {kind!r}, but this version knows "
-            f"{', '.join(sorted(MAPS))}. Update unspot (this is {__version__})."
-        )
-    prefix = f"{i}."
-    own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-    return MAPS[kind](**own, **config)
+    A file that is damaged, or that unspot did not write, is a ``ValueError`` that says so.
+    """
+    maps, metadata = read(Path(path))
+    return Eraser(maps, metadata)
 
 
 def versions() -> dict[str, str]:
@@ -334,12 +284,3 @@ def _restored(x: Any, dtype: Any) -> Any:
     if dtype is None:
         return x
     return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
-
-
-def _plain(value: Any) -> Any:
-    """numpy scalars and arrays as JSON values."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value)

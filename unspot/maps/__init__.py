@@ -1,6 +1,6 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
-from unspot.maps.base import MAPS, Map, like, register_map
+from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.network import Dense, LayerNorm
 from unspot.maps.nystrom import Nystrom
@@ -17,6 +17,7 @@ __all__ = [
     "Oblique",
     "Projection",
     "Transport",
+    "chain_fault",
     "like",
     "register_map",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ class Projection(Map):
 
     kind: ClassVar[str] = "projection"
     linear: ClassVar[bool] = True
+    shapes: ClassVar[Mapping[str, str]] = {"U": "dr", "mean": "d"}
 
     U: Array  # (d, r), orthonormal columns
     mean: Array | None = None  # (d,)
@@ -55,6 +57,7 @@ class Oblique(Map):
 
     kind: ClassVar[str] = "oblique"
     linear: ClassVar[bool] = True
+    shapes: ClassVar[Mapping[str, str]] = {"left": "dq", "right": "dq", "mean": "d"}
 
     left: Array  # (d, q)
     right: Array  # (d, q)
@@ -79,6 +82,7 @@ class Compress(Map):
 
     kind: ClassVar[str] = "compress"
     linear: ClassVar[bool] = True
+    shapes: ClassVar[Mapping[str, str]] = {"U": "dr"}
 
     U: Array  # (d, r)
 
@@ -101,6 +105,7 @@ class Expand(Map):
 
     kind: ClassVar[str] = "expand"
     linear: ClassVar[bool] = True
+    shapes: ClassVar[Mapping[str, str]] = {"U": "dr"}
 
     U: Array  # (d, r)
 

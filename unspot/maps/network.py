@@ -7,6 +7,7 @@ rows come out in the normalisation that the loss saw.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ class Dense(Map):
     """
 
     kind: ClassVar[str] = "dense"
+    shapes: ClassVar[Mapping[str, str]] = {"weight": "io", "bias": "o"}
 
     weight: Array  # (d_in, d_out)
     bias: Array  # (d_out,)
@@ -79,3 +81,10 @@ class LayerNorm(Map):
         centred = x - x.mean(-1)[..., None]
         variance = (centred * centred).mean(-1)[..., None]
         return centred / (variance + self.epsilon) ** 0.5
+
+    def fault(self) -> str:
+        if fault := super().fault():
+            return fault
+        if self.width < 1:
+            return f"width={self.width}, but expected at least 1"
+        return "" if self.epsilon >= 0 else f"epsilon={self.epsilon}, but expected at least 0"

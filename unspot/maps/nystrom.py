@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ class Nystrom(Map):
     """
 
     kind: ClassVar[str] = "nystrom"
+    shapes: ClassVar[Mapping[str, str]] = {"landmarks": "md", "whitening": "mq"}
 
     landmarks: Array  # (m, d)
     whitening: Array  # (m, q): the inverse root of the landmarks' kernel matrix
@@ -48,6 +50,11 @@ class Nystrom(Map):
         """k(x, landmarks), of shape (…, m)."""
         exponent = squared_distances(x, like(self.landmarks, x)) / (-2 * self.bandwidth**2)
         return np.exp(exponent) if isinstance(exponent, np.ndarray) else exponent.exp()
+
+    def fault(self) -> str:
+        if fault := super().fault():
+            return fault
+        return "" if self.bandwidth > 0 else f"bandwidth={self.bandwidth}, but expected more than 0"
 
 
 def _double(x: Any) -> Any:

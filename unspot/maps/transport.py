@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +21,12 @@ class Transport(Map):
     """
 
     kind: ClassVar[str] = "transport"
+    shapes: ClassVar[Mapping[str, str]] = {
+        "shifts": "Kd",
+        "matrices": "Kdd",
+        "coef": "dK",
+        "intercept": "K",
+    }
 
     shifts: Array  # (K, d)
     matrices: Array | None = None  # (K, d, d)
@@ -57,3 +64,8 @@ class Transport(Map):
                 rows = rows @ like(self.matrices[k], x)
             moved[mask] = rows + like(self.shifts[k], x)
         return moved
+
+    def fault(self) -> str:
+        if (self.coef is None) != (self.intercept is None):
+            return "one of coef and intercept, but expected both or neither"
+        return super().fault()
