@@ -54,6 +54,15 @@ def test_it_is_shown_in_a_line(eraser):
     assert repr(Eraser(chain, many)).endswith("of 3 features; concept 28 classes>")
 
 
+@pytest.mark.parametrize(
+    ("classes", "shown"),
+    [(np.array(["f", "m"]), "; concept f, m"), (("f", "m"), "; concept f, m"), (None, ""), (5, "")],
+)
+def test_it_is_shown_whatever_its_metadata_hold(classes, shown):
+    eraser = Eraser.projection(np.eye(3)[:, :2], classes=classes)
+    assert repr(eraser) == f"<Eraser: projection to rank 2 of 3 features{shown}>"
+
+
 def test_projector_identities(eraser):
     P = eraser.P
     np.testing.assert_allclose(P, P.T, atol=1e-12)

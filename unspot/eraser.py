@@ -64,7 +64,7 @@ class Eraser:
         chain = " → ".join(m.kind for m in self.maps)
         kept = f" to rank {self.rank}" if self.is_projection else ""
         method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
-        classes = [str(name) for name in self.metadata.get("classes") or ()]
+        classes = _names(self.metadata.get("classes"))
         shown = ", ".join(classes) if len(classes) <= 6 else f"{len(classes)} classes"
         concept = f"; concept {shown}" if classes else ""
         return f"<Eraser{method}: {chain}{kept} of {self.n_features} features{concept}>"
@@ -261,6 +261,11 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _names(classes: Any) -> list[str]:
+    # Metadata may be anyone's: what is no list of classes is not worth an error where it is shown.
+    return [str(c) for c in classes] if isinstance(classes, (list, tuple, np.ndarray)) else []
 
 
 def _computable(X: Any) -> tuple[Any, Any]:
