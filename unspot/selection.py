@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -281,13 +282,23 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> An
 
 def _refuse_small_classes(labels: Labels, parts: Sequence[NDArray[np.int64]]) -> None:
     counts = np.bincount(labels.codes[parts[1]], minlength=len(labels.classes))
-    few = int(np.argmin(counts))
+    few = int(np.lexsort((labels.counts, counts))[0])
     if counts[few] < MIN_ASIDE:
+        n_of_class = int(labels.counts[few])
         raise ValueError(
-            f"Got rank='auto' and {int(labels.counts[few])} rows of class "
-            f"{str(labels.classes[few])!r}, of which {int(counts[few])} are set aside to choose "
-            f"the rank, but expected at least {MIN_ASIDE}. Pass a number as the rank, or more rows."
+            f"Got rank='auto' and {n_of_class} rows of class {str(labels.classes[few])!r}, of "
+            f"which {int(counts[few])} are set aside to choose the rank, but expected at least "
+            f"{MIN_ASIDE}. Pass a number as the rank, or {_more_aside(n_of_class, len(labels))}."
         )
+
+
+def _more_aside(n_of_class: int, n_rows: int) -> str:
+    """What would set enough rows of a class aside."""
+    if n_of_class - round(0.8 * n_of_class) < MIN_ASIDE:
+        return "more rows of that class"
+    # Of a sample, max_rows/(4n) of every class; one more than needed, since parts are rounded.
+    enough = min(n_rows, ceil(4 * (MIN_ASIDE + 1) * n_rows / n_of_class))
+    return f"a larger max_rows, which sets more of them aside: {enough} is enough"
 
 
 def _floats(X: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from unspot.distributed import Team
 from unspot.erasers import leopard, streams
 from unspot.evaluation.attackers import attack
 from unspot.path import default_ranks
-from unspot.selection import Selection
+from unspot.selection import MIN_ASIDE, Selection
 
 D, K = 10, 3
 
@@ -143,9 +143,43 @@ def test_other_words(data, rank):
 
 def test_classes_too_small_to_set_rows_aside(data):
     X, z = data.train.X[:200], np.repeat(["rare", "common"], [20, 180])
-    message = "rank='auto' and 20 rows of class 'rare', of which 4 are set aside .* at least 10"
+    message = (
+        "rank='auto' and 20 rows of class 'rare', of which 4 are set aside .* at least 10. Pass a "
+        "number as the rank, or more rows of that class"
+    )
     with pytest.raises(ValueError, match=message):
         LEOPARD("auto").fit(X, z)
+
+
+@pytest.mark.parametrize(
+    ("n_rare", "n"), [(700, 200_000), (48, 20_000), (51, 20_000), (90, 34_567)]
+)
+def test_a_sample_that_sets_too_few_aside_asks_for_a_larger_one(monkeypatch, n_rare, n):
+    """More rows, in the same shares, would not help: of many rows, a sample is taken."""
+
+    class Chosen(Exception):
+        pass
+
+    def rank_path(estimator, data):
+        raise Chosen(min(np.unique(data.validation.z, return_counts=True)[1]))
+
+    monkeypatch.setattr("unspot.path.rank_path", rank_path)
+    X = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)
+    z = np.repeat(["rare", "common"], [n_rare, n - n_rare])
+    message = f"{n_rare} rows of class 'rare', .* or a larger max_rows, .* aside: [0-9]+ is enough"
+    with pytest.raises(ValueError, match=message) as refused:
+        LEOPARD("auto", random_state=0).fit(X, z)
+    enough = int(str(refused.value).split(" is enough")[0].split()[-1])
+    with pytest.raises(Chosen) as chosen:
+        LEOPARD("auto", max_rows=enough, random_state=0).fit(X, z)
+    assert chosen.value.args[0] >= MIN_ASIDE
+
+
+def test_no_max_rows_is_enough_for_a_class_that_is_too_small():
+    X = np.random.default_rng(0).normal(size=(20_000, 2))
+    z = np.repeat(["rare", "common"], [40, 19_960])
+    with pytest.raises(ValueError, match=r"40 rows of class 'rare', .* or more rows of that class"):
+        LEOPARD("auto", random_state=0).fit(X, z)
 
 
 def test_several_processes_are_refused(data, monkeypatch):
