@@ -13,6 +13,9 @@ __all__ = ["BEFORE", "Column", "Results", "sort_results"]
 #: The name under which a certificate of the original rows may stand.
 BEFORE = "before"
 
+#: What tells erasers apart, where both of two results say it.
+_IDENTITY = ("method", "inner", "rank", "parameters", "fingerprint")
+
 
 @dataclass(frozen=True)
 class Column:
@@ -69,7 +72,8 @@ def sort_results(results: Any) -> Results:
     results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
         Under one name there may be an evaluation and a certificate, as a pair; a certificate
         under "before" is of the original rows. Without names, evaluations stand in columns by
-        method and rank, and a certificate belongs to the evaluation before it.
+        method and rank, and a certificate belongs to the evaluation of its eraser; one that does
+        not say whose it is, to the evaluation before it.
     """
     columns: dict[str, Column] = {}
     before, paths = None, {}
@@ -130,13 +134,24 @@ def _column(name: str, kind: str, result: Any) -> Column:
 
 def _place(column: Column, columns: Mapping[str, Column]) -> str:
     """Where a result without a name belongs."""
-    if (
-        column.certificate is not None
-        and columns
-        and list(columns.values())[-1].certificate is None
-    ):
-        return list(columns)[-1]
-    return f"{column.method} {column.rank}"
+    if column.certificate is not None:
+        for at, (key, other) in enumerate(reversed(list(columns.items()))):
+            told = bool(column.eraser and other.eraser)
+            if other.certificate is None and (told or at == 0) and _may_be_one(column, other):
+                return key
+    own = f"{column.method} {column.rank}"
+    found = columns.get(own)
+    # Two evaluations of one method and rank are refused later: only names would tell them apart.
+    twice = found is not None and column.certificate is None and found.evaluation is not None
+    if found is None or twice or _may_be_one(column, found):
+        return own
+    return f"{own}, {len(columns)}"
+
+
+def _may_be_one(first: Column, second: Column) -> bool:
+    """Whether nothing that both say about their eraser differs."""
+    pairs = [(first.eraser.get(key), second.eraser.get(key)) for key in _IDENTITY]
+    return all(a == b for a, b in pairs if a is not None and b is not None)
 
 
 def _merged(first: Column, second: Column) -> Column:
@@ -158,7 +173,9 @@ def _merged(first: Column, second: Column) -> Column:
 def _with_names(columns: list[Column]) -> Iterator[Column]:
     """Columns without a name get that of the method, with the rank where it comes more often."""
     often = Counter(column.method for column in columns)
+    seen: Counter[str] = Counter()
     for column in columns:
         ranked = f"{column.method}, rank {column.rank}"
         name = column.name or (column.method if often[column.method] == 1 else ranked)
-        yield replace(column, name=name)
+        seen[name] += 1
+        yield replace(column, name=name if seen[name] == 1 else f"{name} ({seen[name]})")
