@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,6 +172,20 @@ def test_tables(data):
     assert lines[2].startswith("| 6 | ")
     assert len(path) == 2
     assert path.seconds == pytest.approx(sum(frame["seconds"]))
+
+
+def test_a_metric_that_is_undefined_at_a_rank_keeps_its_column(data):
+    path = rank_path(PCAProjection(), data, [6, 3])
+    first, second = path.points
+    points = (
+        replace(first, metrics={"probe": (0.5, 0.01)}),
+        replace(second, metrics={"tpr_gap": (0.25, 0.0), "probe": (0.4, 0.0)}),
+    )
+    lines = replace(path, points=points).to_markdown().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells[0][2:-1] == ["probe", "tpr_gap"]
+    assert cells[2][2:-1] == ["0.500 ± 0.010", "–"]
+    assert cells[3][2:-1] == ["0.400", "0.250"]
 
 
 def test_ranks_by_default():

@@ -156,14 +156,12 @@ class RankPath:
 
     def to_markdown(self) -> str:
         """The same numbers as a table, each metric with its spread."""
-        names = list(self.points[0].metrics)
+        # A metric that is undefined at one rank has its column all the same.
+        names = list(dict.fromkeys(name for point in self.points for name in point.metrics))
         header = ["rank", "held-out MMD²", *names, "seconds"]
         lines = [header, ["---:"] * len(header)]
         for point in self.points:
-            cells = [
-                f"{mean:.3f} ± {spread:.3f}" if spread else f"{mean:.3f}"
-                for mean, spread in point.metrics.values()
-            ]
+            cells = [_cell(point.metrics.get(name)) for name in names]
             lines.append([str(point.rank), f"{point.held_out:.5f}", *cells, f"{point.seconds:.1f}"])
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -323,6 +321,13 @@ def _kernel(estimator: Any) -> Any:
     if not isinstance(estimator, LEOPARD):
         return None
     return KERNELS[estimator.kernel]() if estimator.kernel in KERNELS else estimator.kernel
+
+
+def _cell(value: tuple[float, float] | None) -> str:
+    if value is None:
+        return "–"
+    mean, spread = value
+    return f"{mean:.3f} ± {spread:.3f}" if spread else f"{mean:.3f}"
 
 
 def _listed(ranks: Iterable[Any]) -> str:
