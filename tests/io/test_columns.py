@@ -18,6 +18,24 @@ def test_a_name_with_a_star_in_it_is_a_name_first():
     assert choose_features("e*", {"e*": "float", "e1": "float"}) == ["e*"]
 
 
+@pytest.mark.parametrize(
+    ("features", "chosen"),
+    [
+        ([" e_0", " e_1"], [" e_0", " e_1"]),  # as a fit remembers them
+        ([" e_1 "], ["e_1"]),
+        (["", "e_1"], ["", "e_1"]),
+        (" e_0", [" e_0"]),
+        ("e_1, e_0", ["e_1", " e_0"]),
+        ("e_2, e_1", ["e_2", "e_1"]),  # the space is the typist's, though such a name is there
+        ("e_1,,", ["e_1"]),
+        ("a,b", ["a,b"]),
+    ],
+)
+def test_names_with_spaces_and_commas_are_taken_as_they_are(features, chosen):
+    kinds = dict.fromkeys(["", " e_0", "e_1", " e_1", "e_2", "a,b"], "float")
+    assert choose_features(features, kinds) == chosen
+
+
 def test_by_default_the_only_vector_column():
     kinds = {"id": "integer", "emb": "vector", "age": "float"}
     assert choose_features(None, kinds) == ["emb"]

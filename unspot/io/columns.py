@@ -49,7 +49,7 @@ def choose_features(
     ----------
     features : str, list of str or None
         A name, a pattern (``"e_*"``), a comma list of both, or None: then the only vector column,
-        or else all columns of fractional numbers.
+        or else all columns of fractional numbers. A name that is there exactly is taken as it is.
     kinds : mapping
         Every column's name and kind: "vector", "float", "integer" or "other".
     taken : iterable of str or None
@@ -69,7 +69,7 @@ def choose_features(
         free = {name: kind for name, kind in kinds.items() if name not in set(taken)}
         chosen = _by_kind(free, where, first_text)
     else:
-        chosen = _by_name(_parts(features), kinds, where, first_text)
+        chosen = _by_name(_parts(features, kinds), kinds, where, first_text)
     vectors = [name for name in chosen if kinds[name] == VECTOR]
     if vectors and len(chosen) > 1:
         raise ValueError(
@@ -98,9 +98,25 @@ def in_short(names: Sequence[str]) -> str:
     return _listed(shown) + count if names else ""
 
 
-def _parts(features: str | Sequence[str]) -> list[str]:
-    names = features.split(",") if isinstance(features, str) else list(features)
-    return [name.strip() for name in names if name.strip()]
+def _parts(features: str | Sequence[str], kinds: Mapping[str, str]) -> list[str]:
+    if not isinstance(features, str):
+        return [
+            name for name in (_listed_name(n, kinds) for n in features) if name or name in kinds
+        ]
+    if features in kinds:
+        return [features]
+    return [_typed_name(part, kinds) for part in features.split(",") if part.strip()]
+
+
+def _listed_name(name: str, kinds: Mapping[str, str]) -> str:
+    """Names of a list, as a fit remembers them, may begin with a space, as those of a CSV can."""
+    return name if name in kinds else name.strip()
+
+
+def _typed_name(part: str, kinds: Mapping[str, str]) -> str:
+    """People type a space behind a comma; a name that has one is meant where no other is there."""
+    bare = part.strip()
+    return part if bare not in kinds and part in kinds else bare
 
 
 def _by_name(
