@@ -87,3 +87,55 @@ def test_a_column_that_was_asked_for_is_not_replaced(cli, files, fitted):
     done = cli("evaluate", fitted, files / "b.npy", "--labels", files / "b.csv", "-c", "sex")
     assert done.code == 2
     assert "'sex'" in done.err
+
+
+@pytest.mark.parametrize("command", [EVALUATE, CERTIFY])
+@pytest.mark.parametrize("kind", ["npz", "parquet"])
+def test_names_of_the_fit_do_not_block_an_array_without_names(
+    cli, files, rows, table, kind, command
+):
+    X, z = rows
+    np.savez(files / "data.npz", X=X[::2], gender=z[::2])
+    fitted, data = files / "named.safetensors", files / f"data.{kind}"
+    assert cli("fit", data, "-c", "gender", "-m", "leace", "-o", fitted, "-q").code == 0
+    np.save(files / "new.npy", X[1::2] + 1)  # rows that no fit has seen
+    name, *options = command
+    done = cli(name, fitted, files / "new.npy", "--labels", files / "b.txt", *options)
+    assert done.code == 0, done.err
+    done = cli(name, fitted, files / "new.npy", "--labels", files / "b.txt", "-f", "X", *options)
+    assert done.code == 2  # what is asked for is not ignored
+    assert "is one array and has no columns" in done.err
+
+
+@pytest.fixture
+def spaced(rows, tmp_path):
+    """Two CSV files as people write them: a space behind each comma of the header."""
+    X, z = rows
+    header = ", ".join([*(f"e_{i}" for i in range(6)), "gender"]).replace(" gender", "gender")
+    for name, part in (("a", slice(0, None, 2)), ("b", slice(1, None, 2))):
+        lines = [",".join([*map(str, x), c]) for x, c in zip(X[part], z[part], strict=True)]
+        (tmp_path / f"spaced_{name}.csv").write_text("\n".join([header, *lines]) + "\n")
+    return tmp_path
+
+
+def test_columns_whose_names_begin_with_a_space(cli, spaced):
+    fitted = spaced / "e.safetensors"
+    done = cli("fit", spaced / "spaced_a.csv", "-c", "gender", "-m", "leace", "-o", fitted)
+    assert done.code == 0, done.err
+    name, *options = EVALUATE
+    done = cli(name, fitted, spaced / "spaced_b.csv", *options)
+    assert done.code == 0, done.err
+    done = cli("transform", fitted, spaced / "spaced_b.csv", "-o", spaced / "clean.csv")
+    assert done.code == 0, done.err
+    assert (spaced / "clean.csv").read_text().splitlines()[0].count(" e_") == 5
+
+
+def test_columns_of_a_table_are_one_array_of_an_npz(cli, spaced, rows):
+    fitted = spaced / "e.safetensors"
+    assert (
+        cli("fit", spaced / "spaced_a.csv", "-c", "gender", "-m", "leace", "-o", fitted).code == 0
+    )
+    np.savez(spaced / "new.npz", X=rows[0] + 1, gender=rows[1])
+    name, *options = EVALUATE
+    done = cli(name, fitted, spaced / "new.npz", *options)
+    assert done.code == 0, done.err

@@ -46,13 +46,20 @@ def read_labelled(
         raise ValueError(
             f"Got no concept. Name its column or array with --concept, or its file with {option}."
         )
-    remembered = list(eraser.metadata.get("features", ()))
-    vectors = remembered[0] if len(remembered) == 1 else remembered or None
-    table = read_table(
-        path, features=features or vectors, concept=own, task=task, labels_file=labels
-    )
+    vectors = features or _remembered(eraser, path)
+    table = read_table(path, features=vectors, concept=own, task=task, labels_file=labels)
     refuse_continuous(table.z)
     return table
+
+
+def _remembered(eraser: Eraser, path: Path) -> str | list[str] | None:
+    """What the vectors were called in the file of the fit, where that means something in this."""
+    names = list(eraser.metadata.get("features", ()))
+    kind = path.suffix.lower()
+    # A .npy has no names at all, and many columns of a table are one array of a .npz.
+    if not names or kind == ".npy" or (kind == ".npz" and len(names) > 1):
+        return None
+    return names[0] if len(names) == 1 else names
 
 
 def refuse_orphans(labels: Path | None, rows: Path | None, names: tuple[str, str]) -> None:
