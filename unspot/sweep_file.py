@@ -42,6 +42,15 @@ class SweepFile:
     options: dict[str, Any] = field(default_factory=dict)
     folder: Path = Path()
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files and folders that the data are read from."""
+        from unspot.bench.data import NAMES
+
+        named = [str(facts.get("path", name)) for name, facts in self.data.items()]
+        sources = [str(facts["source"]) for facts in self.data.values() if "source" in facts]
+        return tuple(self.folder / path for path in [*named, *sources] if path not in NAMES)
+
     def datasets(self) -> dict[str, Dataset]:
         """The data sets, loaded now."""
         return {name: self._load(name, facts) for name, facts in self.data.items()}

@@ -106,6 +106,7 @@ def bench(
 
     folder = output or Path(f"unspot-bench-{Path(name).stem}")
     _check(folder, resume=resume, retry=retry, figures=figures)
+    _refuse_inputs(folder, html, (name, data))
     result = run(
         name,
         source=data,
@@ -144,6 +145,14 @@ def _check(folder: Path, *, resume: bool, retry: bool, figures: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"Got --output {folder}, which is a file, but expected a folder.")
     require("unspot bench", "pandas", "jinja2", *(["matplotlib"] if figures else []))
+
+
+def _refuse_inputs(folder: Path, html: Path | None, inputs: tuple[Path | str | None, ...]) -> None:
+    from unspot.cli.outputs import refuse_inputs
+
+    refuse_inputs({"--html": html}, inputs)
+    for name in ("cells.csv", "tables.csv"):  # of all that goes there, what could be read as data
+        refuse_inputs({"--output": folder / name}, inputs)
 
 
 def _copy(page: Path, html: Path) -> None:

@@ -90,11 +90,14 @@ def certify(
     unspot certify gender.safetensors test.parquet --concept gender --budget quick
     """
     from unspot.cli.labelled import refuse_orphans
+    from unspot.cli.outputs import refuse_inputs
     from unspot.eraser import load
     from unspot.evaluation.certificate import certify as attack_and_conclude
     from unspot.selection import check_share
 
     refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))
+    inputs = (eraser, data, labels, attack_rows, attack_labels)
+    refuse_inputs({"--json": json, "--html": html}, inputs)
     if max_advantage is not None:
         check_share(max_advantage, f"--max-advantage {max_advantage}")
     loaded = load(eraser)

@@ -69,12 +69,14 @@ def embed(
 
     Example: unspot embed bios.csv --text bio --model ./bert -o bios.parquet
     """
+    from unspot.cli.outputs import refuse_inputs
     from unspot.io.writing import refuse_existing
     from unspot.text import embed_texts
     from unspot.text_files import check_column, check_output, read_texts, write_embeddings
 
     # Everything that can be wrong is checked before the hours that the model takes.
     check_output(output)
+    refuse_inputs({"--output": output}, [texts])
     refuse_existing(output, force=force)
     table = read_texts(texts, text)
     if output.suffix.lower() == ".parquet":

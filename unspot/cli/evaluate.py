@@ -76,10 +76,13 @@ def evaluate(
     """
     from unspot.cli.console import warnings_as_sentences
     from unspot.cli.labelled import read_labelled, refuse_orphans
+    from unspot.cli.outputs import refuse_inputs
     from unspot.eraser import load, write_atomically
     from unspot.evaluation.evaluate import evaluate as measure
 
     refuse_orphans(train_labels, train, ("--train-labels", "--train"))
+    inputs = (eraser, data, labels, train, train_labels)
+    refuse_inputs({"--json": json, "--html": html}, inputs)
     loaded = load(eraser)
     columns: dict[str, Any] = {"concept": concept, "features": features, "task": task}
     table = read_labelled(loaded, data, labels, **columns)

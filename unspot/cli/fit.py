@@ -100,11 +100,13 @@ def fit(
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
     from unspot.cli.console import warnings_as_sentences
+    from unspot.cli.outputs import refuse_inputs
     from unspot.cli.ranks import parse_rank
     from unspot.distributed import context
     from unspot.io import open_table
     from unspot.io.writing import naming_full_disk, refuse_existing
 
+    refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
     if concept is None and labels is None:
         raise ValueError(

@@ -116,6 +116,7 @@ def path(
     """
     from unspot.cli.console import warnings_as_sentences
     from unspot.cli.fit import make_estimator, parse_parameters
+    from unspot.cli.outputs import refuse_inputs
     from unspot.cli.ranks import parse_ranks
     from unspot.io.writing import refuse_existing
     from unspot.path import rank_path
@@ -123,6 +124,7 @@ def path(
     given = {"max_advantage": max_advantage, "attackers": attackers, "threshold": threshold}
     given |= {"floor": floor, "utility": utility}
     rule, options = _rule(select, given, wanted=output is not None)
+    refuse_inputs({"--output": output, "--json": json, "--html": html}, (data, labels))
     if output is not None:
         refuse_existing(output, force=force)
     if concept is None and labels is None:

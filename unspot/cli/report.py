@@ -44,13 +44,19 @@ def report(
 
     unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
     """
+    from unspot.cli.outputs import refuse_inputs
     from unspot.io.writing import refuse_existing
     from unspot.report import to_html
-    from unspot.report.export import save_tables
+    from unspot.report.export import TABLES, save_tables
     from unspot.report.figures import save_figures
-    from unspot.report.files import read_results
+    from unspot.report.files import read_results, split_name
     from unspot.report.reading import read_contents
 
+    inputs = [split_name(entry)[1] for entry in results]
+    refuse_inputs({"--output": output}, inputs)
+    if tables is not None:
+        for name in TABLES:
+            refuse_inputs({"--tables": tables / name}, inputs)
     refuse_existing(output, force=force)
     found, views = read_results(results)
     contents = read_contents(found, title=title, chosen=chosen, chosen_rank=chosen_rank)

@@ -48,6 +48,7 @@ def sweep(
     Every finished cell is on the disk at once: after a kill, --resume goes on where it was.
     """
     from unspot.bench.needs import require
+    from unspot.cli.outputs import refuse_inputs
     from unspot.eraser import write_atomically
     from unspot.sweep import sweep as run
     from unspot.sweep_file import read_sweep_file
@@ -57,6 +58,9 @@ def sweep(
     require("unspot sweep", "pandas", *(["jinja2"] if html else []))
     plan = read_sweep_file(file)
     results = output or file.with_suffix(".jsonl")
+    refuse_inputs({"--output": results}, (file, *plan.files))
+    # With --resume, the results are read too; and without, they would be lost as well.
+    refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
     frame = run(
         plan.methods,
         plan.datasets(),

@@ -11,7 +11,10 @@ from pathlib import Path
 from unspot.report.contents import Contents, Measure, Number
 from unspot.report.tables import attack_table, measure_groups
 
-__all__ = ["save_tables", "to_csv", "to_latex"]
+__all__ = ["TABLES", "save_tables", "to_csv", "to_latex"]
+
+#: What ``save_tables`` writes.
+TABLES = ("tables.csv", "tables.tex")
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -35,7 +38,7 @@ def save_tables(folder: str | os.PathLike[str], contents: Contents) -> list[Path
     """Write ``tables.csv`` and ``tables.tex``, and return the files."""
     from unspot.eraser import write_atomically
 
-    made = {"tables.csv": to_csv(contents), "tables.tex": to_latex(contents)}
+    made = dict(zip(TABLES, (to_csv(contents), to_latex(contents)), strict=True))
     for name, text in made.items():
         write_atomically(Path(folder) / name, text.encode("utf-8"))
     return [Path(folder) / name for name in made]

@@ -1,0 +1,102 @@
+"""No command writes over a file that it reads, not even with --force."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from unspot import Eraser
+from unspot.evaluation.results import Evaluation, Row, Value
+
+REFUSED = "which this command reads"
+
+
+@pytest.fixture
+def folder(tmp_path, rows, table):
+    """A file of every kind that commands read; ``parts`` is a folder of Parquet files."""
+    X, z = rows
+    np.savez(tmp_path / "data.npz", X=X, z=z)
+    np.save(tmp_path / "data.npy", X)
+    (tmp_path / "labels.txt").write_text("\n".join(z) + "\n")
+    (tmp_path / "texts.parquet").write_bytes(table.read_bytes())
+    (tmp_path / "cells.csv").write_text("a,z\n0.5,f\n1.5,m\n")
+    (tmp_path / "parts").mkdir()
+    pq.write_table(pq.read_table(table), tmp_path / "parts" / "one.parquet")
+    Eraser.projection(np.eye(6)[:, 2:], method="dropped").save(tmp_path / "e.safetensors")
+    row = Row("attack", "Strongest attacker", "share", Value(0.9), Value(0.5), "lower")
+    found = Evaluation("LEACE", (row,), {"eraser": {"method": "LEACE"}}).to_json()
+    for name in ("result.json", "tables.csv"):
+        (tmp_path / name).write_text(found)
+    (tmp_path / "sweep.toml").write_text(
+        'methods = ["original"]\nmetrics = ["variance"]\n[data.small]\npath = "data.npz"\n'
+        'concept = "z"\n'
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "certify e.safetensors data.npz -c z --json data.npz",
+        "certify e.safetensors data.npz -c z --html e.safetensors",
+        "certify e.safetensors data.npy --labels labels.txt --json labels.txt",
+        "certify e.safetensors data.npz -c z --attack-rows texts.parquet --json texts.parquet",
+        "certify e.safetensors parts -c gender --json parts/one.parquet",
+        "evaluate e.safetensors data.npz -c z --json data.npz",
+        "evaluate e.safetensors data.npy --labels labels.txt --html labels.txt",
+        "evaluate e.safetensors data.npz -c z --train texts.parquet --html texts.parquet",
+        "fit data.npz -c z -m leace -o data.npz --force",
+        "fit data.npy --labels labels.txt -m leace -o labels.txt --force",
+        "path data.npz -c z -m pca -r 3,2 --json data.npz",
+        "path data.npz -c z -m pca -r 3,2 --html data.npz",
+        "path data.npy --labels labels.txt -m pca -r 3,2 -o labels.txt --force",
+        "sweep sweep.toml --csv data.npz",
+        "sweep sweep.toml --html sweep.toml",
+        "sweep sweep.toml -o data.npz",
+        "bench data.npz --html data.npz",
+        "bench glove --data data.npz --html data.npz",
+        "bench cells.csv -o .",
+        "report result.json -o result.json --force",
+        "report LEACE=result.json -o result.json --force",
+        "report tables.csv -o page.html --tables .",
+        "embed texts.parquet --text gender -m nowhere -o texts.parquet --force",
+    ],
+)
+def test_an_input_is_no_output(cli, folder, monkeypatch, line):
+    monkeypatch.chdir(folder)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    done = cli(*line.split())
+    assert done.code == 2, done.out
+    assert REFUSED in done.err
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_an_input_by_another_name_is_no_output(cli, folder, link):
+    link(folder / "data.npz", folder / "same.json")
+    done = cli("certify", folder / "e.safetensors", folder / "data.npz", "-c", "z", "--json",
+               folder / "same.json")  # fmt: skip
+    assert done.code == 2
+    assert REFUSED in done.err
+
+
+def test_results_of_a_sweep_are_not_replaced_by_its_table(cli, folder):
+    assert cli("sweep", folder / "sweep.toml", "-q").code == 0
+    results = folder / "sweep.jsonl"
+    before = results.read_bytes()
+    done = cli("sweep", folder / "sweep.toml", "--resume", "--csv", results)
+    assert REFUSED in done.err
+    assert results.read_bytes() == before
+
+
+def test_other_files_are_replaced(cli, folder):
+    other = folder / "other.json"
+    shutil.copy(folder / "data.npz", other)
+    arguments = (folder / "e.safetensors", folder / "data.npz", "-c", "z", "-m", "variance")
+    done = cli("evaluate", *arguments, "--json", other, "-q")
+    assert done.code == 0, done.err
+    assert other.read_text().startswith("{")
