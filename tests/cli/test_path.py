@@ -95,6 +95,23 @@ def test_without_a_rank_that_will_do_the_page_is_still_written(cli, file, tmp_pa
     assert not out.exists()
 
 
+def test_rows_that_are_too_few_for_a_certificate_lose_nothing_else(cli, file, tmp_path):
+    page, out, few = (tmp_path / name for name in ("page.html", "e.safetensors", "few.npz"))
+    data = np.load(file)
+    some = np.r_[:75, 600:675]
+    np.savez(few, X=data["X"][some], z=data["z"][some])
+    rule = ("-s", "utility", "--floor", 0.1, "--utility", "variance")
+    done = cli("path", few, "-c", "z", "-m", "pca", "-r", "3,2", "--metrics", "variance", *rule,
+               "-o", out, "--html", page)  # fmt: skip
+    assert done.code == 0, done.err
+    assert load(out).rank == 2
+    assert "rank 2" in page.read_text(encoding="utf-8")
+    assert re.search(r"No certificate: Got \d+ rows in the validation split, but attackers need at "
+                     r"least \d+ to learn 2 classes. Give more rows", done.out)  # fmt: skip
+    assert "attack_rows" not in done.out + done.err
+    assert f"Written: {out}" in done.out
+
+
 def test_the_rules_have_the_options_that_are_promised():
     from inspect import signature
 

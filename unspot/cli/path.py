@@ -185,18 +185,28 @@ class _Shown:
             raise
 
     def certified(self, chosen: Any, output: Path | None) -> None:
-        from unspot.evaluation.certificate import certify
-
-        found = certify(chosen, self.rows, budget="quick", random_state=self.seed)
-        self.page(found, rank=chosen.rank_)
+        certificate, verdict = self._certificate(chosen)
+        self.page(*certificate, rank=chosen.rank_)
         if self.quiet:
             return
         typer.echo("")
         typer.echo(f"Chosen: {chosen.selection_}.")
-        verdict = "LEAKS" if found.leaks else "no leak found"
-        typer.echo(f"Certificate on other rows: {verdict}. {found.sentence}")
+        typer.echo(verdict)
         if output is not None:
             typer.echo(f"Written: {output}")
+
+    def _certificate(self, chosen: Any) -> tuple[list[Any], str]:
+        """The certificate and what it says; rows that are too few for one spoil nothing else."""
+        from unspot.evaluation.certificate import certify
+
+        try:
+            found = certify(chosen, self.rows, budget="quick", random_state=self.seed)
+        except ValueError as error:
+            # What follows the first sentence is advice for Python.
+            reason = str(error).split(". ")[0].rstrip(".")
+            return [], f"No certificate: {reason}. Give more rows, or other rows to unspot certify."
+        verdict = "LEAKS" if found.leaks else "no leak found"
+        return [found], f"Certificate on other rows: {verdict}. {found.sentence}"
 
 
 def _rule(
