@@ -7,6 +7,7 @@ loads neither numpy nor torch.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -85,6 +86,7 @@ for _name in COMMANDS:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; always ends in ``SystemExit``: 0, 1 for a bug, 2 for a user's error."""
+    _replace_unknown_letters()
     arguments = _debug_first(sys.argv[1:] if argv is None else argv)
     try:
         app(args=arguments, prog_name="unspot")
@@ -113,6 +115,13 @@ def _who() -> str:
     """Which of the processes of torchrun speaks."""
     rank = os.environ.get("RANK", "0")
     return "" if rank == "0" else f"Process {rank}: "
+
+
+def _replace_unknown_letters() -> None:
+    """A "±" that a terminal's encoding lacks becomes "?": it must not end the work of an hour."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _debug_first(argv: Sequence[str]) -> list[str]:

@@ -185,10 +185,11 @@ def _read(eraser: Eraser, path: Path, labels: Path | None, **columns: Any) -> Sp
 
 
 def _write(found: Certificate, json: Path | None) -> None:
+    from unspot.cli.console import echo_json
     from unspot.eraser import write_atomically
 
     if json == Path("-"):
-        typer.echo(found.to_json())
+        echo_json(found.to_json())
     elif json is not None:
         write_atomically(json, (found.to_json() + "\n").encode())
 

@@ -9,7 +9,26 @@ from typing import Any
 
 import typer
 
-__all__ = ["facts", "file_size", "number", "progress_bar", "warn", "warnings_as_sentences"]
+__all__ = [
+    "echo_json",
+    "facts",
+    "file_size",
+    "number",
+    "progress_bar",
+    "warn",
+    "warnings_as_sentences",
+]
+
+
+def echo_json(text: str) -> None:
+    """JSON on stdout: letters that its encoding lacks are escaped, and none is lost."""
+    import json
+
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text), indent=2)
+    typer.echo(text)
 
 
 def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:

@@ -74,7 +74,7 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
-    from unspot.cli.console import warnings_as_sentences
+    from unspot.cli.console import echo_json, warnings_as_sentences
     from unspot.cli.labelled import read_labelled, refuse_orphans
     from unspot.cli.outputs import refuse_inputs
     from unspot.eraser import load, write_atomically
@@ -103,7 +103,7 @@ def evaluate(
             verbose=not quiet and sys.stderr.isatty(),
         )
     if json == Path("-"):
-        typer.echo(found.to_json())
+        echo_json(found.to_json())
     elif json is not None:
         write_atomically(json, (found.to_json() + "\n").encode())
     if html is not None:

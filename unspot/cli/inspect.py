@@ -24,11 +24,12 @@ def inspect(
     """
     import json
 
+    from unspot.cli.console import echo_json
     from unspot.eraser import load
 
     loaded = load(eraser)
     if as_json:
-        typer.echo(json.dumps(description(loaded, eraser), indent=2, ensure_ascii=False))
+        echo_json(json.dumps(description(loaded, eraser), indent=2, ensure_ascii=False))
     else:
         _show(loaded, eraser)
 

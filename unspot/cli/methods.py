@@ -21,12 +21,13 @@ def methods(
     """
     import json
 
+    from unspot.cli.console import echo_json
     from unspot.registry import methods as listed
 
     found = listed()
     if as_json:
         facts = [description(info) for info in found]
-        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        echo_json(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         _show(found)
 

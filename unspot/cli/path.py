@@ -266,10 +266,11 @@ def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
 
 
 def _write_json(found: RankPath, json: Path | None) -> None:
+    from unspot.cli.console import echo_json
     from unspot.eraser import write_atomically
 
     if json == Path("-"):
-        typer.echo(found.to_json())
+        echo_json(found.to_json())
     elif json is not None:
         write_atomically(json, (found.to_json() + "\n").encode())
 
