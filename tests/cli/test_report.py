@@ -1,5 +1,7 @@
 """``unspot report``: result files in, one page out."""
 
+import json
+
 import pytest
 
 from unspot.evaluation.results import Evaluation, Row, Value
@@ -9,7 +11,7 @@ from unspot.evaluation.results import Evaluation, Row, Value
 def result(tmp_path):
     """Write an evaluation of some method, and give its file."""
 
-    def write(method, accuracy=0.4):
+    def write(method, accuracy=0.4, rank=3):
         rows = (
             Row("chance", "Chance", "share", Value(0.5), Value(0.5)),
             Row("attack", "Strongest attacker", "share", Value(0.9), Value(accuracy), "lower"),
@@ -19,7 +21,7 @@ def result(tmp_path):
             "before": [{"name": "trees", "balanced_accuracy": 0.9}],
             "after": [{"name": "trees", "balanced_accuracy": accuracy}],
         }
-        about = {"method": method, "rank": 3}
+        about = {"method": method, "rank": rank}
         metadata = {"eraser": about, "n_rows": {"test": 500}, "classes": ["a", "b"]}
         evaluation = Evaluation(f"{method} on x", rows, metadata, {"attackers": attackers})
         path = tmp_path / f"{method}.json"
@@ -77,6 +79,10 @@ def test_does_not_replace_a_page_unasked(cli, tmp_path, result):
     [
         (["missing.json"], "missing.json: No such file"),
         (["{leace}", "--chosen", "x"], "Got chosen='x', but expected one of: LEACE"),
+        (["{leace}", "--chosen-rank", "99"], "Got chosen_rank=99, but expected one of: 3."),
+        (["{path}", "--chosen-rank", "99"], "Got chosen_rank=99, but expected one of: 4, 2."),
+        (["{path}", "{leace}", "--chosen-rank", "3"], "but expected one of: 4, 2."),
+        (["{silent}", "--chosen-rank", "3"], "expected one of: none: no result has a rank."),
         (["{bad}"], "which is not JSON"),
         (["{leace}", "{leace}"], "Got two evaluations of LEACE"),
     ],
@@ -84,7 +90,11 @@ def test_does_not_replace_a_page_unasked(cli, tmp_path, result):
 def test_errors_are_one_sentence(cli, tmp_path, result, arguments, message):
     bad = tmp_path / "bad.json"
     bad.write_text("no")
-    places = {"leace": str(result("LEACE")), "bad": str(bad)}
+    points = [{"rank": rank, "held_out": 0.1 * rank} for rank in (4, 2)]
+    path = tmp_path / "path.json"
+    path.write_text(json.dumps({"format": "unspot-path/1", "method": "PCA", "points": points}))
+    files = {"leace": result("LEACE"), "silent": result("a function", rank=None)}
+    places = {name: str(file) for name, file in {**files, "bad": bad, "path": path}.items()}
     filled = [argument.format(**places) for argument in arguments]
     ran = cli("report", *filled, "-o", tmp_path / "out.html")
     assert ran.code == 2

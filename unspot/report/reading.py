@@ -49,6 +49,7 @@ def read_contents(
     names = [column.name for column in columns]
     if chosen is not None and chosen not in names:
         raise ValueError(f"Got chosen={chosen!r}, but expected one of: {', '.join(names)}.")
+    _check_rank(chosen_rank, found)
     at = names.index(chosen) if chosen is not None else max(len(names) - 1, 0)
     chance, majority, attacked = _chance(found), _majority(found), attacks(found)
     contents = Contents(
@@ -68,6 +69,16 @@ def read_contents(
         notes=notes(found),
     )
     return replace(contents, verdicts=verdicts(contents, columns))
+
+
+def _check_rank(rank: int | None, results: Results) -> None:
+    """A rank that is not there would be marked nowhere, in silence."""
+    on_paths = {point["rank"] for points in results.paths.values() for point in points}
+    of_columns = {column.rank for column in results.columns if column.rank is not None}
+    known = on_paths or of_columns
+    if rank is not None and rank not in known:
+        listed = ", ".join(map(str, sorted(known, reverse=True))) or "none: no result has a rank"
+        raise ValueError(f"Got chosen_rank={rank}, but expected one of: {listed}.")
 
 
 def _number(value: Any) -> Number | None:
