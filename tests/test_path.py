@@ -193,6 +193,13 @@ def test_ranks_by_default():
     assert check_ranks(None, 40) == (36, 32, 28, 24, 20, 16, 12, 8, 4, 2)
 
 
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, True])
+def test_metrics_are_measured_at_least_once(data, seeds):
+    message = f"Got seeds={seeds}, but expected a whole number of at least one"
+    with pytest.raises(ValueError, match=message):
+        rank_path(PCAProjection(), data, [6, 3], metrics=["variance"], seeds=seeds)
+
+
 def test_ranks_may_rise_or_be_fractions():
     assert check_ranks([1, 5, 9], 10) == (9, 5, 1)
     assert check_ranks([0.5, 0.1], 10) == (5, 1)

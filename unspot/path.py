@@ -212,6 +212,7 @@ def rank_path(
     >>> path.ranks, path[3].eraser.rank
     ((5, 3, 1), 3)
     """
+    _check_seeds(seeds)  # now rather than after the fits
     ranked, stage = stages(eraser, data.train)
     estimator, seed = seeded(ranked)
     checked = check_ranks(ranks, stage.X.shape[1], stage.what)
@@ -232,6 +233,7 @@ def with_metrics(path: RankPath, metrics: Sequence[str], *, seeds: int = 3) -> R
     """The same path with more metrics, measured on its validation rows."""
     from unspot.scores import on_validation, over_seeds
 
+    _check_seeds(seeds)
     data = on_validation(path.train, path.validation, path.lexicon)
     points = []
     for point in path.points:
@@ -257,6 +259,11 @@ def check_ranks(
             f"{_listed(sorted(set(checked), reverse=True))}."
         )
     return tuple(falling)
+
+
+def _check_seeds(seeds: Any) -> None:
+    if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or seeds < 1:
+        raise ValueError(f"Got seeds={seeds!r}, but expected a whole number of at least one.")
 
 
 def default_ranks(n_features: int) -> tuple[int, ...]:
