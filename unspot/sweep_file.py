@@ -112,6 +112,8 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
         k: content[k] for k in ("seeds", "metrics", "budget") if k in content
     }
     _check_budget(options.get("budget", "quick"))
+    _check_metrics(options.get("metrics", []))
+    _check_seeds(options.get("seeds", 1))
     return SweepFile(
         _methods(content["methods"]), data, _ranks(content, data), options, path.resolve().parent
     )
@@ -171,6 +173,24 @@ def _check_budget(budget: Any) -> None:
         raise ValueError(
             f"Got budget = {budget!r}, but expected one of {', '.join(_BUDGETS)}."
             f"{_near(str(budget), _BUDGETS)}"
+        )
+
+
+def _check_metrics(metrics: Any) -> None:
+    named = isinstance(metrics, list) and all(isinstance(name, str) for name in metrics)
+    if not named and not isinstance(metrics, str):
+        raise ValueError(
+            f"Got metrics = {metrics!r}, but expected a list of names, such as "
+            '["attack", "neighbours"].'
+        )
+
+
+def _check_seeds(seeds: Any) -> None:
+    listed = seeds if isinstance(seeds, list) else [seeds]
+    if not all(type(seed) is int for seed in listed):
+        raise ValueError(
+            f"Got seeds = {seeds!r}, but expected a number of seeds, or a list of whole numbers, "
+            "such as [0, 1, 2]."
         )
 
 
