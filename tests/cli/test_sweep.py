@@ -137,6 +137,37 @@ def test_failed_cells_are_named_and_retried(cli, folder, monkeypatch):
     assert "cells failed" not in done.out
 
 
+@pytest.mark.parametrize("options", [("-q",), (), ("-q", "--csv", "cells.csv", "--html", "p.html")])
+def test_without_a_single_result_the_exit_code_is_one(cli, folder, monkeypatch, options):
+    from unspot.erasers.baselines import PCAProjection
+
+    def broken(self, X, target):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(PCAProjection, "_fit_eraser", broken)
+    (folder / "sweep.toml").write_text(SWEEP.replace('"original", "pca", "random"', '"pca"'))
+    done = cli("sweep", "sweep.toml", *options)
+    assert done.code == 1
+    said = done.err if "-q" in options else done.out
+    assert "4 of 4 cells failed, the first (pca) with: RuntimeError: out of luck" in said
+    if "-q" in options:
+        assert (done.out, done.err.count("\n")) == ("", 1)
+        assert all((folder / name).exists() for name in options if "." in name)
+
+
+def test_who_is_quiet_hears_of_failed_cells(cli, folder, monkeypatch):
+    from unspot.erasers.baselines import PCAProjection
+
+    def broken(self, X, target):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(PCAProjection, "_fit_eraser", broken)
+    done = cli("sweep", folder / "sweep.toml", "-q")
+    assert (done.code, done.out) == (0, "")
+    assert "4 of 10 cells failed" in done.err
+
+
 # -- bad input ----------------------------------------------------------------------------------
 
 
@@ -150,7 +181,11 @@ def test_failed_cells_are_named_and_retried(cli, folder, monkeypatch):
         ("ranks = [3, 1]", "ranks = [9]", "Got rank=9, but expected an integer from 1 to 6"),
         ("ranks = [3, 1]", "ranks = []", "Got no ranks for 'small'"),
         ("seeds = 2", "seeds = 0", "Got seeds=0, but expected at least one"),
-        ("seeds = 2", 'seeds = ["a"]', r"Got seeds = \['a'\], but expected a number of seeds, or a"),
+        (
+            "seeds = 2",
+            'seeds = ["a"]',
+            r"Got seeds = \['a'\], but expected a number of seeds, or a",
+        ),
         ("seeds = 2", "seeds = [[1]]", r"Got seeds = \[\[1\]\], but expected a number of seeds"),
         ("seeds = 2", "seeds = true", "Got seeds = True, but expected a number of seeds"),
         ('["linear", "variance"]', "3", "Got metrics = 3, but expected a list of names, such as"),

@@ -85,7 +85,11 @@ for _name in COMMANDS:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program; always ends in ``SystemExit``: 0, 1 for a bug, 2 for a user's error."""
+    """Run the program; always ends in ``SystemExit``.
+
+    0; 1 for a bug, and where every cell of a sweep failed; 2 for a user's error; 3 for a leak, to
+    those who asked.
+    """
     _replace_unknown_letters()
     arguments = _debug_first(sys.argv[1:] if argv is None else argv)
     try:

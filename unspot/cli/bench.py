@@ -130,6 +130,7 @@ def bench(
         _copy(folder / "report.html", html)
     if not quiet:
         _show(result, html)
+    end_if_all_failed(result.frame, quiet=quiet)
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -190,3 +191,12 @@ def failed_cells(frame: Any) -> str:
         f"{len(bad)} of {len(frame)} cells failed, the first ({first['method']}) with: "
         f"{first['error']} Try them again with --resume --retry."
     )
+
+
+def end_if_all_failed(frame: Any, *, quiet: bool) -> None:
+    """Exit code 1 where there is no result at all; who is quiet hears of failed cells too."""
+    failed = failed_cells(frame)
+    if failed and quiet:
+        typer.secho(f"Error: {failed}", fg=typer.colors.RED, err=True)
+    if failed and (frame["status"] == "failed").all():
+        raise typer.Exit(1)

@@ -48,6 +48,7 @@ def sweep(
     Every finished cell is on the disk at once: after a kill, --resume goes on where it was.
     """
     from unspot.bench.needs import require
+    from unspot.cli.bench import end_if_all_failed
     from unspot.cli.outputs import refuse_inputs
     from unspot.eraser import write_atomically
     from unspot.sweep import sweep as run
@@ -78,6 +79,7 @@ def sweep(
         _write_page(frame, results, file.stem, html)
     if not quiet:
         _show(frame, [results, *(path for path in (csv, html) if path is not None)])
+    end_if_all_failed(frame, quiet=quiet)
 
 
 def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> None:
