@@ -107,6 +107,18 @@ def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, r
     assert "Warning: Got task labels that are a function of the concept" in done.err
 
 
+def test_quiet_shows_no_warning(cli, table, tmp_path):
+    eraser, found = tmp_path / "fitted.safetensors", tmp_path / "found.json"
+    assert cli("fit", table, "-c", "gender", "-m", "leace", "-o", eraser, "-q").code == 0
+    shared = ("evaluate", eraser, table, "-t", "gender", "-m", "task_linear", "--json")
+    warned = cli(*shared, "-")
+    assert warned.err.count("Warning: ") == 2  # of the fit's own rows, and of such a task
+    assert json.loads(warned.out)["rows"]
+    done = cli(*shared, found, "-q")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert found.exists()
+
+
 def test_errors_are_sentences(cli, saved, table):
     done = cli("evaluate", saved, table)
     assert done.code == 2

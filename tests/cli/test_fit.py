@@ -154,6 +154,7 @@ def test_an_eraser_of_nothing_or_of_everything_is_a_warning(
     assert message in done.err
     assert len(done.err.splitlines()) == 1
     assert load(out).rank == rank
+    assert cli("fit", table, *arguments, "-o", out, "--force", "-q") == (0, "", "")
 
 
 # -- bad input ----------------------------------------------------------------------------------

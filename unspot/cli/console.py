@@ -47,14 +47,14 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def warnings_as_sentences() -> Iterator[None]:
-    """Warnings of the library as sentences for people, once the work is done."""
+def warnings_as_sentences(*, quiet: bool = False) -> Iterator[None]:
+    """Warnings of the library as sentences for people, once the work is done; none if quiet."""
     import warnings
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for warning in caught:
+    for warning in () if quiet else caught:
         warn(str(warning.message))
 
 

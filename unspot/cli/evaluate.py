@@ -90,9 +90,10 @@ def evaluate(
     if train is not None:
         learn = read_labelled(loaded, train, train_labels, **columns, option="--train-labels")
     rows = _dataset(table, data.name, learn, seed)
-    _warn_if_fitted_on(loaded, table)
-    quiet = quiet or json == Path("-")
-    with warnings_as_sentences():
+    hushed, quiet = quiet, quiet or json == Path("-")  # JSON on stdout hides no warning
+    if not hushed:
+        _warn_if_fitted_on(loaded, table)
+    with warnings_as_sentences(quiet=hushed):
         found = measure(
             loaded,
             rows,

@@ -132,7 +132,7 @@ def fit(
         seed=seed,
         verbose=not quiet and sys.stderr.isatty(),
     )
-    with context(timeout=timeout) as team, warnings_as_sentences():
+    with context(timeout=timeout) as team, warnings_as_sentences(quiet=quiet):
         table = open_table(data, features=features, concept=concept, labels_file=labels)
         started = time.perf_counter()
         estimator.fit(table.X, table.z)

@@ -131,13 +131,13 @@ def path(
         raise ValueError(
             "Got no concept. Name its column or array with --concept, or its file with --labels."
         )
-    quiet = quiet or json == Path("-")
+    hushed, quiet = quiet, quiet or json == Path("-")  # JSON on stdout hides no warning
     verbose = not quiet and sys.stderr.isatty()
     estimator = make_estimator(method, parse_parameters(parameters or []), seed=seed, verbose=False)
     listed = parse_ranks(ranks)
     table, rows = _read(data, features, concept, task, labels, seed)
     names = _metrics(metrics, rows)
-    with warnings_as_sentences():
+    with warnings_as_sentences(quiet=hushed):
         found = rank_path(estimator, rows, listed, metrics=names, seeds=seeds, verbose=verbose)
     _write_json(found, json)
     if not quiet:
