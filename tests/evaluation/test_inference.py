@@ -55,6 +55,49 @@ def test_the_balanced_interval_covers_the_truth(counts, knowing):
     assert width < 6 * np.sqrt((chances * (1 - chances) / n).sum() + 1 / n.min()) / len(n)
 
 
+def sizes(n_classes, kind):
+    """Rows of each class: 50 of all, or from 1000 down to 8."""
+    if kind == "equal":
+        return np.full(n_classes, 50)
+    return np.geomspace(1000, 8, n_classes).astype(int)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 30, 100])
+@pytest.mark.parametrize("kind", ["equal", "unequal"])
+@pytest.mark.parametrize("knowing", [0.0, 0.5, 0.97])
+@pytest.mark.parametrize("favourites", [False, True])
+def test_neither_end_of_the_balanced_interval_misses_more_often_than_it_says(
+    n_classes, kind, knowing, favourites
+):
+    """Of many classes some have no hit by luck, or no miss: their arms alone would be too short."""
+    rng, n, alpha, draws = np.random.default_rng(0), sizes(n_classes, kind), 0.05, 800
+    even = np.full(n_classes, 1 / n_classes)
+    guess = rng.dirichlet(np.ones(n_classes)) if favourites else even
+    chances = knowing + (1 - knowing) * guess
+    hits = rng.binomial(n, chances, size=(draws, n_classes))
+    low, high = np.array([balanced_interval(shares, n, alpha) for shares in hits / n]).T
+    nominal = alpha / 2
+    allowed = nominal + 2.6 * (nominal * (1 - nominal) / draws) ** 0.5
+    assert np.mean(low > chances.mean() + 1e-12) <= allowed
+    assert np.mean(high < chances.mean() - 1e-12) <= allowed
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.7, 0.4), (0.9, 0.2), (0.2, 0.4, 0.6)])
+def test_few_classes_are_joined_by_their_own_intervals(shares):
+    n = np.full(len(shares), 400)
+    ends = np.array([accuracy_interval(round(400 * s), 400, 0.05) for s in shares])
+    arms = np.sqrt(((ends - np.array(shares)[:, None]) ** 2).sum(axis=0)) / len(shares)
+    expected = np.mean(shares) + np.array([-1, 1]) * arms
+    assert balanced_interval(np.array(shares), n, 0.05) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_all_wrong_and_all_right_have_an_interval_on_one_side(share):
+    low, high = balanced_interval(np.full(30, share), np.full(30, 50), 0.05)
+    assert (low, high)[int(share)] == share
+    assert 0.002 < high - low < 0.02
+
+
 def test_unbalanced_classes_are_worth_fewer_rows():
     assert effective_rows(np.array([300, 300, 300])) == pytest.approx(900)
     counts = np.array([855, 45])

@@ -176,8 +176,8 @@ def certify(
 
     The attackers' p-values permute the labels of the test rows: predictions stay, so that any
     number of dependent attackers is corrected for exactly, and unbalanced classes need no care.
-    Intervals join Clopper and Pearson's of the classes, Bonferroni-corrected, given the class
-    counts of the test rows.
+    Intervals are of the balanced accuracy, Bonferroni-corrected, given the class counts of the test
+    rows; see ``unspot.evaluation.inference.balanced_interval``.
 
     Examples
     --------

@@ -26,7 +26,7 @@ _BLOCK_VALUES = 2**24
 _TIE = 1e-6
 
 
-def accuracy_interval(hits: int, n: int, alpha: float) -> tuple[float, float]:
+def accuracy_interval(hits: float, n: float, alpha: float) -> tuple[float, float]:
     """Clopper and Pearson's exact interval for a share, of confidence 1 − alpha.
 
     Given the class counts the hits are a sum of independent guesses with different chances, which
@@ -38,11 +38,19 @@ def accuracy_interval(hits: int, n: int, alpha: float) -> tuple[float, float]:
     >>> round(low, 3), round(high, 3)
     (0.398, 0.602)
     """
-    from scipy.stats import beta
+    low, high = _exact_ends(np.array([hits]), np.array([n]), alpha)[0]
+    return float(low), float(high)
 
-    low = 0.0 if hits == 0 else float(beta.ppf(alpha / 2, hits, n - hits + 1))
-    high = 1.0 if hits == n else float(beta.ppf(1 - alpha / 2, hits + 1, n - hits))
-    return low, high
+
+def _exact_ends(hits: Array, counts: Array, alpha: float) -> Array:
+    """Clopper and Pearson's intervals, (K, 2): all at once, since there may be many classes."""
+    from scipy.special import betaincinv
+
+    misses, some, failed = counts - hits, hits > 0, hits < counts
+    low, high = np.zeros(len(hits)), np.ones(len(hits))
+    low[some] = betaincinv(hits[some], misses[some] + 1, alpha / 2)
+    high[failed] = betaincinv(hits[failed] + 1, misses[failed], 1 - alpha / 2)
+    return np.stack([low, high], axis=1)
 
 
 def recalls(guesses: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int) -> Array:
@@ -60,8 +68,11 @@ def recalls(guesses: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int
 def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float, float]:
     """An interval of confidence 1 − alpha for the balanced accuracy, given recalls by class.
 
-    Exact intervals of the classes, which are independent, are joined by the squares of their
-    arms (Zou and Donner 2008): of one class it is Clopper and Pearson's.
+    Each arm is the longer of two. One joins the exact intervals of the classes by the squares of
+    their arms (Zou and Donner 2008): right for few classes, however few rows they have. The other
+    is exact for as many rows as would have the variance of the mean (Korn and Graubard 1998):
+    right for many classes, of which those without a hit have no arm downwards, and those without a
+    miss none upwards. Of one class, both are Clopper and Pearson's.
 
     Examples
     --------
@@ -69,13 +80,30 @@ def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float
     >>> round(low, 3), round(high, 3)
     (0.398, 0.602)
     """
-    hits = np.round(shares * counts).astype(int)
-    ends = np.array(
-        [accuracy_interval(int(h), int(n), alpha) for h, n in zip(hits, counts, strict=True)]
-    )
-    down, up = np.linalg.norm(ends - np.asarray(shares)[:, None], axis=0) / len(counts)
+    shares, counts = np.asarray(shares, dtype=np.float64), np.asarray(counts)
     middle = float(np.mean(shares))
-    return max(0.0, middle - float(down)), min(1.0, middle + float(up))
+    arms = np.maximum(_joined_arms(shares, counts, alpha), _pooled_arms(shares, counts, alpha))
+    down, up = arms.tolist()
+    return max(0.0, middle - down), min(1.0, middle + up)
+
+
+def _joined_arms(shares: Array, counts: Array, alpha: float) -> Array:
+    """Down and up, from the exact interval of each class."""
+    ends = _exact_ends(np.round(shares * counts), counts, alpha)
+    joined: Array = np.linalg.norm(ends - shares[:, None], axis=0) / len(counts)
+    return joined
+
+
+def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:
+    """Down and up, from the exact interval of one class that varies as much as the mean does."""
+    middle = float(np.mean(shares))
+    # Two rows of the pooled share in each class: luck alone makes a recall 0 or 1 of few rows,
+    # which would otherwise seem not to vary at all.
+    drawn_in = (shares * counts + 2 * middle) / (counts + 2)
+    variance = float(np.sum(drawn_in * (1 - drawn_in) / counts)) / len(counts) ** 2
+    n = middle * (1 - middle) / variance if variance > 0 else effective_rows(counts)
+    low, high = accuracy_interval(middle * n, n, alpha)
+    return np.array([middle - low, high - middle])
 
 
 def effective_rows(counts: Array) -> float:
