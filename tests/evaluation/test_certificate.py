@@ -240,6 +240,8 @@ def test_a_rare_class_does_not_hide_the_leak():
 def test_bad_input_is_named(data, perfect):
     with pytest.raises(ValueError, match=r"alpha=1\.5, but expected a number between 0 and 1"):
         certify(perfect, data, alpha=1.5)
+    with pytest.raises(ValueError, match=r"alpha=1e-06, but expected at least 0\.0001.*larger"):
+        certify(perfect, data, alpha=1e-6)
     with pytest.raises(
         ValueError, match=r"data of type tuple, but expected a Dataset.*from_arrays"
     ):
@@ -274,6 +276,23 @@ def test_bad_splits_are_named(data, perfect):
         certify(perfect, with_(test=data.test.take(np.arange(20))))
     with pytest.raises(ValueError, match="no rows in the test split"):
         certify(perfect, with_(test=data.test.take(np.arange(0))))
+
+
+@pytest.mark.parametrize("alpha", [0.002, 0.0005])
+def test_a_clear_leak_is_found_at_any_alpha(data, alpha):
+    """Either half of alpha can be reached, by the attackers and by the two-sample test."""
+    found = certify(None, data, attackers=FAST, budget="quick", alpha=alpha)
+    assert found.leaks
+    assert found.attack_p_value <= alpha / 2
+    assert found.p_value <= alpha / 2
+    assert f"{found.attack_p_value:.1g}" in str(found).split("bits")[1]
+
+
+def test_a_small_alpha_costs_no_permutations_where_nothing_is_found(data, perfect, clean):
+    strict = certify(perfect, data, budget="quick", alpha=0.0001)
+    assert not strict.leaks
+    assert strict.p_value == clean.p_value
+    assert [r.p_value for r in strict.attackers] == [r.p_value for r in clean.attackers]
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -31,6 +32,16 @@ __all__ = ["AttackerReport", "Certificate", "certify"]
 
 #: Rows and permutations of the two-sample test.
 _TWO_SAMPLE = {"quick": (1_000, 200), "standard": (4_000, 200), "thorough": (8_000, 1_000)}
+
+#: Permutations of the labels under the attackers' guesses.
+_AGREEMENT = 999
+
+#: Rows times permutations times classes of a two-sample test for a small alpha, about 1 GB: of
+#: more permutations, fewer rows.
+_MAX_PERMUTED = 2**25
+
+#: Below, the tests would need more than 20,000 permutations.
+_SMALLEST_ALPHA = 1e-4
 
 
 @dataclass(frozen=True)
@@ -157,7 +168,7 @@ def certify(
     budget : "quick", "standard" or "thorough"
         Five, nine or twelve attackers, and how hard they try.
     alpha : float
-        Probability of a false alarm, for everything in the certificate together.
+        Probability of a false alarm, for everything in the certificate together; at least 0.0001.
     attack_rows : "unseen" or "seen"
         Attackers learn from ``data.validation``, which the eraser was not fitted on; or from
         ``data.train``, which it was: more rows as a rule, but they look cleaner than new ones.
@@ -176,6 +187,9 @@ def certify(
 
     The attackers' p-values permute the labels of the test rows: predictions stay, so that any
     number of dependent attackers is corrected for exactly, and unbalanced classes need no care.
+    Where half of ``alpha`` is out of reach of the usual number of permutations, and none of those
+    is as extreme as the labels, there are more of them: up to a minute, and in the two-sample test
+    fewer rows.
     Intervals are of the balanced accuracy, Bonferroni-corrected, given the class counts of the test
     rows; see ``unspot.evaluation.inference.balanced_interval``.
 
@@ -191,8 +205,7 @@ def certify(
     >>> certify(lambda X: X - X @ U @ U.T, data, budget="quick").leaks
     False
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"Got alpha={alpha!r}, but expected a number between 0 and 1.")
+    _check_alpha(alpha)
     learn, test = held_out_splits(eraser, data, attack_rows)
     X = erased_rows(eraser, learn, SPLIT_OF[attack_rows])
     X_test = erased_rows(eraser, test, "test")
@@ -209,10 +222,8 @@ def certify(
         verbose=verbose,
     )
     codes = encode_as(test.z, encode(learn.z).classes)
-    two_sample = _two_sample(X_test, codes, budget, int(seeds[1]))
-    agreement = agreement_p_values(
-        [r.probabilities for r in results], [r.guesses for r in results], codes, int(seeds[2])
-    )
+    two_sample = _two_sample(X_test, codes, budget, alpha, int(seeds[1]))
+    agreement = _agreement(results, codes, alpha, int(seeds[2]))
     found = _certificate(results, agreement, two_sample, codes, alpha, attack_rows, budget)
     return replace(found, metadata=_metadata(eraser, data, random_state))
 
@@ -273,11 +284,43 @@ def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     }
 
 
-def _two_sample(X: NDArray[Any], codes: NDArray[np.int64], budget: str, seed: int) -> TwoSampleTest:
-    max_rows, n_permutations = _TWO_SAMPLE[budget]
+def _check_alpha(alpha: Any) -> None:
+    if not 0 < alpha < 1:
+        raise ValueError(f"Got alpha={alpha!r}, but expected a number between 0 and 1.")
+    if alpha < _SMALLEST_ALPHA:
+        raise ValueError(
+            f"Got alpha={alpha!r}, but expected at least {_SMALLEST_ALPHA:g}: a smaller one takes "
+            "more permutations than there is time for. Use a larger alpha."
+        )
+
+
+def _agreement(
+    results: Sequence[AttackResult], codes: NDArray[np.int64], alpha: float, seed: int
+) -> NDArray[np.float64]:
+    """The attackers' p-values, of more permutations where few leave the verdict open.
+
+    A first p-value above the smallest possible one stands: it is above half of alpha too. So the
+    second look can only take back what the first one found, and the level holds.
+    """
+    predicted = [r.probabilities for r in results], [r.guesses for r in results]
+    many = max(_AGREEMENT, math.ceil(4 / alpha))  # one may be as extreme as the labels
+    found = agreement_p_values(*predicted, codes, seed, n_permutations=_AGREEMENT)
+    if many == _AGREEMENT or found.min() > 1 / (1 + _AGREEMENT):
+        return found
+    return agreement_p_values(*predicted, codes, seed, n_permutations=many)
+
+
+def _two_sample(
+    X: NDArray[Any], codes: NDArray[np.int64], budget: str, alpha: float, seed: int
+) -> TwoSampleTest:
+    """The two-sample test, of more permutations where few leave the verdict open, as above."""
+    max_rows, usual = _TWO_SAMPLE[budget]
     # The cost grows with the classes: many of them get fewer rows, and still some of each.
     K = int(codes.max()) + 1
     max_rows = max(round(max_rows * min(1.0, (10 / K) ** 0.5)), 4 * K)
-    return two_sample_test(
-        X, codes, max_rows=max_rows, n_permutations=n_permutations, random_state=seed
-    )
+    many = max(usual, math.ceil(2 / alpha))  # none may: each is dear
+    found = two_sample_test(X, codes, max_rows=max_rows, n_permutations=usual, random_state=seed)
+    if many == usual or found.p_value > 1 / (1 + usual):
+        return found
+    fewer_rows = max(min(max_rows, _MAX_PERMUTED // (many * K)), 4 * K)
+    return two_sample_test(X, codes, max_rows=fewer_rows, n_permutations=many, random_state=seed)

@@ -109,7 +109,7 @@ def _row(report: AttackerReport) -> tuple[str, ...]:
         f"{100 * report.balanced_accuracy:.1f}",
         f"{100 * report.advantage:+.1f}",
         f"{100 * low:+.1f} … {100 * high:+.1f}",
-        f"{report.p_value:.3f}",
+        f"{report.p_value:.3f}" if report.p_value >= 0.001 else f"{report.p_value:.1g}",
         f"{100 * report.accuracy:.1f}",
         f"{report.log_loss_bits:.3f}",
     )
