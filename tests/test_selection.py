@@ -137,6 +137,19 @@ def test_knee_is_the_corner():
     assert chosen.selection_.criterion == "bend of mdl against neighbours"
 
 
+@pytest.mark.parametrize("erasure", ["attack", "linear", "mdl"])
+def test_knee_knows_which_way_is_better(erasure):
+    """Accuracies of the concept fall as it is erased, its description length grows."""
+    erased = np.array([0.0, 0.5, 0.95, 0.98, 1.0])
+    column = {"attack": 0.9 - 0.4 * erased, "linear": 0.8 - 0.3 * erased, "mdl": 10 * erased}
+    path = made(
+        dict.fromkeys([9, 7, 5, 3, 1], 0.0),
+        neighbours=[1.0, 0.95, 0.9, 0.6, 0.3],
+        **{erasure: column[erasure].tolist()},
+    )
+    assert path.select("knee", erasure=erasure).rank_ == 5
+
+
 def test_knee_by_the_paths_own_loss():
     path = made({9: 0.5, 5: 0.02, 1: 0.01}, neighbours=[1.0, 0.9, 0.2])
     assert path.select("knee", erasure="held_out").rank_ == 5

@@ -169,8 +169,8 @@ def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
 def knee(path: RankPath, *, erasure: str = "mdl", utility: str = "neighbours") -> Selection:
     """Where the curve of erasure against utility bends most.
 
-    Both are scaled to run from 0 to 1 over the path; the point farthest above the line between
-    the ends is the knee.
+    Both are scaled to run from 0 at the worst to 1 at the best of the path, so that of accuracies
+    of the concept less is more; the point farthest above the line between the ends is the knee.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def knee(path: RankPath, *, erasure: str = "mdl", utility: str = "neighbours") -
     if len(path) < 3:
         raise ValueError(f"Got a path of {len(path)} ranks, but a knee needs at least three.")
     _check_names(path, erasure, utility)
-    scaled = [_scaled(_column(path, name)) for name in (erasure, utility)]
+    scaled = [_scaled(_more_is_better(path, name)) for name in (erasure, utility)]
     bend = scaled[0] + scaled[1] - 1.0
     found = path.points[int(np.argmax(bend))]
     tried = {point.rank: float(value) for point, value in zip(path, bend, strict=True)}
@@ -342,6 +342,12 @@ def _check_names(path: RankPath, *names: str) -> None:
 
 def _column(path: RankPath, name: str) -> NDArray[np.float64]:
     return np.array([_value(path, point, name) for point in path])
+
+
+def _more_is_better(path: RankPath, name: str) -> NDArray[np.float64]:
+    from unspot.evaluation.metrics import LESS_IS_BETTER
+
+    return _column(path, name) * (-1.0 if name in LESS_IS_BETTER else 1.0)
 
 
 def _scaled(column: NDArray[np.float64]) -> NDArray[np.float64]:

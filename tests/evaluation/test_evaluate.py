@@ -10,7 +10,7 @@ from unspot import LEACE, Dataset, Eraser, evaluate
 from unspot.dataset import Lexicon, Split
 from unspot.datasets import load_wordsim353
 from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
-from unspot.evaluation.metrics import METRICS
+from unspot.evaluation.metrics import LESS_IS_BETTER, METRICS
 
 CONCEPT = {
     "chance", "probe", "linear", "attack", "mdl", "mdl_prior", "two_sample", "neighbours",
@@ -55,6 +55,10 @@ def test_every_metric_has_a_row(found):
         assert row.label
         for value in (row.before, row.after):
             assert value is None or np.isfinite(value.mean)
+
+
+def test_of_which_metrics_less_is_better_is_what_the_rows_say(found):
+    assert {row.key for row in found if row.direction == "lower"} == LESS_IS_BETTER
 
 
 def test_before_the_concept_is_there(found, data):

@@ -20,7 +20,7 @@ from unspot.evaluation.results import Row, Value
 from unspot.evaluation.task_metrics import TASK_METRICS
 from unspot.labels import encode, encode_as
 
-__all__ = ["DEFAULT", "METRICS", "PAPER"]
+__all__ = ["DEFAULT", "LESS_IS_BETTER", "METRICS", "PAPER"]
 
 #: Pairs of rows compared for A_k, and rows coded for the description length: more are sampled.
 MAX_PAIRS = 400_000_000
@@ -243,6 +243,19 @@ METRICS: dict[str, Metric] = {
 #: What the paper reports, by its own conventions.
 PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "fairness")
 DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
+
+#: Keys of the rows whose direction is "lower", for those who have values and no rows.
+LESS_IS_BETTER = frozenset(
+    {
+        "probe",
+        "linear",
+        "attack",
+        "tpr_gap",
+        "tpr_gap_correlation",
+        "demographic_parity",
+        "equalised_odds",
+    }
+)
 
 
 def _logistic_accuracy(data: Dataset, z_train: Any, z_test: Any) -> float:
