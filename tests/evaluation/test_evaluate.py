@@ -127,6 +127,18 @@ def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(d
     assert row.note == ("undefined: a label has too few rows to learn from. Merge it with another.")
 
 
+def test_an_attacker_is_chosen_where_a_class_has_no_validation_rows():
+    """The classes differ in spread, which the first attacker, a line, does not see."""
+    rng = np.random.default_rng(0)
+    z = np.arange(1500) % 3
+    X = rng.normal(size=(1500, 3)) * np.array([0.3, 1.0, 4.0])[z][:, None]
+    whole = Dataset.from_arrays(X, z, random_state=0)
+    some = whole.validation.take(np.flatnonzero(whole.validation.z != 2))
+    found = evaluate(lambda X: X, dataclasses.replace(whole, validation=some), metrics="attack")
+    assert "logistic before" not in found["attack"].note
+    assert found["attack"].after.mean > 0.7
+
+
 def test_what_lies_behind_the_rows(found, data):
     attackers = {side: {a["name"]: a for a in found.details["attackers"][side]} for side in (
         "before", "after",

@@ -56,13 +56,16 @@ def _exact_ends(hits: Array, counts: Array, alpha: float) -> Array:
 def recalls(guesses: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int) -> Array:
     """The share of each class that is guessed right: their mean is the balanced accuracy.
 
+    NaN for a class without rows.
+
     Examples
     --------
     >>> recalls(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), 2)
     array([1. , 0.5])
     """
     counts = np.bincount(codes, minlength=n_classes)
-    return np.bincount(codes[guesses == codes], minlength=n_classes) / counts
+    hits = np.bincount(codes[guesses == codes], minlength=n_classes)
+    return np.divide(hits, counts, out=np.full(n_classes, np.nan), where=counts > 0)
 
 
 def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float, float]:

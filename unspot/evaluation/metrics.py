@@ -90,8 +90,12 @@ def strongest_attack(problem: Problem) -> Finding:
     def shares(result: AttackResult, start: int, end: int | None) -> NDArray[Any]:
         return recalls(result.guesses[start:end], codes[start:end], len(labels.classes))
 
+    def on_choosing_rows(result: AttackResult) -> float:
+        # A rare class may have no validation rows: the others still tell which attacker is best.
+        return float(np.nanmean(shares(result, 0, choosing or None)))
+
     both = problem.on_both(results)
-    best = [max(side, key=lambda r: shares(r, 0, choosing or None).mean()) for side in both]
+    best = [max(side, key=on_choosing_rows) for side in both]
     before, after = (Value(float(shares(result, choosing, None).mean())) for result in best)
     where = "validation rows" if choosing else "test rows themselves, which errs against the eraser"
     note = (
