@@ -127,6 +127,22 @@ def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(d
     assert row.note == ("undefined: a label has too few rows to learn from. Merge it with another.")
 
 
+def test_a_task_label_without_test_rows_still_has_an_accuracy(data):
+    some = data.test.take(np.flatnonzero(data.test.y != "poet"))
+    row = evaluate(lambda X: X, dataclasses.replace(data, test=some), metrics=["task_linear"])[
+        "task_linear"
+    ]
+    assert row.before.mean > 0.8
+    assert "undefined" not in row.note
+
+
+def test_too_few_train_rows_for_the_task_are_counted(data):
+    few = dataclasses.replace(data, train=data.train.take(np.arange(36)))
+    row = evaluate(lambda X: X, few, metrics=["task_linear"])["task_linear"]
+    assert row.after is None
+    assert row.note == "undefined: 36 train rows, where 3 labels need 40."
+
+
 def test_an_attacker_is_chosen_where_a_class_has_no_validation_rows():
     """The classes differ in spread, which the first attacker, a line, does not see."""
     rng = np.random.default_rng(0)

@@ -33,7 +33,7 @@ from unspot.labels import Labels, encode, encode_as
 from unspot.sampling import generator
 from unspot.threads import one_thread
 
-__all__ = ["ATTACKERS", "BUDGETS", "AttackResult", "attack", "rows_needed"]
+__all__ = ["ATTACKERS", "BUDGETS", "MIN_OF_A_CLASS", "AttackResult", "attack", "rows_needed"]
 
 Array = NDArray[Any]
 
@@ -143,6 +143,7 @@ def attack(
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
+    every_class: bool = True,
 ) -> tuple[AttackResult, ...]:
     """Let a family of attackers recover the concept, as well as each can.
 
@@ -162,6 +163,9 @@ def attack(
         only, so that the choice of others does not change it.
     verbose : bool
         Show a progress bar.
+    every_class : bool
+        Whether test rows without some class are refused. If not, balanced accuracy and advantage
+        are NaN for them: nobody knows how that class would be guessed.
 
     Returns
     -------
@@ -187,6 +191,8 @@ def attack(
     names = _names(limits.attackers if attackers is None else attackers)
     X, labels = _rows(X_train, z_train, "train")
     test, codes = _test_rows(X_test, z_test, labels, X.shape[1])
+    if every_class:
+        _refuse_missing_class(codes, labels)
     _refuse_too_few(labels)
     seed = int(generator(random_state).integers(2**31))
     rows = _sample(X, labels, limits.max_rows, seed)
@@ -203,7 +209,8 @@ def rows_needed(n_classes: int) -> int:
     return max(40, 10 * n_classes)
 
 
-_MIN_OF_A_CLASS = 5
+#: The fewest rows of a class that attackers learn from.
+MIN_OF_A_CLASS = 5
 
 
 def _attack(
@@ -259,7 +266,7 @@ def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> Rows:
     chosen = np.arange(len(X))
     if len(X) > max_rows:
         # A rare class keeps the rows without which it could not be learned.
-        wanted = np.maximum(np.round(labels.counts * max_rows / len(X)), _MIN_OF_A_CLASS)
+        wanted = np.maximum(np.round(labels.counts * max_rows / len(X)), MIN_OF_A_CLASS)
         drawn = [
             rng.permutation(np.flatnonzero(labels.codes == k))[: int(count)]
             for k, count in enumerate(wanted)
@@ -317,13 +324,16 @@ def _test_rows(X: Any, z: Any, labels: Labels, n_features: int) -> tuple[Array, 
             f"Got {len(codes)} labels in z_test for {len(rows)} rows of X_test, but expected one "
             "label for each row."
         )
+    return rows, codes
+
+
+def _refuse_missing_class(codes: NDArray[np.int64], labels: Labels) -> None:
     missing = labels.classes[np.bincount(codes, minlength=len(labels.classes)) == 0]
     if len(missing):
         raise ValueError(
             f"Got no row of class {missing[0]!s} in z_test, but expected every class of z_train. "
             "Split the rows stratified, as Dataset.from_arrays does."
         )
-    return rows, codes
 
 
 def _refuse_too_few(labels: Labels) -> None:
@@ -335,9 +345,9 @@ def _refuse_too_few(labels: Labels) -> None:
             "nothing."
         )
     fewest = int(np.argmin(labels.counts))
-    if labels.counts[fewest] < _MIN_OF_A_CLASS:
+    if labels.counts[fewest] < MIN_OF_A_CLASS:
         raise ValueError(
             f"Got {labels.counts[fewest]} rows of class {labels.classes[fewest]!s} to train "
-            f"attackers on, but they need at least {_MIN_OF_A_CLASS} of every class. Give more "
+            f"attackers on, but they need at least {MIN_OF_A_CLASS} of every class. Give more "
             "rows, or merge it with another class."
         )

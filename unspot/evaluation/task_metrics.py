@@ -16,6 +16,7 @@ from unspot.evaluation.problem import (
     one_row,
 )
 from unspot.evaluation.results import Row, Value
+from unspot.labels import encode
 
 __all__ = ["TASK_METRICS", "task", "task_fairness", "task_linear"]
 
@@ -27,18 +28,17 @@ def task_linear(problem: Problem) -> Finding:
     """
     from unspot.evaluation.attackers import attack
 
-    def accuracy(data: Dataset) -> Value | None:
+    def accuracy(data: Dataset) -> Value:
         rows = (data.train.X, problem.train.y, data.test.X, problem.test.y)
-        try:
-            (found,) = attack(*rows, attackers=["logistic"], random_state=problem.random_state)
-        except ValueError:  # a label of the task has too few rows to learn from
-            return None
+        (found,) = attack(
+            *rows, attackers=["logistic"], random_state=problem.random_state, every_class=False
+        )
         return Value(found.accuracy)
 
-    before, after = problem.on_both(accuracy)
+    too_few = _too_few_to_learn(problem.train.y)
+    before, after = (None, None) if too_few else problem.on_both(accuracy)
     note = "what erasure costs the task: a logistic regression, fitted to the end."
-    if after is None:
-        note = "undefined: a label has too few rows to learn from. Merge it with another."
+    note = f"undefined: {too_few}" if too_few else note
     label = "Task accuracy, logistic"
     return one_row("task_linear", label, "share", before, after, "higher", note)
 
@@ -77,6 +77,19 @@ TASK_METRICS: dict[str, Metric] = {
     "task": task,
     "fairness": task_fairness,
 }
+
+
+def _too_few_to_learn(y: Any) -> str:
+    """Why nothing can be learned from these labels of the task; empty if it can."""
+    from unspot.evaluation.attackers import MIN_OF_A_CLASS, rows_needed
+
+    labels = encode(y, name="y")
+    if labels.counts.min() < MIN_OF_A_CLASS:
+        return "a label has too few rows to learn from. Merge it with another."
+    needed = rows_needed(len(labels.classes))
+    if len(labels) < needed:
+        return f"{len(labels)} train rows, where {len(labels.classes)} labels need {needed}."
+    return ""
 
 
 def _accuracy(side: Sequence[Fairness]) -> Value | None:
