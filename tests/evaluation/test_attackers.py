@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from unspot.datasets.synthetic import LAWS, law
 from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attack, rows_needed
@@ -31,6 +32,18 @@ FAST = ("logistic", "quadratic")
 def drawn(name, n=600, d=6, m=1500):
     rows = law(name, n=n, d=d)
     return (rows.X, rows.z, *rows.sample(m, random_state=1))
+
+
+def test_the_default_precision_of_torch_does_not_matter():
+    rows = drawn("xor", n=200, m=100)
+    (plain,) = attack(*rows, attackers=["mlp-64"], budget="quick")
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        (found,) = attack(*rows, attackers=["mlp-64"], budget="quick")
+    finally:
+        torch.set_default_dtype(before)
+    np.testing.assert_array_equal(found.probabilities, plain.probabilities)
 
 
 def test_every_attacker_has_a_law():

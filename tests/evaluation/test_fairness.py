@@ -179,3 +179,8 @@ def test_bad_input_is_refused():
         fairness(["0", "1"], [0, 1], ["a", "b"])
     with pytest.raises(ValueError, match="missing labels in y_true and y_pred"):
         fairness(["0", None], ["0", "1"], ["a", "b"])
+
+
+def test_a_missing_label_in_a_list_is_missing():
+    with pytest.raises(ValueError, match="missing"):
+        fairness(["a", float("nan"), "b"], ["a", "b", "b"], ["f", "m", "f"])

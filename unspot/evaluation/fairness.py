@@ -158,7 +158,7 @@ def _task_codes(y_true: Any, y_pred: Any, n: int) -> tuple[Counts, Counts, list[
             "one of each for every row."
         )
     # As objects, so that the label "1" and the label 1 are not made one.
-    values = np.concatenate([np.asarray(y).astype(object) for y in (y_true, y_pred)])
+    values = np.concatenate([np.asarray(y, dtype=object) for y in (y_true, y_pred)])
     both = encode(values, name="y_true and y_pred")
     return both.codes[:n], both.codes[n:], both.classes.tolist()
 

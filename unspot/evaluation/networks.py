@@ -56,7 +56,7 @@ class Networks:
         ]
         sizes = [int(np.prod(shape)) for shape in shapes]
         # One flat vector, so that an optimiser step is a handful of operations.
-        self.flat = torch.zeros(sum(sizes))
+        self.flat = torch.zeros(sum(sizes), dtype=torch.float32)
         self.gradient = torch.zeros_like(self.flat)
         self.owner = torch.cat(
             [torch.arange(n_networks).repeat_interleave(s[1] * s[2]) for s in shapes]
@@ -165,7 +165,7 @@ def _epoch(
     networks: Networks, adam: _Adam, X: Tensor, codes: Tensor, order: Tensor, recipe: Recipe
 ) -> Tensor:
     """One pass over the rows, each network in its own order; the mean training losses (S,)."""
-    total = torch.zeros(len(order))
+    total = torch.zeros(len(order), dtype=torch.float32)
     for batch in order.split(min(recipe.batch_size, len(X)), dim=1):  # (S, b)
         S, b = batch.shape
         layers = networks.activations(X.index_select(0, batch.reshape(-1)).view(S, b, -1))
@@ -227,7 +227,7 @@ class _Stop:
     def __init__(self, networks: Networks, recipe: Recipe) -> None:
         S = len(networks.weights[0])
         self.networks, self.recipe = networks, recipe
-        self.lowest = torch.full((S,), float("inf"))
+        self.lowest = torch.full((S,), float("inf"), dtype=torch.float32)
         self.waited = torch.zeros(S, dtype=torch.int64)
         self.best: Tensor | None = None
 
@@ -252,4 +252,5 @@ def _views(flat: Tensor, shapes: list[tuple[int, int, int]], sizes: list[int]) -
 
 
 def _uniform(shape: torch.Size, bound: float, generator: torch.Generator) -> Tensor:
-    return (2 * torch.rand(shape, generator=generator) - 1) * bound
+    uniform = torch.rand(shape, generator=generator, dtype=torch.float32)
+    return (2 * uniform - 1) * bound
