@@ -170,6 +170,9 @@ def test_a_cell_that_fails_is_said(file, tmp_path, monkeypatch):
     text = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "## Cells that failed\n\n- LEACE: RuntimeError: out of luck" in text
     assert "out of luck" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    found = bench(str(file), methods=["leace"], **{**options, "out": tmp_path / "alone"})
+    assert found.frame["status"].tolist() == ["failed"]
+    assert "out of luck" in (tmp_path / "alone" / "report.html").read_text(encoding="utf-8")
 
 
 # -- bad input ----------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ def contents(
 ) -> Contents:
     """Everything the page says."""
     chance = 1 / len(encode(source.data.test.z).classes)
-    shown = [line for line in tables(found)[0].lines if line.method != "original" and line.values]
+    lines = [line for table in tables(found)[:1] for line in table.lines]  # none if all failed
+    shown = [line for line in lines if line.method != "original" and line.values]
     original = next((line for line in pick(found, "main", ["original"]) if line.values), None)
     names = tuple(_column(line) for line in shown)
     return Contents(
