@@ -41,6 +41,8 @@ class Cell:
     estimator : estimator or None
         Unfitted, with rank and seed; None for no erasure.
     dataset : str
+    facts : mapping
+        What tables say about the data set: see ``data_facts``.
     rank : int or None
         None for methods without a rank.
     seed : int
@@ -51,6 +53,7 @@ class Cell:
     method: str
     estimator: Any
     dataset: str
+    facts: Mapping[str, Any]
     rank: int | None
     seed: int
     key: str
@@ -66,15 +69,15 @@ def cells(
     """All cells, data set by data set. Methods without a rank have one cell a seed."""
     found = []
     for name, data in datasets.items():
-        known = data_fingerprint(data)
+        facts = data_facts(data)  # once: it reads every row
         wanted = _ranks_of(ranks, name, data.n_features)
         for label, estimator in methods.items():
             own = wanted if rank_parameter(estimator) else [None]
             for rank in own:
                 for seed in seeds:
                     ready = prepared(estimator, rank, seed)
-                    key = _key(label, ready, name, known, rank, seed, settings)
-                    found.append(Cell(label, ready, name, rank, seed, key))
+                    key = _key(label, ready, name, facts["fingerprint"], rank, seed, settings)
+                    found.append(Cell(label, ready, name, facts, rank, seed, key))
     return found
 
 

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from unspot.dataset import Dataset
 from unspot.eraser import Eraser
-from unspot.grid import Cell, cells, data_facts, data_fingerprint, named_methods, seed_list
+from unspot.grid import Cell, cells, named_methods, seed_list
 from unspot.journal import Journal, read_journal
 from unspot.scores import check_metrics, score
 
@@ -105,7 +105,7 @@ def sweep(
         raise ValueError("Got resume=True without a path, but there is no file to go on with.")
     journal: Any = nullcontext(None) if path is None else Journal(path, settings, resume=resume)
     with journal as kept:
-        records = _known(kept, grid, named, retry)
+        records = _known(kept, grid, retry)
         left = [cell for cell in grid if cell.key not in records]
         bar = tqdm(total=len(grid), initial=len(records), unit="cell", disable=not verbose)
         with bar:
@@ -132,7 +132,7 @@ def run_cell(
     record: dict[str, Any] = {
         "key": cell.key,
         "dataset": cell.dataset,
-        "data": data_facts(data),
+        "data": cell.facts,
         "method": cell.method,
         "parameters": _parameters(cell.estimator),
         "rank": cell.rank,
@@ -190,13 +190,11 @@ def _results(
     yield from parallel(calls)
 
 
-def _known(
-    journal: Journal | None, grid: Sequence[Cell], datasets: Mapping[str, Dataset], retry: bool
-) -> dict[str, dict[str, Any]]:
+def _known(journal: Journal | None, grid: Sequence[Cell], retry: bool) -> dict[str, dict[str, Any]]:
     """Results of before that belong to this grid."""
     if journal is None:
         return {}
-    prints = {name: data_fingerprint(data) for name, data in datasets.items()}
+    prints = {cell.dataset: cell.facts["fingerprint"] for cell in grid}
     for record in journal.records.values():
         found = record["data"]["fingerprint"]
         if prints.get(record["dataset"], found) != found:
