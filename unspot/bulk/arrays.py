@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import cycle
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -149,7 +149,7 @@ def _fill(file: Any, array: NDArray[Any], path: Path) -> None:
     view = array.data.cast("B")
     done = 0
     while done < len(view):
-        with _naming_damage(path):
+        with reading(path, errors=DAMAGED):  # the system's own may be gone next time
             got = file.readinto(view[done:])
         if not got:
             raise _cut(path, done, len(view))
@@ -162,7 +162,7 @@ def _copy(old: Any, new: Any, path: Path) -> None:
 
 
 def _read(file: Any, size: int, path: Path) -> bytes:
-    with _naming_damage(path):
+    with reading(path, errors=DAMAGED):
         data: bytes = file.read(size)
     return data
 
@@ -204,15 +204,6 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Any:
     with reading(path):
         return archive.open(info)
-
-
-@contextmanager
-def _naming_damage(path: Path) -> Iterator[None]:
-    """As ``reading``, but leaves errors of the system: the disk may be better next time."""
-    try:
-        yield
-    except DAMAGED as error:
-        raise unreadable_array(path, error) from None
 
 
 def _cut(path: Path, got: int, expected: int) -> ValueError:

@@ -18,6 +18,7 @@ from unspot.io.columns import missing
 __all__ = ["DAMAGED", "check_matrix", "parsed", "read_npy", "read_npz", "reading"]
 
 Read = TypeVar("Read")
+Errors = tuple[type[Exception], ...]
 
 #: What Python raises for an archive that is damaged, encrypted, or of a kind it does not know.
 DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
@@ -80,11 +81,13 @@ def parsed(read: Callable[[], Read]) -> Read:
 
 
 @contextmanager
-def reading(path: Path, part: str = "") -> Iterator[None]:
+def reading(
+    path: Path, part: str = "", errors: Errors = (*DAMAGED, KeyError, OSError, ValueError)
+) -> Iterator[None]:
     """Turn the errors of reading a numpy file into one that names it."""
     try:
         yield
-    except (*DAMAGED, KeyError, OSError, ValueError) as error:
+    except errors as error:
         raise unreadable_array(path, error, part) from None
 
 
