@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -119,23 +120,30 @@ def test_what_lies_in_the_output_folder_is_no_input(tmp_path, big):
     assert again.done == ()
 
 
-def test_a_broken_run_goes_on(tmp_path, big, monkeypatch):
-    """The fourth part fails once; the three before it are kept, and the end is the same."""
-    clean, real = tmp_path / "clean", bulk_files._ERASE[".npy"]
+@contextmanager
+def power_cut():
+    """A run in it fails at the fourth part."""
+    real = bulk_files._ERASE[".npy"]
 
     def breaking(source, *args):
         if source.name == "part-3.npy":
             raise RuntimeError("power cut")
         return real(source, *args)
 
-    monkeypatch.setitem(bulk_files._ERASE, ".npy", breaking)
-    with pytest.raises(RuntimeError, match="power cut"):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(bulk_files._ERASE, ".npy", breaking)
+        yield
+
+
+def test_a_broken_run_goes_on(tmp_path, big):
+    """The fourth part fails once; the three before it are kept, and the end is the same."""
+    clean = tmp_path / "clean"
+    with power_cut(), pytest.raises(RuntimeError, match="power cut"):
         transform_files(JOB, [big], clean, workers=1)
     assert not (clean / "manifest.json").exists()
     assert not list(clean.rglob(f"*{TEMPORARY}"))
     finished = {path.name: path.stat().st_ino for path in clean.rglob("part-*")}
     assert finished
-    monkeypatch.setitem(bulk_files._ERASE, ".npy", real)
     result = transform_files(JOB, [big], clean)
     assert {name.split("/")[-1] for name in result.kept} == set(finished)
     after = {path.name: path.stat().st_ino for path in clean.rglob("part-*")}
@@ -283,23 +291,15 @@ OTHER = Erasure(Eraser.projection(np.linalg.qr(RNG.normal(size=(D, R)))[0]))
 
 
 @pytest.mark.parametrize("job", [JOB, OTHER], ids=["the same job", "another job"])
-def test_a_forced_run_that_is_broken_goes_on_without_force(tmp_path, big, monkeypatch, job):
+def test_a_forced_run_that_is_broken_goes_on_without_force(tmp_path, big, job):
     """What the job before left there has the same names and sizes, and is not taken for its."""
-    clean, real = tmp_path / "clean", bulk_files._ERASE[".npy"]
+    clean = tmp_path / "clean"
     transform_files(JOB, [big], clean)
-
-    def breaking(source, *args):
-        if source.name == "part-3.npy":
-            raise RuntimeError("power cut")
-        return real(source, *args)
-
-    monkeypatch.setitem(bulk_files._ERASE, ".npy", breaking)
-    with pytest.raises(RuntimeError, match="power cut"):
+    with power_cut(), pytest.raises(RuntimeError, match="power cut"):
         transform_files(job, [big], clean, workers=1, force=True)
     assert not (clean / "manifest.json").exists()
     finished = set(read_records(clean)[1])
     assert 0 < len(finished) < PARTS
-    monkeypatch.setitem(bulk_files._ERASE, ".npy", real)
     again = transform_files(job, [big], clean)
     assert set(again.kept) == finished
     assert len(again.done) == PARTS - len(finished)
