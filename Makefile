@@ -15,12 +15,12 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal --ignore tests/cluster/test_ray.py $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal --ignore tests/scale/test_ray.py $(ARGS)
 	$(MAKE) --no-print-directory test-ray
 
 # Ray starts a dozen processes of its own and wants the machine to itself: after the others.
 test-ray: $(VENV)/.test
-	$(BIN)/python -m pytest -q tests/cluster/test_ray.py
+	$(BIN)/python -m pytest -q tests/scale/test_ray.py
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from unspot.eraser import versions
+from unspot.machine import versions
 
 #: In the order of the time they take; `solvers` and `choosing` have scripts of their own.
 QUICK = ("density", "probes", "neighbours", "transform", "distributed", "rank_path", "evaluate")

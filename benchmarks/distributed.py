@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from unspot.density import GaussianMixture
-from unspot.distributed import context
 from unspot.projections import Objective
-from unspot.projections.shared import led, shared
+from unspot.scale.processes import context
+from unspot.scale.shared_objective import led, shared
 
 
 def run(

@@ -20,8 +20,8 @@ import numpy as np
 from unspot import Dataset
 from unspot.datasets import load_glove_gender
 from unspot.erasers import BaseEraser
+from unspot.erasers.registry import make, method
 from unspot.evaluation import probe_accuracy
-from unspot.registry import make, method
 
 METHODS = ("leace", "farm", "kram")
 #: The most points above chance that FaRM and KRaM may leave, and seconds of a fit on all rows.

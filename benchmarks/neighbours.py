@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unspot.evaluation.neighbours import neighbour_overlap
+from unspot.evaluation.geometry import neighbour_overlap
 
 
 def run(n: int = 6_600, d: int = 100, repeats: int = 3) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-CHUNK = 16_384  # rows of one product, as in unspot.statistics
+CHUNK = 16_384  # rows of one product, as in unspot.data.statistics
 EVALUATIONS = 12  # of a fit: as many for all, so that times compare
 BUDGET = 8192
 
@@ -205,7 +205,7 @@ def _budget(file: Path, n: int, d: int) -> float:
     """The same fit on as many rows as it looks at, which are in memory already."""
     import numpy as np
 
-    from unspot.sampling import sample_and_held_out
+    from unspot.data.sampling import sample_and_held_out
 
     z = _labels(n)
     looked_at = np.sort(np.concatenate(sample_and_held_out(z, BUDGET, np.random.default_rng(0))))
@@ -221,7 +221,7 @@ def _transform(file: Path, n: int, d: int) -> float:
     import numpy as np
 
     from unspot import Eraser
-    from unspot.bulk import Erasure, transform_file
+    from unspot.scale import Erasure, transform_file
 
     part, target = file.with_name("part.npy"), file.with_name("clean.npy")
     source = file

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from unspot.data.statistics import ClassStatistics
 from unspot.datasets import load_glove_gender
 from unspot.density import GaussianMixture, mmd2
 from unspot.erasers.leace import LEACE
@@ -26,7 +27,6 @@ from unspot.projections import (
     nearest_projector,
     start,
 )
-from unspot.statistics import ClassStatistics
 
 RESULTS = Path(__file__).parent / "results" / "solvers.json"
 

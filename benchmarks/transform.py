@@ -141,7 +141,7 @@ def _product(folder: Path, rows: int, d: int) -> None:
 
 def _transform(folder: Path, rows: int, d: int) -> None:
     from unspot import load
-    from unspot.bulk import Erasure, transform_file
+    from unspot.scale import Erasure, transform_file
 
     erasure = Erasure(load(folder / "eraser.safetensors"))
     target = folder / "clean.npy"
@@ -178,7 +178,7 @@ def _threads(folder: Path, rows: int, d: int) -> None:
     import shutil
 
     from unspot import load
-    from unspot.bulk import Erasure, transform_files
+    from unspot.scale import Erasure, transform_files
 
     erasure = Erasure(load(folder / "eraser.safetensors"))
     with _clock():
@@ -190,8 +190,8 @@ def _process(folder: Path, name: str) -> None:
     from threadpoolctl import threadpool_limits
 
     from unspot import load
-    from unspot.bulk import Erasure
-    from unspot.bulk.files import erase_file
+    from unspot.scale import Erasure
+    from unspot.scale.files import erase_file
 
     erasure = Erasure(load(folder / "eraser.safetensors"))
     with threadpool_limits(1):

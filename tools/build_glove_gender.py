@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from unspot.datasets.glove import glove_gender, to_bundle
-from unspot.datasets.glove_files import TOP, read_glove
+from unspot.datasets.glove import TOP, glove_gender, read_glove, to_bundle
 
 OUT = Path(__file__).parents[1] / "unspot" / "datasets" / "data" / "glove_gender.npz"
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 
+from unspot.cli.tour import run_demo
 from unspot.datasets import load_glove_gender
-from unspot.demo import run_demo
 from unspot.report.figures import before_after_figure, save
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"

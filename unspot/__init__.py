@@ -6,65 +6,40 @@ load torch.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unspot._version import __version__
+from unspot.lazy import lazy
 
 if TYPE_CHECKING:
-    from unspot.dataset import Dataset, Split
-    from unspot.eraser import Eraser, load
-    from unspot.erasers.cascade import Cascade
-    from unspot.erasers.leace import LEACE
-    from unspot.erasers.leopard import LEOPARD
-    from unspot.evaluation.certificate import Certificate, certify
-    from unspot.evaluation.evaluate import Evaluation, evaluate
-    from unspot.path import RankPath, rank_path
-    from unspot.registry import methods
+    from unspot.data.dataset import Dataset as Dataset
+    from unspot.data.dataset import Split as Split
+    from unspot.eraser import Eraser as Eraser
+    from unspot.eraser import load as load
+    from unspot.erasers.cascade import Cascade as Cascade
+    from unspot.erasers.leace import LEACE as LEACE
+    from unspot.erasers.leopard import LEOPARD as LEOPARD
+    from unspot.erasers.registry import methods as methods
+    from unspot.evaluation.certificate import Certificate as Certificate
+    from unspot.evaluation.certificate import certify as certify
+    from unspot.evaluation.results import Evaluation as Evaluation
+    from unspot.evaluation.run import evaluate as evaluate
+    from unspot.ranks.path import RankPath as RankPath
+    from unspot.ranks.path import rank_path as rank_path
 
-_WHERE = {
-    "LEOPARD": "unspot.erasers.leopard",
-    "Cascade": "unspot.erasers.cascade",
-    "LEACE": "unspot.erasers.leace",
-    "Eraser": "unspot.eraser",
-    "load": "unspot.eraser",
-    "Dataset": "unspot.dataset",
-    "Split": "unspot.dataset",
-    "Evaluation": "unspot.evaluation.evaluate",
-    "evaluate": "unspot.evaluation.evaluate",
-    "Certificate": "unspot.evaluation.certificate",
-    "certify": "unspot.evaluation.certificate",
-    "RankPath": "unspot.path",
-    "rank_path": "unspot.path",
-    "methods": "unspot.registry",
-}
-
-__all__ = [
-    "LEACE",
-    "LEOPARD",
-    "Cascade",
-    "Certificate",
-    "Dataset",
-    "Eraser",
-    "Evaluation",
-    "RankPath",
-    "Split",
-    "__version__",
-    "certify",
-    "evaluate",
-    "load",
-    "methods",
-    "rank_path",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'unspot' has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "data.dataset": "Dataset Split",
+        "eraser": "Eraser load",
+        "erasers.cascade": "Cascade",
+        "erasers.leace": "LEACE",
+        "erasers.leopard": "LEOPARD",
+        "erasers.registry": "methods",
+        "evaluation.certificate": "Certificate certify",
+        "evaluation.run": "evaluate",
+        "evaluation.results": "Evaluation",
+        "ranks.path": "RankPath rank_path",
+    },
+)
+__all__ += ["__version__"]

@@ -7,7 +7,6 @@ called on arrays, saved as one safetensors file, and loaded without torch and wi
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot._version import __version__
-from unspot.eraser_file import packed, read
+from unspot.io.files import write_atomically
+from unspot.machine import versions
 from unspot.maps import Compress, Expand, Map, Projection, chain_fault
+from unspot.maps.file import packed, read
 
 __all__ = ["Eraser", "load"]
 
@@ -226,41 +226,6 @@ def load(path: str | os.PathLike[str]) -> Eraser:
     """
     maps, metadata = read(Path(path))
     return Eraser(maps, metadata)
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides the numbers, for the metadata."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"unspot": __version__}
-    for name in ("numpy", "scipy", "scikit-learn", "torch"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write through a temporary file in the same folder, renamed at the end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _names(classes: Any) -> list[str]:

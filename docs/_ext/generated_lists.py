@@ -3,7 +3,7 @@
 In a page, on a line of its own,
 
 - ``@public unspot.density`` becomes a table of the public classes and functions of a module, with
-  a page for each (``@public unspot.registry make`` of those named alone);
+  a page for each (``@public unspot.erasers.registry make`` of those named alone);
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;

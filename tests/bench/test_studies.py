@@ -11,7 +11,7 @@ from unspot import Dataset
 from unspot.bench.paper import paper_data
 from unspot.bench.studies import EFFORTS, STUDIES, studies
 from unspot.bench.summary import lines, study_of
-from unspot.grid import cells, named_methods
+from unspot.sweeps.grid import cells, named_methods
 
 
 def rows(d):

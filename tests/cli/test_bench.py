@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import unspot.bench
-from unspot.sweep import read_results
+from unspot.sweeps.run import read_results
 
 
 @pytest.fixture

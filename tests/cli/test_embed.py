@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from unspot.cli import app, main
 from unspot.io import read_table
-from unspot.text import embed_texts
+from unspot.models.embedding import embed_texts
 
 transformers = pytest.importorskip(
     "transformers", reason='transformers is not installed: pip install "unspot[text]"'

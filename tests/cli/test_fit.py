@@ -9,7 +9,7 @@ import pytest
 
 from unspot import LEACE, LEOPARD, Cascade, load
 from unspot.cli.fit import make_estimator, parse_parameters
-from unspot.cli.ranks import parse_rank
+from unspot.cli.options import parse_rank
 
 
 def test_the_default_is_a_cascade_that_equals_the_library(cli, table, rows, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from unspot import load
 from unspot import methods as listed
-from unspot.registry import method
+from unspot.erasers.registry import method
 
 #: Enough to fit anything in a moment.
 QUICK = {"n_epochs": 2, "n_iterations": 10, "n_rounds": 2, "n_landmarks": 20}

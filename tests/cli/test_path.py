@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from unspot import load
+from unspot.cli.options import parse_ranks
 from unspot.cli.path import _OPTIONS
-from unspot.cli.ranks import parse_ranks
-from unspot.selection import RULES
+from unspot.ranks.selection import RULES
 
 
 @pytest.fixture(scope="module")

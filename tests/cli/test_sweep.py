@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from unspot.bench.summary import display_name
-from unspot.sweep import read_results
-from unspot.sweep_file import read_sweep_file
+from unspot.sweeps.run import read_results
+from unspot.sweeps.sweep_file import read_sweep_file
 
 SWEEP = """
 ranks = [3, 1]

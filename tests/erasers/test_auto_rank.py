@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from unspot import LEOPARD, Cascade, Dataset, Eraser, load
-from unspot.distributed import Team
 from unspot.erasers import leopard, streams
 from unspot.evaluation.attackers import attack
-from unspot.path import default_ranks
-from unspot.selection import MIN_ASIDE, Selection
+from unspot.ranks.path import default_ranks
+from unspot.ranks.selection import MIN_ASIDE, Selection
+from unspot.scale.processes import Team
 
 D, K = 10, 3
 
@@ -163,7 +163,7 @@ def test_a_sample_that_sets_too_few_aside_asks_for_a_larger_one(monkeypatch, n_r
     def rank_path(estimator, data):
         raise Chosen(min(np.unique(data.validation.z, return_counts=True)[1]))
 
-    monkeypatch.setattr("unspot.path.rank_path", rank_path)
+    monkeypatch.setattr("unspot.ranks.path.rank_path", rank_path)
     X = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)
     z = np.repeat(["rare", "common"], [n_rare, n - n_rare])
     message = f"{n_rare} rows of class 'rare', .* or a larger max_rows, .* aside: [0-9]+ is enough"

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from unspot import LEACE, LEOPARD, Cascade
 from unspot.erasers import INLP, RLACE, FaRM, KernelErasure, MomentMatching
-from unspot.erasers.training import DivergenceError
+from unspot.erasers.networks import DivergenceError
 
 REFITS = {
     "a rank that was chosen": (

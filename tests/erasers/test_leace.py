@@ -10,8 +10,8 @@ import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from unspot import LEACE
+from unspot.data.statistics import ClassStatistics
 from unspot.projections import complement
-from unspot.statistics import ClassStatistics
 
 with warnings.catch_warnings():
     # The oracle compiles a helper with torch.jit, which torch has deprecated.

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot import LEACE, LEOPARD, Cascade
+from unspot.data.labels import Labels, Measurements, encode
 from unspot.eraser import Eraser
 from unspot.erasers import streams
 from unspot.erasers.base import BaseEraser
@@ -18,8 +19,7 @@ from unspot.erasers.farm import FaRM
 from unspot.erasers.matching import MomentMatching
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.io import as_source
-from unspot.io.ahead import prefetched
-from unspot.labels import Labels, Measurements, encode
+from unspot.io.sources import prefetched
 from unspot.projections import ManifoldSolver, PaperSolver
 
 N, D = 900, 12

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LogisticRegression
 
 from unspot.erasers import RLACE, MeanProjection
-from unspot.erasers.linear_game import ADVERSARIES, Game, fantope
+from unspot.erasers.rlace import ADVERSARIES, Game, fantope
 
 
 def shifted(n, *, n_classes=2, d=8, seed=0):

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unspot import LEACE, LEOPARD, Cascade, methods
+from unspot.erasers.registry import make
 from unspot.projections import ManifoldSolver, PaperSolver
-from unspot.registry import make
 
 EVERY_METHOD = [make(info.name) for info in methods()]
 VARIANTS = [

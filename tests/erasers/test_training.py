@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from unspot.erasers.training import DivergenceError, Schedule, train
+from unspot.erasers.networks import DivergenceError, Schedule, train
 
 
 class Point(nn.Module):

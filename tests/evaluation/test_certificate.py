@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from unspot import LEACE, Dataset, Eraser, Split, certify
 from unspot.datasets.synthetic import law
-from unspot.evaluation.certificate_text import in_words
+from unspot.evaluation.certificate import in_words
 from unspot.evaluation.inference import effective_rows
 
 FAST = ("logistic", "quadratic")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, Dataset, Eraser, evaluate
-from unspot.dataset import Lexicon, Split
+from unspot.data.dataset import Lexicon, Split
 from unspot.datasets import load_wordsim353
 from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
 from unspot.evaluation.metrics import LESS_IS_BETTER, METRICS

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from unspot.evaluation.mdl import TRUST, block_ends, mdl, running_prior
+from unspot.evaluation.description_length import TRUST, block_ends, mdl, running_prior
 
 
 def independent(n, d, shares, seed=0):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
-from unspot.evaluation.neighbours import neighbour_overlap, variance_kept
+from unspot.evaluation.geometry import neighbour_overlap, variance_kept
 
 
 def embeddings(n=200, d=6, seed=0):

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from unspot.datasets.synthetic import law
-from unspot.evaluation import networks as module
-from unspot.evaluation.networks import Networks, Recipe, train
+from unspot.evaluation import probes as module
+from unspot.evaluation.probes import Networks, Recipe, train
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import gc
 import numpy as np
 import pytest
 
-from unspot.bulk.arrays import count_npy
 from unspot.io.arrays import PARSER_TRIES, parsed, read_npy, read_npz
+from unspot.scale.files import count_npy
 
 X = np.arange(12.0).reshape(6, 2)
 

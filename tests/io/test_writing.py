@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot.io import writing
-from unspot.io.writing import Sink, finished_file, refuse_existing
+from unspot.io import files as writing
+from unspot.io.files import Sink, finished_file, refuse_existing
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):

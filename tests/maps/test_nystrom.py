@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from unspot.eraser import Eraser, load
 from unspot.maps import Nystrom
-from unspot.maps.nystrom import squared_distances
+from unspot.maps.nonlinear import squared_distances
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from unspot.data.sampling import stratified_batches
 from unspot.density import GaussianMixture
 from unspot.projections import (
     ManifoldSolver,
@@ -13,7 +14,6 @@ from unspot.projections import (
     PaperSolver,
     Preservation,
     nearest_projector,
-    stratified_batches,
 )
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from unspot.data.statistics import ClassStatistics
 from unspot.density import mmd2
 from unspot.projections import start
-from unspot.statistics import ClassStatistics
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from unspot.report.beside import texts_beside
-from unspot.report.charts import tradeoff_chart
-from unspot.report.contents import Number, Tradeoff, TradeoffPoint
+from unspot.report.charts import texts_beside, tradeoff_chart
+from unspot.report.contents import Tradeoff, TradeoffPoint
+from unspot.tables import Number
 
 
 def plane(*places, series="LEOPARD"):

@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from unspot.report.export import save_tables, to_csv, to_latex
+from unspot.report.files import save_tables, to_csv, to_latex
 from unspot.report.reading import read_contents
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from unspot.report.witness import _noise, witness, witness_direction
+from unspot.report.views import _noise, witness, witness_direction
 
 
 def halves(X, z, n_classes=2):

@@ -13,8 +13,8 @@ import numpy as np
 
 from unspot.bench.paper import paper_data
 from unspot.bench.summary import LARGEST_BATCH
-from unspot.dataset import Dataset, Split, stratified_parts
-from unspot.labels import encode
+from unspot.data.dataset import Dataset, Split, stratified_parts
+from unspot.data.labels import encode
 
 __all__ = ["NAMES", "BenchData", "open_data"]
 

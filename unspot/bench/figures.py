@@ -12,7 +12,7 @@ from unspot.report.contents import Contents, GapPoint, Gaps
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from unspot.dataset import Dataset
+    from unspot.data.dataset import Dataset
 
 __all__ = ["curves_figure", "gap_contents", "map_figure", "save_figures"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from unspot.dataset import Dataset
-from unspot.evaluation.metrics import METRICS
+from unspot.data.dataset import Dataset
+from unspot.evaluation.metrics import METRICS, TASK_METRICS
 from unspot.evaluation.problem import Finding, Metric, Problem, one_row
 from unspot.evaluation.results import Value
-from unspot.evaluation.task_metrics import TASK_METRICS
 
 __all__ = ["bench_metrics", "probe_binary", "probe_reference"]
 

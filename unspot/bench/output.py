@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from unspot.bench.data import BenchData
 from unspot.bench.summary import Line, lines
 from unspot.bench.tables import Table, tables, to_csv, to_latex, to_markdown
-from unspot.eraser import write_atomically
-from unspot.journal import read_journal
+from unspot.io.files import write_atomically
+from unspot.sweeps.journal import read_journal
 
 if TYPE_CHECKING:
     from unspot.bench.run import BenchResult

@@ -10,9 +10,10 @@ from unspot.bench.data import BenchData
 from unspot.bench.figures import gap_contents
 from unspot.bench.summary import Line, display_name, pick
 from unspot.bench.tables import COLUMNS, tables
-from unspot.labels import encode
-from unspot.report.contents import Contents, Gaps, Measure, Number, Tradeoff, TradeoffPoint
+from unspot.data.labels import encode
+from unspot.report.contents import Contents, Gaps, Measure, Tradeoff, TradeoffPoint
 from unspot.report.glossary import about
+from unspot.tables import Number
 
 __all__ = ["contents", "measures", "plane"]
 
@@ -102,7 +103,7 @@ def plane(shown: Sequence[Line], chance: float | None) -> Tradeoff | None:
 
 
 def _facts(found: Sequence[Line], source: BenchData, seconds: float) -> tuple[tuple[str, str], ...]:
-    from unspot.eraser import versions
+    from unspot.machine import versions
 
     rows = " / ".join(f"{len(split):,}" for split in source.data)
     return (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unspot.bench.data import BenchData, open_data
 from unspot.bench.metrics import bench_metrics
 from unspot.bench.studies import EFFORTS, Effort, Study, studies
-from unspot.sweep import sweep
+from unspot.sweeps.run import sweep
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,11 +12,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from unspot.bench.paper import paper_data, paper_rows
-from unspot.dataset import Dataset
+from unspot.data.dataset import Dataset
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leopard import LEOPARD
+from unspot.erasers.registry import make
 from unspot.projections import PaperSolver
-from unspot.registry import make
 
 __all__ = ["EFFORTS", "STUDIES", "Effort", "Study", "studies"]
 
@@ -84,7 +84,7 @@ def studies(
     ranks: Sequence[int | float] | None = None,
 ) -> list[Study]:
     """The studies of these names, for a data set."""
-    from unspot.path import check_ranks
+    from unspot.ranks.path import check_ranks
 
     for name in names:
         if name not in STUDIES:

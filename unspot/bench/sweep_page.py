@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from unspot.bench.page import measures, plane
 from unspot.bench.summary import Line, display_name, lines
 from unspot.bench.tables import Table
-from unspot.grid import attack_chance
 from unspot.report.contents import Contents
+from unspot.sweeps.grid import attack_chance
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from unspot._version import __version__
-from unspot.cli.once import OnceCommand
+from unspot.cli.options import OnceCommand
 
 __all__ = ["COMMANDS", "app", "main"]
 

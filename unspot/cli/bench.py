@@ -102,7 +102,7 @@ def bench(
     Every finished cell is kept: a run that was broken off goes on with --resume.
     """
     from unspot.bench import bench as run
-    from unspot.cli.ranks import parse_ranks
+    from unspot.cli.options import parse_ranks
 
     folder = output or Path(f"unspot-bench-{Path(name).stem}")
     _check(folder, resume=resume, retry=retry, figures=figures)
@@ -149,7 +149,7 @@ def _check(folder: Path, *, resume: bool, retry: bool, figures: bool) -> None:
 
 
 def _refuse_inputs(folder: Path, html: Path | None, inputs: tuple[Path | str | None, ...]) -> None:
-    from unspot.cli.outputs import refuse_inputs
+    from unspot.cli.options import refuse_inputs
 
     refuse_inputs({"--html": html}, inputs)
     for name in ("cells.csv", "tables.csv"):  # of all that goes there, what could be read as data
@@ -157,7 +157,7 @@ def _refuse_inputs(folder: Path, html: Path | None, inputs: tuple[Path | str | N
 
 
 def _copy(page: Path, html: Path) -> None:
-    from unspot.eraser import write_atomically
+    from unspot.io.files import write_atomically
 
     write_atomically(html, page.read_bytes())
 

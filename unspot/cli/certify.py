@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unspot.dataset import Dataset, Split
+    from unspot.data.dataset import Dataset, Split
     from unspot.eraser import Eraser
     from unspot.evaluation.certificate import Certificate
 
@@ -89,11 +89,10 @@ def certify(
 
     unspot certify gender.safetensors test.parquet --concept gender --budget quick
     """
-    from unspot.cli.labelled import refuse_orphans
-    from unspot.cli.outputs import refuse_inputs
+    from unspot.cli.options import refuse_inputs, refuse_orphans
     from unspot.eraser import load
     from unspot.evaluation.certificate import certify as attack_and_conclude
-    from unspot.selection import check_share
+    from unspot.ranks.selection import check_share
 
     refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))
     inputs = (eraser, data, labels, attack_rows, attack_labels)
@@ -138,10 +137,10 @@ def _dataset(
     """Rows to learn from and rows to judge on, and whether the eraser was fitted on the first."""
     import numpy as np
 
-    from unspot.cli.labelled import refuse_the_same
-    from unspot.dataset import Dataset, stratified_parts
+    from unspot.cli.options import refuse_the_same
+    from unspot.data.dataset import Dataset, stratified_parts
+    from unspot.data.labels import encode
     from unspot.evaluation.held_out import was_fitted_on
-    from unspot.labels import encode
 
     whole = _read(eraser, data, labels, **columns)
     if attack_rows is not None:
@@ -177,8 +176,8 @@ def _refuse_seen(eraser: Eraser, data: Path, whole: Split, test: Split) -> None:
 def _read(eraser: Eraser, path: Path, labels: Path | None, **columns: Any) -> Split:
     import numpy as np
 
-    from unspot.cli.labelled import read_labelled
-    from unspot.dataset import Split
+    from unspot.cli.options import read_labelled
+    from unspot.data.dataset import Split
 
     table = read_labelled(eraser, path, labels, **columns)
     return Split(np.asarray(table.X), np.asarray(table.z))
@@ -186,7 +185,7 @@ def _read(eraser: Eraser, path: Path, labels: Path | None, **columns: Any) -> Sp
 
 def _write(found: Certificate, json: Path | None) -> None:
     from unspot.cli.console import echo_json
-    from unspot.eraser import write_atomically
+    from unspot.io.files import write_atomically
 
     if json == Path("-"):
         echo_json(found.to_json())

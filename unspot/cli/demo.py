@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unspot.demo import Demo
+    from unspot.cli.tour import Demo
 
 
 def demo(
@@ -37,7 +37,7 @@ def demo(
     show = _Show()
     show.begin(data, rank)
     started = time.perf_counter()
-    from unspot.demo import run_demo
+    from unspot.cli.tour import run_demo
 
     found = run_demo(output, data, rank=rank, map_kind="tsne" if tsne else "pca", step=show.step)
     show.table(found)

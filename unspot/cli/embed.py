@@ -69,10 +69,15 @@ def embed(
 
     Example: unspot embed bios.csv --text bio --model ./bert -o bios.parquet
     """
-    from unspot.cli.outputs import refuse_inputs
-    from unspot.io.writing import refuse_existing
-    from unspot.text import embed_texts
-    from unspot.text_files import check_column, check_output, read_texts, write_embeddings
+    from unspot.cli.options import refuse_inputs
+    from unspot.io.files import refuse_existing
+    from unspot.models.embedding import (
+        check_column,
+        check_output,
+        embed_texts,
+        read_texts,
+        write_embeddings,
+    )
 
     # Everything that can be wrong is checked before the hours that the model takes.
     check_output(output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unspot.dataset import Dataset
+    from unspot.data.dataset import Dataset
     from unspot.eraser import Eraser
     from unspot.evaluation.results import Evaluation
     from unspot.io import Table
@@ -75,10 +75,10 @@ def evaluate(
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
     from unspot.cli.console import echo_json, warnings_as_sentences
-    from unspot.cli.labelled import read_labelled, refuse_orphans
-    from unspot.cli.outputs import refuse_inputs
-    from unspot.eraser import load, write_atomically
-    from unspot.evaluation.evaluate import evaluate as measure
+    from unspot.cli.options import read_labelled, refuse_inputs, refuse_orphans
+    from unspot.eraser import load
+    from unspot.evaluation.run import evaluate as measure
+    from unspot.io.files import write_atomically
 
     refuse_orphans(train_labels, train, ("--train-labels", "--train"))
     inputs = (eraser, data, labels, train, train_labels)
@@ -119,9 +119,9 @@ def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset
     """Rows to learn from, to choose on and to test on, from one table or two."""
     import numpy as np
 
-    from unspot.cli.labelled import refuse_the_same
-    from unspot.dataset import Dataset, Split, stratified_parts
-    from unspot.labels import encode
+    from unspot.cli.options import refuse_the_same
+    from unspot.data.dataset import Dataset, Split, stratified_parts
+    from unspot.data.labels import encode
 
     if train is None:
         return Dataset.from_arrays(table.X, table.z, table.y, random_state=seed, name=name)
@@ -138,7 +138,7 @@ def _warn_if_fitted_on(eraser: Eraser, table: Table) -> None:
     import numpy as np
 
     from unspot.cli.console import warn
-    from unspot.dataset import Split
+    from unspot.data.dataset import Split
     from unspot.evaluation.held_out import MAX_SEEN, share_fitted_on
 
     share = share_fitted_on(eraser, Split(table.X, np.asarray(table.z)))

@@ -100,11 +100,10 @@ def fit(
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
     from unspot.cli.console import warnings_as_sentences
-    from unspot.cli.outputs import refuse_inputs
-    from unspot.cli.ranks import parse_rank
-    from unspot.distributed import context
+    from unspot.cli.options import parse_rank, refuse_inputs
     from unspot.io import open_table
-    from unspot.io.writing import naming_full_disk, refuse_existing
+    from unspot.io.files import naming_full_disk, refuse_existing
+    from unspot.scale.processes import context
 
     refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
@@ -148,7 +147,7 @@ def fit(
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
     """The estimator of a method's name; the seed and progress only where it has them."""
-    from unspot.registry import make, method
+    from unspot.erasers.registry import make, method
 
     inner = name.strip().lower().removeprefix("cascade:")
     accepted = method(inner).parameters if ":" not in inner else ()

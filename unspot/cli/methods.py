@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unspot.registry import MethodInfo, Methods
+    from unspot.erasers.registry import MethodInfo, Methods
 
 
 def methods(
@@ -22,7 +22,7 @@ def methods(
     import json
 
     from unspot.cli.console import echo_json
-    from unspot.registry import methods as listed
+    from unspot.erasers.registry import methods as listed
 
     found = listed()
     if as_json:
@@ -37,7 +37,7 @@ def description(info: MethodInfo) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from unspot.registry import method
+    >>> from unspot.erasers.registry import method
     >>> description(method("leace"))["concepts"]
     ['discrete', 'continuous']
     """

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unspot.dataset import Dataset
+    from unspot.data.dataset import Dataset
     from unspot.io import Table
-    from unspot.path import RankPath
+    from unspot.ranks.path import RankPath
 
 #: Which options each rule has.
 _OPTIONS = {
@@ -116,10 +116,9 @@ def path(
     """
     from unspot.cli.console import warnings_as_sentences
     from unspot.cli.fit import make_estimator, parse_parameters
-    from unspot.cli.outputs import refuse_inputs
-    from unspot.cli.ranks import parse_ranks
-    from unspot.io.writing import refuse_existing
-    from unspot.path import rank_path
+    from unspot.cli.options import parse_ranks, refuse_inputs
+    from unspot.io.files import refuse_existing
+    from unspot.ranks.path import rank_path
 
     given = {"max_advantage": max_advantage, "attackers": attackers, "threshold": threshold}
     given |= {"floor": floor, "utility": utility}
@@ -244,7 +243,7 @@ def _read(
 ) -> tuple[Table, Dataset]:
     import numpy as np
 
-    from unspot.dataset import Dataset
+    from unspot.data.dataset import Dataset
     from unspot.io import read_table
 
     table = read_table(data, features=features, concept=concept, task=task, labels_file=labels)
@@ -256,7 +255,7 @@ def _read(
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
     """The metrics of the table, refused now rather than after the fits."""
-    from unspot.scores import check_metrics
+    from unspot.evaluation.scores import check_metrics
 
     if metrics is None:
         return ["attack", "neighbours", *(["task_linear"] if rows.train.y is not None else [])]
@@ -267,7 +266,7 @@ def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
 
 def _write_json(found: RankPath, json: Path | None) -> None:
     from unspot.cli.console import echo_json
-    from unspot.eraser import write_atomically
+    from unspot.io.files import write_atomically
 
     if json == Path("-"):
         echo_json(found.to_json())
@@ -278,7 +277,7 @@ def _write_json(found: RankPath, json: Path | None) -> None:
 def _save(chosen: Any, table: Table, data: Path, concept: str, output: Path) -> None:
     from unspot.cli.fit import with_source
     from unspot.eraser import Eraser
-    from unspot.io.writing import naming_full_disk
+    from unspot.io.files import naming_full_disk
 
     eraser = with_source(chosen.eraser_, table, data, concept)
     metadata = {**eraser.metadata, "selection": chosen.selection_.describe()}

@@ -44,12 +44,11 @@ def report(
 
     unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
     """
-    from unspot.cli.outputs import refuse_inputs
-    from unspot.io.writing import refuse_existing
+    from unspot.cli.options import refuse_inputs
+    from unspot.io.files import refuse_existing
     from unspot.report import to_html
-    from unspot.report.export import TABLES, save_tables
     from unspot.report.figures import save_figures
-    from unspot.report.files import read_results, split_name
+    from unspot.report.files import TABLES, read_results, save_tables, split_name
     from unspot.report.reading import read_contents
 
     inputs = [split_name(entry)[1] for entry in results]

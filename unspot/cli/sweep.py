@@ -49,10 +49,10 @@ def sweep(
     """
     from unspot.bench.needs import require
     from unspot.cli.bench import end_if_all_failed
-    from unspot.cli.outputs import refuse_inputs
-    from unspot.eraser import write_atomically
-    from unspot.sweep import sweep as run
-    from unspot.sweep_file import read_sweep_file
+    from unspot.cli.options import refuse_inputs
+    from unspot.io.files import write_atomically
+    from unspot.sweeps.run import sweep as run
+    from unspot.sweeps.sweep_file import read_sweep_file
 
     if retry and not resume:
         raise ValueError("Got --retry without --resume, but only a resumed sweep has failed cells.")
@@ -86,9 +86,9 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
     from datetime import datetime
 
     from unspot.bench.sweep_page import sweep_contents
-    from unspot.eraser import write_atomically
-    from unspot.journal import read_journal
+    from unspot.io.files import write_atomically
     from unspot.report.html import render
+    from unspot.sweeps.journal import read_journal
 
     records = read_journal(results)[1].values()
     contents = sweep_contents(frame, records, title=title)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from unspot.bulk import Erasure, Result
-    from unspot.bulk.parts import Part
+    from unspot.scale import Erasure, Result
+    from unspot.scale.folders import Part
 
 
 def transform(
@@ -74,8 +74,8 @@ def transform(
 
     unspot transform gender.safetensors big/*.parquet -o clean/
     """
-    from unspot.bulk import Erasure
     from unspot.eraser import load
+    from unspot.scale import Erasure
 
     _check_engine(engine, address)
     erasure = Erasure(load(eraser), features, reduce)
@@ -92,7 +92,7 @@ def transform(
 
 
 def _check_engine(engine: str, address: str | None) -> None:
-    from unspot.cluster import ENGINES
+    from unspot.scale import ENGINES
 
     if engine not in ("local", *ENGINES):
         raise ValueError(f"Got --engine {engine}, but expected local, {' or '.join(ENGINES)}.")
@@ -102,7 +102,7 @@ def _check_engine(engine: str, address: str | None) -> None:
 
 @contextmanager
 def _executor(engine: str, address: str | None, workers: int | None) -> Iterator[Executor | None]:
-    from unspot.cluster import executor
+    from unspot.scale import executor
 
     if engine == "local":
         yield None
@@ -117,8 +117,8 @@ def _to_folder(inputs: list[Path], output: str) -> bool:
 
 
 def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool) -> None:
-    from unspot.bulk import transform_file
     from unspot.cli.console import progress_bar
+    from unspot.scale import transform_file
 
     started = time.perf_counter()
     with progress_bar(_rows(erasure, [source]), "Erasing", quiet=quiet) as bar:
@@ -137,8 +137,8 @@ def _many(
     quiet: bool,
     executor: Executor | None,
 ) -> None:
-    from unspot.bulk import transform_files
     from unspot.cli.console import progress_bar
+    from unspot.scale import transform_files
 
     started = time.perf_counter()
     with progress_bar(None, "Erasing", quiet=quiet) as bar:
@@ -177,7 +177,7 @@ def _report(result: Result, folder: Path, started: float) -> None:
 
 def _rows(erasure: Erasure, sources: list[Path], most: int = 1000) -> int | None:
     """The rows to come, for the progress bar; None where counting would take long."""
-    from unspot.bulk.files import count_rows
+    from unspot.scale.files import count_rows
 
     if len(sources) > most or any(path.suffix.lower() == ".csv" for path in sources):
         return None

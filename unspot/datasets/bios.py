@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import Dataset, Split
+from unspot.data.dataset import Dataset, Split
+from unspot.data.labels import encode
 from unspot.datasets.plain_pickle import read_plain_pickle
 from unspot.io.arrays import check_matrix, npz_names, read_npy, read_npz
-from unspot.labels import encode
 
 __all__ = ["load_bias_in_bios", "read_records"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import Dataset, Split, stratified_parts
+from unspot.data.dataset import Dataset, Split, stratified_parts
 from unspot.io.arrays import check_matrix, read_npy
 
 __all__ = ["load_dial"]

@@ -10,14 +10,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
+from unspot.checks import check_count, check_positive
+from unspot.data.labels import Labels
+from unspot.data.rows import Scaling
+from unspot.data.sampling import generator
 from unspot.eraser import Eraser
-from unspot.erasers.network import NetworkEraser, Problem, dense_maps, mlp, unscaled
-from unspot.erasers.parameters import check_count, check_positive
-from unspot.erasers.scaling import Scaling
-from unspot.erasers.training import Rows, Schedule
-from unspot.labels import Labels
+from unspot.erasers.networks import (
+    NetworkEraser,
+    Problem,
+    Rows,
+    Schedule,
+    dense_maps,
+    mlp,
+    unscaled,
+)
 from unspot.maps import Map
-from unspot.sampling import generator
 
 __all__ = ["AdversarialErasure"]
 

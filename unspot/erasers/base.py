@@ -7,7 +7,6 @@ feature names, metadata and error messages come from here.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from typing import Any, ClassVar
@@ -18,13 +17,15 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unspot.distributed import team
-from unspot.eraser import Eraser, versions
+from unspot.data.labels import Labels, Measurements, encode, measure
+from unspot.data.rows import identity, refuse_nonfinite
+from unspot.data.sampling import generator
+from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
-from unspot.labels import Labels, Measurements, encode, measure
-from unspot.sampling import generator
+from unspot.machine import versions
+from unspot.scale.processes import team
 
-__all__ = ["BaseEraser", "check_rank"]
+__all__ = ["BaseEraser"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     #: Whether ``_fit_eraser`` takes ``Rows`` that stay on disk as well as arrays. Other methods get
     #: the rows in memory, or a stratified sample of at most 2 GiB.
     reads_rows: ClassVar[bool] = False
-    #: Whether the work is split over the processes of ``unspot.distributed.context``.
+    #: Whether the work is split over the processes of ``unspot.scale.processes.context``.
     splits_work: ClassVar[bool] = False
 
     def fit(self, X: Any, y: Any = None, *, z: Any = None) -> BaseEraser:
@@ -143,7 +144,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, (str, os.PathLike)):
             raise ValueError(
                 f"Got the path {os.fspath(X)!r}, but expected rows in memory. Files are erased by "
-                "the command `unspot transform`, or by unspot.bulk.transform_file."
+                "the command `unspot transform`, or by unspot.scale.transform_file."
             )
         refuse_nonfinite(X)
         result: NDArray[Any] = validate_data(
@@ -173,75 +174,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.target_tags.one_d_labels = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32", "float16"]
         return tags
-
-
-def check_rank(rank: Any, n_features: int, what: str = "the number of features") -> int:
-    """A rank as an integer from 1 to ``n_features``; a fraction in (0, 1) is of the features."""
-    is_integer = isinstance(rank, (int, np.integer)) and not isinstance(rank, (bool, np.bool_))
-    if isinstance(rank, (float, np.floating)) and 0 < rank < 1:
-        return max(1, round(float(rank) * n_features))
-    if is_integer and 1 <= rank <= n_features:
-        return int(rank)
-    raise ValueError(
-        f"Got rank={rank!r}, but expected an integer from 1 to {n_features}, {what}, or a "
-        "fraction of it between 0 and 1."
-    )
-
-
-def refuse_nonfinite(X: Any) -> None:
-    """NaN or infinity in a numeric array, with the count and the first row."""
-    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
-        return  # scikit-learn's own validation names the rest
-    # One pass over sums finds the common, clean case; only then look for the rows.
-    if np.isfinite(X.sum(dtype=np.float64)):
-        return
-    bad = ~np.isfinite(X)
-    if bad.any():
-        first = int(np.argmax(bad.any(axis=1)))
-        raise ValueError(
-            f"Got {int(bad.sum())} values of NaN or infinity in X (the first in row {first}), but "
-            "expected finite numbers. Drop or impute those rows."
-        )
-
-
-def identity(X: NDArray[Any], target: NDArray[Any]) -> dict[str, Any]:
-    """By what the rows of a fit are known again: as a whole, and some of them in any company."""
-    sample = _sampled(X)
-    return {
-        "fingerprint": _digest(X.shape, sample, target),
-        "known_rows": row_hashes(sample[:: -(-len(sample) // 100)]),
-    }
-
-
-def fingerprint(X: NDArray[Any], target: NDArray[Any]) -> str:
-    """A short hash of shape, labels and a fixed sample of rows: enough to tell files apart."""
-    return _digest(X.shape, _sampled(X), target)
-
-
-def row_hashes(X: NDArray[Any]) -> list[str]:
-    """A short hash of each row, the same for all floating types that hold it.
-
-    Examples
-    --------
-    >>> X = np.array([[0.5, -0.0], [1.0, 2.0]])
-    >>> row_hashes(X) == row_hashes(X.astype(np.float32) + 0.0)
-    True
-    """
-    rows = np.ascontiguousarray(X, dtype=np.float32) + np.float32(0)  # no −0
-    return [hashlib.blake2b(row.tobytes(), digest_size=6).hexdigest() for row in rows]
-
-
-def _sampled(X: NDArray[Any]) -> NDArray[Any]:
-    # Ten runs of a hundred rows: of a file on disk, ten places are read and not a thousand.
-    runs = np.linspace(0, max(len(X) - 100, 0), num=10).astype(int)[:, None] + np.arange(100)
-    return X[np.unique(runs[runs < len(X)])]
-
-
-def _digest(shape: tuple[int, ...], sample: NDArray[Any], target: NDArray[Any]) -> str:
-    digest = hashlib.sha256(repr(shape).encode())
-    digest.update(np.ascontiguousarray(sample, dtype=np.float64).tobytes())
-    digest.update(np.ascontiguousarray(target, dtype=np.float64).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _jsonable(value: Any) -> Any:

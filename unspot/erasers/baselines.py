@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import check_rank
+from unspot.data.labels import Labels
+from unspot.data.sampling import generator
+from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, check_rank
+from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import LEACE
-from unspot.labels import Labels
-from unspot.sampling import generator
-from unspot.statistics import ClassStatistics
 
 __all__ = ["MeanProjection", "PCAProjection", "RandomProjection"]
 

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from unspot.checks import check_rank
+from unspot.data.labels import Labels, Measurements
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, check_rank
+from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import float_dtype
-from unspot.labels import Labels, Measurements
 from unspot.maps import Compress, Expand
 
 __all__ = ["Cascade"]

@@ -8,15 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspot.checks import check_positive
+from unspot.data.labels import Labels
+from unspot.data.rows import Scaling
+from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import class_rate, coding_rate
-from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, square_mlp
-from unspot.erasers.parameters import check_positive
-from unspot.erasers.scaling import Scaling
-from unspot.erasers.training import Rows
-from unspot.labels import Labels
+from unspot.erasers.networks import NetworkEraser, Problem, Rows, freeze_normalised, square_mlp
 from unspot.maps import LayerNorm
-from unspot.sampling import generator
 
 __all__ = ["FaRM"]
 

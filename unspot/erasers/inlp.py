@@ -11,13 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 
+from unspot.checks import check_count, check_positive, check_share
+from unspot.data.labels import Labels
+from unspot.data.rows import Scaling
+from unspot.data.sampling import generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.parameters import check_count, check_positive, check_share
-from unspot.erasers.scaling import Scaling
-from unspot.labels import Labels
 from unspot.projections import complement
-from unspot.sampling import generator, sample_and_held_out
 
 __all__ = ["INLP", "row_space"]
 

@@ -11,16 +11,15 @@ from scipy.spatial.distance import pdist
 from torch import Tensor
 from torch.nn.functional import mse_loss, one_hot
 
+from unspot.checks import check_bandwidth, check_count
+from unspot.data.labels import Labels
+from unspot.data.rows import Scaling
+from unspot.data.sampling import generator, sample_and_held_out
+from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
-from unspot.erasers.network import NetworkEraser, Problem, dense, uninitialised, unscaled
-from unspot.erasers.parameters import check_bandwidth, check_count
-from unspot.erasers.scaling import Scaling
-from unspot.erasers.training import Rows
-from unspot.labels import Labels
+from unspot.erasers.networks import NetworkEraser, Problem, Rows, dense, uninitialised, unscaled
 from unspot.maps import Map, Nystrom
-from unspot.sampling import generator, sample_and_held_out
-from unspot.statistics import CrossStatistics
 
 __all__ = ["KernelErasure"]
 

@@ -10,16 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspot.checks import check_bandwidth, check_choice, check_positive
+from unspot.data.labels import Labels, Measurements
+from unspot.data.rows import Scaling
+from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import coding_rate, kernel_rate, matched_rate
-from unspot.erasers.network import NetworkEraser, Problem, freeze_normalised, square_mlp
-from unspot.erasers.parameters import check_bandwidth, check_choice, check_positive
-from unspot.erasers.scaling import Scaling
-from unspot.erasers.training import Rows
-from unspot.labels import Labels, Measurements
+from unspot.erasers.networks import NetworkEraser, Problem, Rows, freeze_normalised, square_mlp
 from unspot.maps import LayerNorm
-from unspot.maps.nystrom import squared_distances
-from unspot.sampling import generator
+from unspot.maps.nonlinear import squared_distances
 
 __all__ = ["KRaM"]
 

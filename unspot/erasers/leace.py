@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from unspot.distributed import class_statistics, cross_statistics, team
+from unspot.data.labels import Labels, encode, measure
+from unspot.data.statistics import (
+    ClassStatistics,
+    CrossStatistics,
+    mean_difference_basis,
+    whitening,
+)
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.labels import Labels, encode, measure
 from unspot.maps import Oblique
-from unspot.projections.projector import complement
-from unspot.statistics import ClassStatistics, CrossStatistics, mean_difference_basis, whitening
+from unspot.projections.subspaces import complement
+from unspot.scale.processes import class_statistics, cross_statistics, team
 
 __all__ = ["LEACE"]
 
@@ -213,7 +218,7 @@ class LEACE(BaseEraser):
         self._add(ClassStatistics.from_rows(X, codes, len(classes), per_class=False))
 
     def _stream_metadata(self) -> dict[str, Any]:
-        from unspot.eraser import versions
+        from unspot.machine import versions
 
         discrete = isinstance(self.statistics_, ClassStatistics)
         return {

@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unspot.checks import check_rank
+from unspot.data.labels import Labels
+from unspot.data.sampling import generator, sample_and_held_out
+from unspot.data.statistics import ClassStatistics, mean_difference_basis, whitening
 from unspot.density import GaussianMixture, mmd2
-from unspot.distributed import class_statistics, team
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, check_rank
+from unspot.erasers.base import BaseEraser
 from unspot.erasers.streams import Rows
-from unspot.labels import Labels
 from unspot.projections import (
     LazyObjective,
     ManifoldSolver,
@@ -27,10 +29,9 @@ from unspot.projections import (
     nearest_projector,
     start,
 )
-from unspot.projections.history import History
-from unspot.projections.shared import led, shared
-from unspot.sampling import generator, sample_and_held_out
-from unspot.statistics import ClassStatistics, mean_difference_basis, whitening
+from unspot.projections.objective import History
+from unspot.scale.processes import class_statistics, team
+from unspot.scale.shared_objective import led, shared
 
 __all__ = ["LEOPARD"]
 
@@ -184,7 +185,7 @@ class LEOPARD(BaseEraser):
         return Eraser.projection(U, loss=history.loss[history.kept], rows_used=len(rows))
 
     def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
-        from unspot.selection import fit_auto
+        from unspot.ranks.selection import fit_auto
 
         chosen = fit_auto(self, X, target, self.max_advantage)
         self.rank_, self.history_, self.selection_ = (

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from unspot.checks import check_choice
+from unspot.data.labels import Labels, encode_as
+from unspot.data.statistics import ClassStatistics, whitening
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.parameters import check_choice
-from unspot.labels import Labels, encode_as
 from unspot.maps import Transport
-from unspot.statistics import ClassStatistics, whitening
 
 __all__ = ["MomentMatching", "barycentre", "transport_matrix"]
 

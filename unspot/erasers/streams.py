@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from unspot.io.ahead import prefetched
-from unspot.io.sources import Floats, RowSource, as_source
-from unspot.labels import Labels, Measurements
+from unspot.data.labels import Labels, Measurements
+from unspot.io.sources import Floats, RowSource, as_source, prefetched
 
 __all__ = ["Rows", "is_stream", "opened", "sampled"]
 

@@ -16,22 +16,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.erasers.base import refuse_nonfinite
-from unspot.evaluation.attack_linear import linear, quadratic, radial
+from unspot.data.labels import Labels, encode, encode_as
+from unspot.data.rows import refuse_nonfinite
+from unspot.data.sampling import generator
 from unspot.evaluation.attack_models import (
     Effort,
     Model,
     Rows,
+    View,
     boosted_trees,
+    linear,
     log_loss,
     nearest,
     networks,
+    principal,
+    quadratic,
+    radial,
+    standardised,
+    whitened,
 )
-from unspot.evaluation.attack_views import View, principal, standardised, whitened
 from unspot.evaluation.inference import recalls
-from unspot.labels import Labels, encode, encode_as
-from unspot.sampling import generator
-from unspot.threads import one_thread
+from unspot.machine import one_thread
 
 __all__ = ["ATTACKERS", "BUDGETS", "MIN_OF_A_CLASS", "AttackResult", "attack", "rows_needed"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import Dataset, Split, refuse_continuous
-from unspot.erasers.base import fingerprint, row_hashes
+from unspot.data.dataset import Dataset, Split, refuse_continuous
+from unspot.data.labels import encode
+from unspot.data.rows import fingerprint, row_hashes
 from unspot.evaluation.attackers import rows_needed
-from unspot.labels import encode
 
 __all__ = [
     "MAX_SEEN",

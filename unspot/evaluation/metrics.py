@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import Dataset, Lexicon
+from unspot.data.dataset import Dataset, Lexicon
+from unspot.data.labels import encode, encode_as
+from unspot.evaluation.group_fairness import Fairness
 from unspot.evaluation.problem import (
     Finding,
     Metric,
@@ -17,10 +20,17 @@ from unspot.evaluation.problem import (
     one_row,
 )
 from unspot.evaluation.results import Row, Value
-from unspot.evaluation.task_metrics import TASK_METRICS
-from unspot.labels import encode, encode_as
 
-__all__ = ["DEFAULT", "LESS_IS_BETTER", "METRICS", "PAPER"]
+__all__ = [
+    "DEFAULT",
+    "LESS_IS_BETTER",
+    "METRICS",
+    "PAPER",
+    "TASK_METRICS",
+    "task",
+    "task_fairness",
+    "task_linear",
+]
 
 #: Pairs of rows compared for A_k, and rows coded for the description length: more are sampled.
 MAX_PAIRS = 400_000_000
@@ -112,7 +122,7 @@ def strongest_attack(problem: Problem) -> Finding:
 
 
 def description_length(problem: Problem) -> Finding:
-    from unspot.evaluation.mdl import MDL, mdl
+    from unspot.evaluation.description_length import MDL, mdl
 
     def lengths(data: Dataset) -> list[MDL]:
         return [
@@ -145,7 +155,7 @@ def description_length(problem: Problem) -> Finding:
 
 
 def papers_description_length(problem: Problem) -> Finding:
-    from unspot.evaluation.mdl import mdl
+    from unspot.evaluation.description_length import mdl
 
     def length(data: Dataset) -> Value:
         found = mdl(
@@ -163,7 +173,7 @@ def papers_description_length(problem: Problem) -> Finding:
 
 
 def two_sample(problem: Problem) -> Finding:
-    from unspot.density.two_sample import two_sample_test
+    from unspot.evaluation.two_sample import two_sample_test
 
     def p_value(data: Dataset) -> Value:
         found = two_sample_test(data.test.X, problem.test.z, random_state=problem.random_state)
@@ -177,7 +187,7 @@ def two_sample(problem: Problem) -> Finding:
 
 
 def neighbours(problem: Problem) -> Finding:
-    from unspot.evaluation.neighbours import neighbour_overlap
+    from unspot.evaluation.geometry import neighbour_overlap
 
     n = len(problem.test)
     queries = max(1000, MAX_PAIRS // n)
@@ -187,7 +197,7 @@ def neighbours(problem: Problem) -> Finding:
 
 
 def papers_neighbours(problem: Problem) -> Finding:
-    from unspot.evaluation.neighbours import neighbour_overlap
+    from unspot.evaluation.geometry import neighbour_overlap
 
     n = len(problem.train)
     queries = max(1000, MAX_PAIRS // n)
@@ -201,7 +211,7 @@ def papers_neighbours(problem: Problem) -> Finding:
 
 
 def variance(problem: Problem) -> Finding:
-    from unspot.evaluation.neighbours import variance_kept
+    from unspot.evaluation.geometry import variance_kept
 
     kept = Value(variance_kept(problem.test.X, problem.after.test.X))
     return one_row("variance", "Variance kept", "share", Value(1.0), kept, "higher")
@@ -210,7 +220,7 @@ def variance(problem: Problem) -> Finding:
 def words(problem: Problem) -> Finding:
     from importlib.resources import as_file, files
 
-    from unspot.evaluation.words import load_pairs, word_similarity
+    from unspot.evaluation.geometry import load_pairs, word_similarity
 
     bundled = files("unspot.datasets") / "data" / "wordsim353_similarity.tsv"
     with as_file(bundled) as path:
@@ -227,6 +237,140 @@ def words(problem: Problem) -> Finding:
     )
     both = Value(before.correlation), Value(after.correlation)
     return one_row("words", "WS-353", "", *both, "higher", note)
+
+
+def _logistic_accuracy(data: Dataset, z_train: Any, z_test: Any) -> float:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    from unspot.evaluation.description_length import standardisation
+
+    X = data.train.X.astype(np.float64)
+    mean, scale = standardisation(X)
+    labels = encode(z_train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(max_iter=200).fit((X - mean) / scale, labels.codes)
+    found = model.predict((data.test.X.astype(np.float64) - mean) / scale)
+    return float(np.mean(found == encode_as(z_test, labels.classes)))
+
+
+def _on_test(
+    result: Any, codes: NDArray[np.int64], shares: NDArray[Any], n_attackers: int
+) -> dict[str, Any]:
+    """An attacker's scores on the test rows, which are the last that it judged."""
+    from unspot.evaluation.attack_models import log_loss
+    from unspot.evaluation.inference import balanced_interval
+
+    probabilities = result.probabilities[-len(codes) :]
+    return {
+        "name": result.name,
+        "accuracy": float(np.mean(probabilities.argmax(axis=1) == codes)),
+        "balanced_accuracy": float(shares.mean()),
+        "interval": list(balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers)),
+        "advantage": float(shares.mean() - 1 / len(shares)),
+        "log_loss_bits": float(log_loss(probabilities, codes)),
+    }
+
+
+# -- The rows of an evaluation about the downstream task: accuracy and fairness --------------------
+
+
+def task_linear(problem: Problem) -> Finding:
+    """The task by logistic regression that is fitted to the end: what a user would train.
+
+    The paper's network stops after 20 passes, which few rows leave unfinished.
+    """
+    from unspot.evaluation.attackers import attack
+
+    def accuracy(data: Dataset) -> Value:
+        rows = (data.train.X, problem.train.y, data.test.X, problem.test.y)
+        (found,) = attack(
+            *rows, attackers=["logistic"], random_state=problem.random_state, every_class=False
+        )
+        return Value(found.accuracy)
+
+    too_few = _too_few_to_learn(problem.train.y)
+    before, after = (None, None) if too_few else problem.on_both(accuracy)
+    note = "what erasure costs the task: a logistic regression, fitted to the end."
+    note = f"undefined: {too_few}" if too_few else note
+    label = "Task accuracy, logistic"
+    return one_row("task_linear", label, "share", before, after, "higher", note)
+
+
+def task(problem: Problem) -> Finding:
+    before, after = (_accuracy(side) for side in problem.task_fairness)
+    note = "a_y. The network stops after 20 passes: with few rows, see the logistic regression."
+    note += learned_nothing(before, problem.test.y)
+    label = "Task accuracy, paper's MLP"
+    return one_row("task", label, "share", before, after, "higher", note)
+
+
+def task_fairness(problem: Problem) -> Finding:
+    sides = problem.task_fairness
+    who = "The paper's MLP, whose predictions these are,"
+    note = sides[1][0].note + learned_nothing(_accuracy(sides[0]), problem.test.y, who)
+    note = note.strip()
+
+    def row(key: str, label: str, of: Callable[[Fairness], float | None]) -> Row:
+        before, after = (mean_value([of(f) for f in side]) for side in sides)
+        missing = "undefined: too few labels, or no variation." if after is None else ""
+        return Row(key, label, "", before, after, "lower", missing or note)
+
+    rows = (
+        row("tpr_gap", "TPR gap, RMS", lambda f: f.rms_gap),
+        row("tpr_gap_correlation", "σ of TPR gap and share", lambda f: f.correlation),
+        row("demographic_parity", "Demographic parity", lambda f: f.demographic_parity),
+        row("equalised_odds", "Equalised odds gap", lambda f: f.equalised_odds),
+    )
+    return Finding(rows, {"gaps": _gaps(*sides)})
+
+
+#: By their names in ``evaluate``: those that need labels of a task.
+TASK_METRICS: dict[str, Metric] = {
+    "task_linear": task_linear,
+    "task": task,
+    "fairness": task_fairness,
+}
+
+
+def _too_few_to_learn(y: Any) -> str:
+    """Why nothing can be learned from these labels of the task; empty if it can."""
+    from unspot.evaluation.attackers import MIN_OF_A_CLASS, rows_needed
+
+    labels = encode(y, name="y")
+    if labels.counts.min() < MIN_OF_A_CLASS:
+        return "a label has too few rows to learn from. Merge it with another."
+    needed = rows_needed(len(labels.classes))
+    if len(labels) < needed:
+        return f"{len(labels)} train rows, where {len(labels.classes)} labels need {needed}."
+    return ""
+
+
+def _accuracy(side: Sequence[Fairness]) -> Value | None:
+    return mean_value(found.accuracy for found in side)
+
+
+def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[str, Any]]:
+    """Mean gaps over seeds, a record for each class and label."""
+
+    def gap(side: Sequence[Fairness], c: Any, y: Any) -> float | None:
+        value = mean_value(f.gaps[c][y] for f in side)
+        return None if value is None else value.mean
+
+    return [
+        {
+            "class": str(c),
+            "label": str(y),
+            "share": share,
+            "before": gap(before, c, y),
+            "after": gap(after, c, y),
+        }
+        for c, shares in after[0].shares.items()
+        for y, share in shares.items()
+    ]
 
 
 METRICS: dict[str, Metric] = {
@@ -260,39 +404,3 @@ LESS_IS_BETTER = frozenset(
         "equalised_odds",
     }
 )
-
-
-def _logistic_accuracy(data: Dataset, z_train: Any, z_test: Any) -> float:
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    from unspot.evaluation.mdl_probe import standardisation
-
-    X = data.train.X.astype(np.float64)
-    mean, scale = standardisation(X)
-    labels = encode(z_train)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(max_iter=200).fit((X - mean) / scale, labels.codes)
-    found = model.predict((data.test.X.astype(np.float64) - mean) / scale)
-    return float(np.mean(found == encode_as(z_test, labels.classes)))
-
-
-def _on_test(
-    result: Any, codes: NDArray[np.int64], shares: NDArray[Any], n_attackers: int
-) -> dict[str, Any]:
-    """An attacker's scores on the test rows, which are the last that it judged."""
-    from unspot.evaluation.attack_models import log_loss
-    from unspot.evaluation.inference import balanced_interval
-
-    probabilities = result.probabilities[-len(codes) :]
-    return {
-        "name": result.name,
-        "accuracy": float(np.mean(probabilities.argmax(axis=1) == codes)),
-        "balanced_accuracy": float(shares.mean()),
-        "interval": list(balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers)),
-        "advantage": float(shares.mean() - 1 / len(shares)),
-        "log_loss_bits": float(log_loss(probabilities, codes)),
-    }

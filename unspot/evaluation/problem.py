@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.dataset import Dataset, Split
-from unspot.evaluation.fairness import Fairness, fairness
+from unspot.data.dataset import Dataset, Split
+from unspot.data.labels import encode
+from unspot.evaluation.group_fairness import Fairness, fairness
 from unspot.evaluation.results import Direction, Row, Value
-from unspot.labels import encode
 
 __all__ = ["Finding", "Metric", "Problem", "learned_nothing", "mean_value", "one_row"]
 

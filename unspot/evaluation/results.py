@@ -9,7 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Evaluation", "Row", "Value"]
+from unspot.data.dataset import Dataset
+from unspot.eraser import Eraser
+
+__all__ = ["Evaluation", "Row", "Value", "eraser_facts", "eraser_name"]
 
 Direction = Literal["lower", "higher", "none"]
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -243,3 +246,27 @@ def _escape(text: str, signs: Mapping[str, str]) -> str:
 
 def _value(content: dict[str, Any] | None) -> Value | None:
     return None if content is None else Value(**content)
+
+
+# -- Where a result comes from: which eraser, in plain words and values ----------------------------
+
+
+def eraser_facts(eraser: Any) -> dict[str, Any]:
+    """What an eraser says about itself, as JSON has it; of a function its name."""
+    frozen = getattr(eraser, "eraser_", eraser)
+    if not isinstance(frozen, Eraser):
+        return {"method": eraser_name(eraser)}
+    # Through JSON, so that what is kept is plain: tuples, arrays and numbers of numpy are not.
+    plain: dict[str, Any] = json.loads(json.dumps(dict(frozen.metadata), default=str))
+    plain.pop("known_rows", None)  # for recognising them, and nothing to read
+    return {**plain, "rank": frozen.rank}
+
+
+def eraser_name(eraser: Any) -> str:
+    """What people call it."""
+    if isinstance(eraser, Dataset):
+        return eraser.name if eraser.name != "data" else "erased rows"
+    frozen = getattr(eraser, "eraser_", eraser)
+    if isinstance(frozen, Eraser) and "method" in frozen.metadata:
+        return str(frozen.metadata["method"])
+    return getattr(eraser, "__name__", type(eraser).__name__)

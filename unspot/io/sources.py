@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ArraySource", "RowSource", "SliceSource", "as_source"]
+from unspot.io.arrays import check_matrix, read_npy
+from unspot.io.files import file_format
+
+__all__ = ["ArraySource", "NpyParts", "RowSource", "SliceSource", "as_source", "prefetched"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -105,8 +109,7 @@ def _open(path: Path, features: Any, labels: str | None) -> RowSource:
 
 
 def _open_all(paths: list[Path], features: Any, labels: str | None) -> RowSource:
-    from unspot.io.npy_parts import NpyParts
-    from unspot.io.parquet import ParquetSource
+    from unspot.io.arrow import ParquetSource
     from unspot.io.tables import file_format
 
     if file_format(paths[0], (".npy", ".parquet")) == ".npy":
@@ -250,3 +253,111 @@ def _backing_map(array: NDArray[Any]) -> mmap.mmap | None:
             return None  # a private map would lose what was written to it
         base = base.base
     return base if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
+
+
+# -- Many ``.npy`` files as one source of rows -----------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """What a map of the file needs, so that its header is parsed once."""
+
+    path: Path
+    dtype: np.dtype[Any]
+    shape: tuple[int, int]
+    offset: int
+    order: Any  # "C" or "F"
+
+    def open(self) -> ArraySource:
+        array: NDArray[Any] = np.memmap(
+            self.path, self.dtype, "r", self.offset, self.shape, self.order
+        )
+        return ArraySource(array)
+
+
+class NpyParts:
+    """The rows of ``.npy`` files, in the order given.
+
+    Opening reads the headers alone. A file is mapped only while it is read, so that there may be
+    more files than a process may keep open. Some may have no rows.
+
+    Parameters
+    ----------
+    paths : list of Path
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._parts = [_header(path) for path in paths]
+        first = self._parts[0]
+        filled = [part for part in self._parts if part.shape[0]]
+        for part in self._parts:
+            if part.shape[1] != first.shape[1]:
+                raise ValueError(
+                    f"Got vectors of length {part.shape[1]} in {str(part.path)!r}, but the first "
+                    f"part has length {first.shape[1]}."
+                )
+        if not filled:
+            where = repr(str(first.path)) if len(paths) == 1 else f"all {len(paths)} files"
+            raise ValueError(f"Got an empty table: there are no rows in {where}.")
+        self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
+        self.shape: tuple[int, int] = (int(self._starts[-1]), first.shape[1])
+        self.dtype = np.result_type(*(float_dtype(part.dtype) for part in filled))
+
+    def read(self, start: int, stop: int) -> Floats:
+        start, stop = max(start, 0), min(stop, self.shape[0])
+        out: Floats = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        for part, first in zip(self._parts, self._starts, strict=False):
+            low, high = max(start, int(first)), min(stop, int(first) + part.shape[0])
+            if low < high:
+                out[low - start : high - start] = part.open().read(low - first, high - first)
+        return out
+
+    def take(self, rows: ArrayLike) -> Floats:
+        wanted = check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        order = np.argsort(wanted, kind="stable")
+        cuts = np.searchsorted(wanted[order], self._starts)
+        for part, first, low, high in zip(
+            self._parts, self._starts, cuts[:-1], cuts[1:], strict=False
+        ):
+            if low < high:
+                mine = order[low:high]
+                out[mine] = part.open().take(wanted[mine] - first)
+        return out
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        return read_in_chunks(self, rows_per_chunk, start, stop)
+
+
+def _header(path: Path) -> _Part:
+    file_format(path, (".npy",))
+    array = _checked(read_npy(path), str(path))
+    order = "C" if array.flags.c_contiguous else "F"
+    return _Part(path, array.dtype, (array.shape[0], array.shape[1]), array.offset, order)  # type: ignore[attr-defined]
+
+
+def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
+    """A table of numbers; as one part of many, unlike alone, it may be without rows."""
+    without_rows = array.ndim == 2 and array.shape[0] == 0 < array.shape[1]
+    check_matrix(np.zeros((1, array.shape[1]), array.dtype) if without_rows else array, where)
+    return array
+
+
+# -- Reading ahead: the next piece is read while this one is worked on -----------------------------
+
+
+def prefetched(chunks: Iterator[NDArray[Any]]) -> Generator[NDArray[Any]]:
+    """The same chunks, with the next one read in a thread meanwhile. Memory: two chunks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [len(chunk) for chunk in prefetched(iter([np.ones(2), np.ones(1)]))]
+    [2, 1]
+    """
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = pool.submit(next, chunks, None)
+            yield chunk

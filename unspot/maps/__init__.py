@@ -2,9 +2,7 @@
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.network import Dense, LayerNorm
-from unspot.maps.nystrom import Nystrom
-from unspot.maps.transport import Transport
+from unspot.maps.nonlinear import Dense, LayerNorm, Nystrom, Transport
 
 __all__ = [
     "MAPS",

@@ -1,11 +1,15 @@
 """Pure numerics of projectors: nearest projector, starts, objective, and two solvers."""
 
-from unspot.projections.manifold import ManifoldSolver
-from unspot.projections.narrowing import narrow
+from unspot.data.sampling import stratified_batches
 from unspot.projections.objective import LazyObjective, Objective, Preservation
-from unspot.projections.paper import PaperSolver, stratified_batches
-from unspot.projections.projector import complement, nearest_projector, projection_loss
-from unspot.projections.starts import start
+from unspot.projections.solvers import ManifoldSolver, PaperSolver
+from unspot.projections.subspaces import (
+    complement,
+    narrow,
+    nearest_projector,
+    projection_loss,
+    start,
+)
 
 __all__ = [
     "LazyObjective",

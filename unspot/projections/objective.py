@@ -1,8 +1,9 @@
-"""The function that is minimised over subspaces: densities matched, variance kept."""
+"""What happened during a fit, step by step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,47 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspot.data.sampling import stratified_batches
 from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
-from unspot.projections.paper import stratified_batches
 
-__all__ = ["BLOCK_ROWS", "LazyObjective", "Objective", "Preservation", "project", "pull_back"]
+__all__ = [
+    "BLOCK_ROWS",
+    "History",
+    "LazyObjective",
+    "Objective",
+    "Preservation",
+    "project",
+    "pull_back",
+]
+
+
+@dataclass
+class History:
+    """Loss, held-out loss, evaluations and seconds, one entry a step."""
+
+    loss: list[float] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)
+    evaluations: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    kept: int = -1  # the step whose subspace is the result
+
+    def add(self, loss: float, held_out: float, evaluations: int) -> None:
+        self.loss.append(loss)
+        self.held_out.append(held_out)
+        self.evaluations.append(evaluations)
+        self.seconds.append(time.perf_counter() - self.started)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The columns as arrays, for ``history_``."""
+        return {
+            name: np.asarray(getattr(self, name), dtype=float)
+            for name in ("loss", "held_out", "evaluations", "seconds")
+        }
+
+
+# -- The function that is minimised over subspaces: densities matched, variance kept ---------------
+
 
 #: Rows of one product. Where processes share the work, they share it by such blocks.
 BLOCK_ROWS = 256

@@ -55,7 +55,7 @@ def to_html(
     ...     "99.0 ± 1.0 %" in page.read_text(encoding="utf-8")
     True
     """
-    from unspot.eraser import write_atomically
+    from unspot.io.files import write_atomically
     from unspot.report.html import render
     from unspot.report.reading import read_contents
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
+
+from unspot.tables import Number
 
 __all__ = [
     "Attack",
@@ -12,24 +15,15 @@ __all__ = [
     "Gaps",
     "Measure",
     "NeighbourList",
-    "Number",
     "Tradeoff",
     "TradeoffPoint",
     "Verdict",
+    "strongest",
+    "strongest_first",
 ]
 
 Better = Literal["lower", "higher", "none"]
 Tone = Literal["good", "bad", "unsure"]
-
-
-@dataclass(frozen=True)
-class Number:
-    """A measured value, with its spread over seeds or its interval where there is one."""
-
-    value: float
-    spread: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,3 +145,29 @@ class Contents:
     def headline(self) -> Verdict | None:
         """The verdict on the chosen method."""
         return next((v for v in self.verdicts if v.column == self.chosen), None)
+
+
+def strongest_first(contents: Contents) -> list[str]:
+    """Names of the attackers, by what they recover after the chosen method."""
+    strength: dict[str, float] = {}
+    for attack in contents.attacks:
+        if attack.column == contents.chosen + 1 or attack.attacker not in strength:
+            strength[attack.attacker] = attack.accuracy.value
+    return sorted(strength, key=lambda name: -strength[name])
+
+
+def strongest(contents: Contents, column: int) -> Attack | None:
+    """The strongest attack on one representation, 0 being before erasure.
+
+    It is the one that the table names, if it names one: an evaluation chooses it on validation
+    rows, so that another may be a little stronger on the test rows by luck.
+    """
+    attacks = [attack for attack in contents.attacks if attack.column == column]
+    measure = next((m for m in contents.measures if m.key == "attack"), None)
+    named = None
+    if measure is not None:
+        named = measure.before if column == 0 else measure.after[column - 1]
+    for attack in attacks:
+        if named is not None and math.isclose(attack.accuracy.value, named.value, rel_tol=1e-9):
+            return attack
+    return max(attacks, key=lambda attack: attack.accuracy.value, default=None)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unspot.report.beside import texts_beside
-from unspot.report.charts import series_slots, strongest_first
-from unspot.report.contents import Contents, Gaps, Number, Tradeoff
+from unspot.report.charts import class_slots, series_slots, texts_beside
+from unspot.report.contents import Contents, Gaps, Tradeoff, strongest_first
 from unspot.report.palette import CLASS_COLOURS, DASHES, METHOD_COLOURS, THEME
-from unspot.report.view_charts import class_slots
 from unspot.report.views import Panel, Views
+from unspot.tables import Number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,24 +10,32 @@ import base64
 import hashlib
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from unspot._version import __version__
-from unspot.report.charts import attackers_chart, gaps_chart, tradeoff_chart
+from unspot.report.charts import (
+    Spec,
+    attackers_chart,
+    class_slots,
+    gaps_chart,
+    map_chart,
+    series_numbers,
+    tradeoff_chart,
+    witness_chart,
+)
 from unspot.report.contents import Contents, TradeoffPoint
 from unspot.report.glossary import GLOSSARY
-from unspot.report.legends import class_legend, column_legend, series_legend
-from unspot.report.palette import theme_css
+from unspot.report.palette import CLASS_COLOURS, SHAPES, mark_slot, method_slot, theme_css
 from unspot.report.tables import attack_table, measure_groups, tiles, tradeoff_table
-from unspot.report.vega import Spec
-from unspot.report.view_charts import map_chart, witness_chart
 from unspot.report.views import Views
-from unspot.report.wording import value_text
+from unspot.tables import value_text
 
-__all__ = ["charts", "render"]
+__all__ = ["LegendEntry", "charts", "class_legend", "column_legend", "render", "series_legend"]
 
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 MARKS = {"good": "✓", "bad": "✗", "unsure": "◐"}
@@ -170,3 +178,66 @@ def _safe(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
+
+
+# -- Entries of the page's legends: the mark, its colour, and its name -----------------------------
+
+
+#: The marks as SVG paths around the origin.
+_PATHS = {
+    "circle": "M6,0A6,6,0,1,1,-6,0A6,6,0,1,1,6,0",
+    "square": "M-5,-5H5V5H-5Z",
+    "triangle-up": "M0,-6L6,5H-6Z",
+    "diamond": "M0,-7L6,0L0,7L-6,0Z",
+    "cross": "M-6,-2H-2V-6H2V-2H6V2H2V6H-2V2H-6Z",
+    "triangle-down": "M0,6L6,-5H-6Z",
+    "triangle-right": "M6,0L-5,6V-6Z",
+}
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """One line of a legend."""
+
+    text: str
+    slot: int
+    palette: str
+    mark: int | None = None  # by default that of the colour
+
+    @property
+    def path(self) -> str:
+        mark = self.slot if self.mark is None else self.mark
+        return _PATHS[SHAPES[mark % len(SHAPES)]]
+
+
+def column_legend(names: Sequence[str], only: Sequence[int] | None = None) -> list[LegendEntry]:
+    """Before erasure and the methods, or some of them."""
+    wanted = range(len(names)) if only is None else [i for i in only if i < len(names)]
+    return [LegendEntry(names[i], method_slot(i), "method") for i in wanted]
+
+
+def series_legend(contents: Contents) -> list[LegendEntry]:
+    """The methods of the trade-off."""
+    if contents.tradeoff is None:
+        return []
+    numbers = series_numbers(contents.tradeoff)
+    return [
+        LegendEntry(name, method_slot(i), "method", mark_slot(i)) for name, i in numbers.items()
+    ]
+
+
+def class_legend(views: Views | None) -> list[LegendEntry]:
+    """The classes of the concept; those without a colour of their own in one entry."""
+    if views is None:
+        return []
+    slots = class_slots(views)
+    last = len(CLASS_COLOURS) - 1
+    rest = [i for i, slot in enumerate(slots) if slot == last]
+    entries = [
+        LegendEntry(views.classes[i], slot, "class")
+        for i, slot in enumerate(slots)
+        if slot != last or len(rest) == 1
+    ]
+    if len(rest) > 1:
+        entries.append(LegendEntry(f"{len(rest)} other classes", last, "class"))
+    return entries

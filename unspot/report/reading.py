@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from unspot.report.attacks import attacks
-from unspot.report.columns import Column, Results, sort_results
+from unspot.report.columns import (
+    Column,
+    Results,
+    facts,
+    notes,
+    sort_results,
+    subtitle,
+    title_of,
+    verdicts,
+)
 from unspot.report.contents import (
+    Attack,
     Contents,
     GapPoint,
     Gaps,
     Measure,
     NeighbourList,
-    Number,
+    Tradeoff,
+    TradeoffPoint,
 )
-from unspot.report.facts import facts, notes, subtitle, title_of
-from unspot.report.tradeoffs import tradeoff
-from unspot.report.verdicts import verdicts
+from unspot.tables import Number
 
-__all__ = ["read_contents"]
+__all__ = ["attacker_name", "attacks", "read_contents", "tradeoff"]
 
 
 def read_contents(
@@ -186,3 +195,176 @@ def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> G
         before=first["before"],
         after=tuple(found[cell]["after"] if cell in found else None for found in records),
     )
+
+
+# -- Attacks from evaluations and certificates, with names that people understand ------------------
+
+
+_NAMES = {
+    "logistic": "logistic regression",
+    "quadratic": "quadratic features",
+    "neighbours": "nearest neighbours",
+    "rbf": "radial basis functions",
+    "whitened-rbf": "radial basis, whitened",
+    "trees": "boosted trees",
+    "rotated-trees": "boosted trees, rotated",
+}
+
+
+def attacks(results: Results) -> tuple[Attack, ...]:
+    """What attackers recover before erasure, once, and after each eraser.
+
+    Where there are both an evaluation and a certificate, the certificate's attackers count.
+    """
+    return (*_before(results), *_after(results))
+
+
+def attacker_name(name: str) -> str:
+    """A name for people.
+
+    Examples
+    --------
+    >>> attacker_name("mlp-128-128"), attacker_name("whitened-mlp-256"), attacker_name("trees")
+    ('network, 128-128 wide', 'network, 256 wide, whitened', 'boosted trees')
+    """
+    if name in _NAMES:
+        return _NAMES[name]
+    before, mark, widths = name.rpartition("mlp-")
+    if not mark:
+        return name
+    return f"network, {widths} wide" + (f", {before.rstrip('-')}" if before else "")
+
+
+def _before(results: Results) -> Iterator[Attack]:
+    if results.before is not None:
+        yield from _certified_attacks(results.before, 0)
+        return
+    for column in results.columns:
+        found = list(_measured(column.evaluation, "before", 0))
+        if found:
+            yield from found
+            return
+
+
+def _after(results: Results) -> Iterator[Attack]:
+    for i, column in enumerate(results.columns, start=1):
+        if column.certificate is not None:
+            yield from _certified_attacks(column.certificate, i)
+        else:
+            yield from _measured(column.evaluation, "after", i)
+
+
+def _measured(evaluation: Any, side: str, column: int) -> Iterator[Attack]:
+    """Attackers of an evaluation, each with an interval widened for their number."""
+    if evaluation is None:
+        return
+    for entry in evaluation.details.get("attackers", {}).get(side, ()):
+        low, high = entry.get("interval", (None, None))
+        number = Number(float(entry["balanced_accuracy"]), low=low, high=high)
+        yield Attack(attacker_name(entry["name"]), column, number)
+
+
+def _certified_attacks(certificate: Any, column: int) -> Iterator[Attack]:
+    """Attackers of a certificate: their intervals are of the advantage, over guessing."""
+    for report in certificate.attackers:
+        low, high = (certificate.chance + end for end in report.interval)
+        number = Number(report.balanced_accuracy, low=low, high=high)
+        yield Attack(attacker_name(report.name), column, number)
+
+
+# -- Erasers on the plane of utility and erasure: from several columns, or from paths of ranks -----
+
+
+#: Measures of utility, the most telling first: key → (title, unit).
+UTILITIES = {
+    "task_linear": ("accuracy of the task, logistic", "share"),
+    "task": ("accuracy of the task, the paper’s MLP", "share"),
+    "neighbours": ("neighbours kept (A_50 %)", ""),
+    "words": ("word similarity (WordSim-353)", ""),
+    "variance": ("share of variance kept", "share"),
+    "rank": ("rank: dimensions kept", ""),
+}
+#: Measures of what is left of the concept, likewise.
+LEFT = {
+    "attack": ("accuracy of the strongest attacker", "share"),
+    "probe": ("accuracy of the paper’s probe", "share"),
+    "linear": ("accuracy of a linear probe", "share"),
+    "held_out": ("held-out distance between the classes (MMD²)", ""),
+}
+
+
+def tradeoff(
+    results: Results,
+    attacks: Sequence[Attack],
+    *,
+    chosen: int,
+    chance: float | None,
+    majority: float | None,
+    chosen_rank: int | None = None,
+) -> Tradeoff | None:
+    """The plane, where at least two erasers can be drawn on it."""
+    if results.paths:
+        return _of_paths(results.paths, chance, majority, chosen_rank)
+    return _of_columns(results.columns, attacks, chosen, chance)
+
+
+def _of_columns(
+    columns: Sequence[Column], attacks: Sequence[Attack], chosen: int, chance: float | None
+) -> Tradeoff | None:
+    often = Counter(column.method for column in columns)
+    strongest = {
+        i: max(found, key=lambda number: number.value)
+        for i in range(len(columns))
+        if (found := [a.accuracy for a in attacks if a.column == i + 1])
+    }
+    for key, (title, unit) in UTILITIES.items():
+        points = tuple(
+            TradeoffPoint(
+                series=column.method if often[column.method] > 1 else column.name,
+                label="" if column.rank is None else f"rank {column.rank}",
+                utility=Number(row.after.mean, row.after.spread),
+                erasure=strongest[i],
+                rank=column.rank,
+                chosen=i == chosen,
+            )
+            for i, column in enumerate(columns)
+            if i in strongest and (row := column.row(key)) is not None and row.after is not None
+        )
+        if len(points) > 1:
+            return Tradeoff(title, LEFT["attack"][0], points, unit, reference=chance)
+    return None
+
+
+def _of_paths(
+    paths: Mapping[str, Sequence[Mapping[str, Any]]],
+    chance: float | None,
+    majority: float | None,
+    chosen_rank: int | None,
+) -> Tradeoff | None:
+    everything = [point for points in paths.values() for point in points]
+    utility = next(key for key in UTILITIES if all(key in point for point in everything))
+    left = next((key for key in LEFT if all(key in point for point in everything)), None)
+    if left is None or len(everything) < 2:
+        return None
+    points = tuple(
+        TradeoffPoint(
+            series=name,
+            label=f"rank {point['rank']}",
+            utility=_mean_number(point, utility),
+            erasure=_mean_number(point, left),
+            rank=point["rank"],
+            chosen=point["rank"] == chosen_rank,
+        )
+        for name, listed in paths.items()
+        for point in listed
+    )
+    (utility_title, utility_unit), (left_title, left_unit) = UTILITIES[utility], LEFT[left]
+    # Attackers count classes alike, probes count rows.
+    guess = chance if left == "attack" else majority
+    reference = guess if left_unit == "share" else None
+    return Tradeoff(utility_title, left_title, points, utility_unit, left_unit, reference)
+
+
+def _mean_number(point: Mapping[str, Any], key: str) -> Number:
+    spread = point.get(f"{key}_spread")
+    return Number(float(point[key]), None if spread is None else float(spread))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from unspot.report.charts import strongest_first
-from unspot.report.contents import Attack, Contents, Measure, Number
+from unspot.report.contents import Contents, Measure, strongest, strongest_first
 from unspot.report.glossary import GROUPS, About, about
-from unspot.report.wording import interval_text, number_text, value_text
+from unspot.tables import Number, interval_text, number_text, value_text
 
-__all__ = ["Line", "Tile", "attack_table", "measure_groups", "strongest", "tiles", "tradeoff_table"]
+__all__ = [
+    "Line",
+    "Tile",
+    "attack_table",
+    "measure_groups",
+    "tiles",
+    "tradeoff_table",
+]
 
 #: Keys of the measures that may stand at the top of the page, in this order.
 TILES = ("attack", "probe", "task_linear", "task", "neighbours", "words", "tpr_gap", "variance")
@@ -70,23 +75,6 @@ def tradeoff_table(contents: Contents) -> list[tuple[str, str, str, str]]:
         )
         for point in tradeoff.points
     ]
-
-
-def strongest(contents: Contents, column: int) -> Attack | None:
-    """The strongest attack on one representation, 0 being before erasure.
-
-    It is the one that the table names, if it names one: an evaluation chooses it on validation
-    rows, so that another may be a little stronger on the test rows by luck.
-    """
-    attacks = [attack for attack in contents.attacks if attack.column == column]
-    measure = next((m for m in contents.measures if m.key == "attack"), None)
-    named = None
-    if measure is not None:
-        named = measure.before if column == 0 else measure.after[column - 1]
-    for attack in attacks:
-        if named is not None and math.isclose(attack.accuracy.value, named.value, rel_tol=1e-9):
-            return attack
-    return max(attacks, key=lambda attack: attack.accuracy.value, default=None)
 
 
 def tiles(contents: Contents) -> list[Tile]:

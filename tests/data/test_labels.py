@@ -1,0 +1,209 @@
+"""Labels are categories, whatever their type; every message about them is here."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+from unspot.data.labels import encode, encode_as, is_continuous, measure
+
+WORDS = ["m", "f", "f", "n", "m", "n"]
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        WORDS,
+        np.array(WORDS),
+        np.array(WORDS, dtype=object),
+        pd.Series(WORDS),
+        pd.Series(WORDS, dtype="category"),
+        pd.Series(WORDS, dtype="string"),
+        pl.Series(WORDS),
+        pl.Series(WORDS, dtype=pl.Categorical),
+    ],
+    ids=["list", "array", "object", "pandas", "categorical", "string", "polars", "polars-cat"],
+)
+def test_strings_of_any_container(z):
+    labels = encode(z)
+    assert labels.classes.tolist() == ["f", "m", "n"]
+    assert labels.codes.tolist() == [1, 0, 0, 2, 1, 2]
+    assert labels.counts.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("z", "classes"),
+    [
+        ([3, 1, 3], [1, 3]),
+        ([True, False, True], [False, True]),
+        (np.array([1.0, 2.0, 1.0]), [1.0, 2.0]),
+        (torch.tensor([5, 0, 5]), [0, 5]),
+        (np.array([[1], [2], [1]]), [1, 2]),
+        (np.array([True, False], dtype=object), [False, True]),
+    ],
+)
+def test_integers_and_booleans_are_names(z, classes):
+    assert encode(z).classes.tolist() == classes
+
+
+@pytest.mark.parametrize(
+    ("z", "message"),
+    [
+        (None, "requires y to be passed, but the target y is None"),
+        (["a", "b"], "2 labels in z for 3 rows"),
+        (["a", "a", "a"], "one class in z"),
+        (["a", None, "b"], "1 missing labels in z .the first in row 1"),
+        ([1.0, np.nan, 2.0], "1 missing labels"),
+        (pd.Series(["a", pd.NA, "b"], dtype="string"), "1 missing labels"),
+        (pl.Series(["a", None, "b"]), "1 missing labels"),
+        ([0.5, 1.5, 2.5], "fractional numbers, but this method erases categories"),
+        ([1.0, np.inf, 2.0], "infinity in z"),
+        (np.array(["a", 1, "b"], dtype=object), "mixes a number and a string"),
+        (np.ones((3, 2)), r"y should be a 1d array\. One concept is erased .* as 'f/nurse'\."),
+        (np.ones((3, 2, 2)), r"y should be a 1d array\.$"),
+        (["a", "a", "b"], "1 row of class b in z, but expected at least 2"),
+    ],
+)
+def test_bad_labels(z, message):
+    with pytest.raises(ValueError, match=message):
+        encode(z, n_rows=3, min_rows=2)
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        pd.Series(["f", np.nan, "m", "f"], dtype=object).tolist(),
+        ("f", np.nan, "m", "f"),
+        deque(["f", np.nan, "m", "f"]),
+        [["f"], [np.nan], ["m"], ["f"]],
+        ["f", np.float32("nan"), "m", "f"],
+        ["f", pd.NaT, "m", "f"],
+        [True, np.nan, False, True],
+    ],
+    ids=["list", "tuple", "deque", "column", "float32", "NaT", "booleans"],
+)
+def test_a_missing_label_in_a_list_is_no_class(z):
+    """numpy would write it as the string 'nan'."""
+    with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
+        encode(z)
+    with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
+        encode_as(z, np.array(["f", "m"]))
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy 2 brought StringDType")
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA], ids=["nan", "None", "NA"])
+def test_a_missing_label_among_strings_of_any_width_is_no_class(missing):
+    """numpy would take it for the string next to it."""
+    dtype = np.dtypes.StringDType(na_object=missing)
+    assert encode(np.array(WORDS, dtype=dtype)).classes.tolist() == ["f", "m", "n"]
+    with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
+        encode(np.array(["f", missing, "m", "f"], dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("z", "mixture"),
+    [
+        ([0, "a"], "a number and a string"),
+        (("a", 0.5, "b"), "a number and a string"),
+        ([True, "a"], "a boolean and a string"),
+        ([True, 2], "a boolean and a number"),
+    ],
+)
+def test_lists_of_mixed_types_are_refused_as_arrays_are(z, mixture):
+    for values in (z, np.array(z, dtype=object)):
+        with pytest.raises(ValueError, match=f"Got z that mixes {mixture}, but expected"):
+            encode(values)
+
+
+@pytest.mark.parametrize(
+    ("z", "dtype"),
+    [
+        (["a", "b"], "<U1"),
+        ([b"a", b"b"], "S1"),
+        ([0, 1], "int64"),
+        (range(2), "int64"),
+        ([np.int8(0), np.int8(1)], "int8"),
+        ([2**63, 2**63 + 1], "uint64"),
+        ([True, False], "bool"),
+        ([0.0, 1.0], "float64"),
+        ([np.float32(0), np.float32(1)], "float32"),
+        ([0, 1.0], "float64"),
+        ([torch.tensor(0), torch.tensor(1)], "int64"),
+    ],
+)
+def test_classes_of_a_list_have_the_type_of_its_values(z, dtype):
+    assert encode(z).classes.dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        [2**63 + 1, 2**63, -1, -1],
+        np.array([2**63 + 1, 2**63, -1, -1], dtype=object),
+        [np.uint64(2**63 + 1), np.uint64(2**63), np.int64(-1), np.int64(-1)],
+    ],
+    ids=["list", "object", "numpy"],
+)
+def test_large_integers_stay_apart(z):
+    """Together with a negative one they fit no integer type, and as floats they are equal."""
+    labels = encode(z)
+    assert labels.classes.tolist() == [-1, 2**63, 2**63 + 1]
+    assert labels.codes.tolist() == [2, 1, 0, 0]
+    assert encode_as(z, labels.classes).tolist() == [2, 1, 0, 0]
+    assert encode_as([2**63 + 1, 2**63], labels.classes).tolist() == [2, 1]
+
+
+def test_empty_labels():
+    with pytest.raises(ValueError, match="an empty z"):
+        encode([])
+
+
+def test_known_classes():
+    classes = np.array(["f", "m"])
+    assert encode_as(["m", "f"], classes).tolist() == [1, 0]
+    with pytest.raises(ValueError, match=r"2 labels in z .* not seen in training \('n', 'x'\)"):
+        encode_as(["m", "x", "n"], classes)
+
+
+def test_continuous_is_seen_by_fractions():
+    assert is_continuous([0.5, 1.0])
+    assert not is_continuous([0.0, 1.0])
+    assert not is_continuous(["a"])
+
+
+def test_measurements():
+    assert measure([1, 2], n_rows=2).values.tolist() == [[1.0], [2.0]]
+    assert measure(np.ones((2, 3)) * [[1], [2]], n_rows=2).values.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("z", "message"),
+    [
+        (["a", "b"], "a continuous concept is a number"),
+        ([1.0], "1 values in z for 2 rows"),
+        ([1.0, np.nan], "1 missing or infinite values in z .the first in row 1"),
+        ([1.0, 1.0], "nothing to erase"),
+        (None, "the target y is None"),
+    ],
+)
+def test_bad_measurements(z, message):
+    with pytest.raises(ValueError, match=message):
+        measure(z, n_rows=2)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
+def test_integers_from_end_to_end_of_their_type(dtype):
+    """Numbers near each other are counted and not sorted; the classes must be the same."""
+    ends = np.iinfo(dtype)
+    z = np.repeat(np.array([ends.max, ends.min, ends.max - 2], dtype=dtype), 200)
+    for values in (z, z[z > ends.max - 3]):
+        labels = encode(values)
+        classes, codes = np.unique(values, return_inverse=True)
+        assert labels.classes.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(labels.classes, classes)
+        np.testing.assert_array_equal(labels.codes, codes)

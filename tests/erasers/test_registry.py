@@ -1,0 +1,138 @@
+"""The list of methods: true of the classes, and helpful with wrong names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import unspot
+from unspot import erasers
+from unspot.erasers.registry import make, method, methods
+
+#: Enough to fit anything in a moment.
+QUICK = {"n_epochs": 2, "n_iterations": 10, "n_rounds": 2, "random_state": 0}
+
+
+def quick(name):
+    inner = method(name.split(":")[-1])
+    return make(name, **{k: v for k, v in QUICK.items() if k in inner.parameters})
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    z = np.arange(120) % 2
+    return rng.normal(size=(120, 5)) + 2 * z[:, None] * np.eye(5)[0], np.array(["a", "b"])[z]
+
+
+@pytest.mark.parametrize("info", methods(), ids=lambda info: info.name)
+def test_facts_are_true_of_the_fitted_method(info, data):
+    eraser = quick(info.name).fit(*data)
+    assert eraser.eraser_.is_linear == info.linear
+    assert hasattr(info.cls, "partial_fit") == info.streaming
+    assert ("continuous" in info.concepts) == ("concept" in info.parameters)
+    assert not info.needs_labels_at_transform
+    assert eraser.transform(data[0]).shape == data[0].shape
+
+
+@pytest.mark.parametrize("info", methods(), ids=lambda info: info.name)
+def test_it_works_inside_a_cascade(info, data):
+    X, z = data
+    if info.name == "cascade":
+        pytest.skip("a cascade cannot hold another")
+    cascade = quick(f"cascade:{info.name}").fit(X, z)
+    assert isinstance(cascade, unspot.Cascade)
+    erased = cascade.transform(X)
+    assert erased.shape == X.shape
+    assert np.isfinite(erased).all()
+    assert cascade.reduce(X).shape[1] <= 4  # two classes: linear erasure takes one dimension
+
+
+NAMES = [info.name for info in methods()]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *(f"cascade:{n}" for n in NAMES if n != "cascade")])
+def test_reduced_rows_have_as_many_columns_as_the_rank_and_the_same_distances(name, data):
+    X, z = data
+    eraser = quick(name).fit(X, z)
+    erased, reduced = eraser.transform(X), eraser.reduce(X)
+    assert reduced.shape == (len(X), eraser.eraser_.rank)
+    distances = [np.linalg.norm(Y[:, None] - Y[None], axis=-1) for Y in (erased, reduced)]
+    np.testing.assert_allclose(*distances, atol=1e-6)
+
+
+@pytest.mark.parametrize("info", methods(), ids=lambda info: info.name)
+def test_fractions_are_refused_with_the_methods_that_take_them(info, data):
+    able = [other.cls.__name__ for other in methods() if "continuous" in other.concepts]
+    with pytest.raises(ValueError, match="fractional numbers") as caught:
+        quick(info.name).fit(data[0], np.linspace(0, 1, 120))
+    for name in able:
+        assert f"{name}(concept='continuous')" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["leace", "kram", "cascade:leace", "cascade:kram"])
+def test_continuous_concepts_where_they_are_listed(name, data):
+    X, _ = data
+    inner = method(name.split(":")[-1])
+    params = {k: v for k, v in QUICK.items() if k in inner.parameters}
+    eraser = make(name, concept="continuous", **params).fit(X, X[:, 0] + 0.5 * X[:, 1] ** 2)
+    assert eraser.transform(X).shape == X.shape
+    assert eraser.eraser_.metadata["concept"] == "continuous"
+
+
+def test_every_exported_eraser_is_listed():
+    listed = {info.cls for info in methods()}
+    classes = {getattr(erasers, name) for name in erasers.__all__}
+    classes -= {erasers.BaseEraser, erasers.DivergenceError}
+    assert listed == classes
+
+
+def test_names_are_unique_and_lower_case():
+    names = [info.name for info in methods()]
+    assert len(set(names)) == len(names)
+    assert all(name == name.lower() for name in names)
+
+
+def test_it_prints_as_a_table():
+    lines = repr(methods()).splitlines()
+    assert len(lines) == 1 + len(methods())
+    assert lines[0].split()[:2] == ["name", "linear"]
+    kram = next(line for line in lines if line.startswith("kram"))
+    assert "discrete, continuous" in kram
+
+
+def test_listing_loads_neither_torch_nor_scikit_learn():
+    program = (
+        "import sys, unspot; repr(unspot.methods())\n"
+        "assert not {'torch', 'sklearn'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_make_takes_parameters_and_ignores_case():
+    assert make("PCA", rank=3).rank == 3
+    assert make("cascade", rank=7).eraser.rank == 7
+    assert isinstance(make("cascade").eraser, unspot.LEOPARD)
+    inner = make("cascade:farm", n_epochs=9).eraser
+    assert isinstance(inner, erasers.FaRM)
+    assert inner.n_epochs == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("leopart", {}, r"method 'leopart', but expected one of: leopard.*Did you mean leopard"),
+        ("nothing like it", {}, r"or cascade:NAME\.$"),
+        ("cascade:fram", {}, r"method 'fram'.*Did you mean .*farm"),
+        ("cascade:cascade", {}, "a cascade cannot hold another cascade"),
+        ("pca:farm", {}, "only cascade:NAME holds another method"),
+        ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean rank"),
+        ("cascade:farm", {"n_epoch": 3}, r"parameter 'n_epoch' for method 'farm'.*n_epochs"),
+    ],
+)
+def test_wrong_names_show_the_nearest(name, params, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, **params)

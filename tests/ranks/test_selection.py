@@ -1,0 +1,224 @@
+"""Rules that choose a rank: by bisection, on validation rows, with the evidence kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from unspot import Dataset, rank_path
+from unspot.erasers.baselines import PCAProjection
+from unspot.ranks import selection
+from unspot.ranks.path import PathPoint, RankPath
+from unspot.ranks.selection import Selection
+
+
+@pytest.fixture(scope="module")
+def data():
+    """The fourth and fifth widest directions tell the classes apart; PCA keeps the widest."""
+    rng = np.random.default_rng(0)
+    z = np.arange(2000) % 2
+    X = rng.normal(size=(2000, 8)) * np.arange(8, 0, -1)
+    X[z == 1, 3:5] += 12.0
+    X[:, 3:5] /= 3.0
+    return Dataset.from_arrays(X, z, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def path(data):
+    return rank_path(PCAProjection(), data, [8, 7, 6, 5, 4, 3, 2, 1])
+
+
+def made(values: dict[int, float], **metrics: list[float]) -> RankPath:
+    """A path without fits, of ranks with given metrics."""
+    points = [
+        PathPoint(
+            rank,
+            SimpleNamespace(eraser_=None, rank_=rank),
+            held_out,
+            metrics={name: (column[i], 0.0) for name, column in metrics.items()},
+        )
+        for i, (rank, held_out) in enumerate(values.items())
+    ]
+    nothing = Dataset.from_arrays(np.zeros((12, 2)), np.arange(12) % 2, random_state=0)
+    return RankPath(tuple(points), nothing.train, nothing.validation)
+
+
+def advantages(monkeypatch, by_rank):
+    """Attackers of known strength."""
+    monkeypatch.setattr(
+        selection, "strongest_advantage", lambda path, point, attackers: by_rank[point.rank]
+    )
+
+
+def test_a_rare_class_does_not_make_every_rank_look_clean(data):
+    """One row in twelve is of the second class, which almost nobody would guess by the odds."""
+    keep = [np.flatnonzero((s.z == 0) | (np.arange(len(s.z)) % 12 == 1)) for s in data]
+    rare = Dataset(*(split.take(rows) for split, rows in zip(data, keep, strict=True)))
+    assert np.mean(rare.train.z) < 0.2
+    path = rank_path(PCAProjection(), rare, [8, 5, 3, 2, 1])
+    chosen = path.select("largest", max_advantage=0.05, attackers=["logistic"], tolerance=1.0)
+    assert chosen.rank_ <= 3
+
+
+def test_largest_is_the_largest(path, data):
+    attackers = ["logistic", "quadratic"]
+    chosen = path.select("largest", max_advantage=0.05, attackers=attackers)
+    tried = chosen.selection_.tried
+    assert chosen.rank_ == chosen.selection_.rank
+    assert tried[chosen.rank_] <= 0.05
+    above = path.ranks[path.ranks.index(chosen.rank_) - 1]
+    assert selection.strongest_advantage(path, path[above], attackers) > 0.05
+    assert chosen.transform(data.test.X).shape == data.test.X.shape
+    assert len(tried) <= 4  # of eight ranks
+
+
+@pytest.mark.parametrize("bound", [0.005, 0.025, 0.055, 0.085])
+def test_bisection_finds_the_boundary(monkeypatch, bound):
+    ranks = list(range(100, 0, -1))
+    path = made(dict.fromkeys(ranks, 0.0))
+    advantages(monkeypatch, {rank: rank / 1000 for rank in ranks})
+    chosen = path.select("largest", max_advantage=bound)
+    assert chosen.rank_ == int(bound * 1000)
+    assert len(chosen.selection_.tried) <= 7
+
+
+def test_all_ranks_may_do(monkeypatch):
+    path = made({9: 0.0, 5: 0.0, 1: 0.0})
+    advantages(monkeypatch, {9: 0.01, 5: 0.0, 1: 0.0})
+    assert path.select("largest").rank_ == 9
+
+
+def test_a_noisy_curve_never_chooses_a_rank_that_leaks(monkeypatch):
+    rng = np.random.default_rng(0)
+    ranks = list(range(20, 0, -1))
+    path = made(dict.fromkeys(ranks, 0.0))
+    for _ in range(50):
+        noisy = {rank: 0.004 * rank + 0.02 * rng.normal() for rank in ranks}
+        advantages(monkeypatch, noisy)
+        try:
+            chosen = path.select("largest", max_advantage=0.03)
+        except ValueError:
+            continue
+        assert noisy[chosen.rank_] <= 0.03
+
+
+def test_nothing_is_good_enough_says_the_best(monkeypatch):
+    path = made({9: 0.0, 5: 0.0, 1: 0.0})
+    advantages(monkeypatch, {9: 0.4, 5: 0.3, 1: 0.07})
+    message = r"max_advantage=0.02, but at no rank .* least advantage seen is 0.070, at rank 1\."
+    with pytest.raises(ValueError, match=message):
+        path.select("largest", max_advantage=0.02)
+
+
+def test_mdl(path):
+    chosen = path.select("mdl", threshold=0.9)
+    assert chosen.selection_.tried[chosen.rank_] >= 0.9
+    above = path.ranks[path.ranks.index(chosen.rank_) - 1]
+    assert selection._code_share(path, path[above]) < 0.9
+
+
+def test_mdl_that_no_rank_reaches(path):
+    with pytest.raises(
+        ValueError, match=r"Got threshold=1.5, .* most seen is .* of the prior code"
+    ):
+        path.select("mdl", threshold=1.5)
+
+
+def test_knee_is_the_corner():
+    path = made(
+        dict.fromkeys([9, 7, 5, 3, 1], 0.0),
+        mdl=[0.0, 5.0, 9.5, 9.8, 10.0],
+        neighbours=[1.0, 0.95, 0.9, 0.6, 0.3],
+    )
+    chosen = path.select("knee")
+    assert chosen.rank_ == 5
+    assert chosen.selection_.criterion == "bend of mdl against neighbours"
+
+
+@pytest.mark.parametrize("erasure", ["attack", "linear", "mdl"])
+def test_knee_knows_which_way_is_better(erasure):
+    """Accuracies of the concept fall as it is erased, its description length grows."""
+    erased = np.array([0.0, 0.5, 0.95, 0.98, 1.0])
+    column = {"attack": 0.9 - 0.4 * erased, "linear": 0.8 - 0.3 * erased, "mdl": 10 * erased}
+    path = made(
+        dict.fromkeys([9, 7, 5, 3, 1], 0.0),
+        neighbours=[1.0, 0.95, 0.9, 0.6, 0.3],
+        **{erasure: column[erasure].tolist()},
+    )
+    assert path.select("knee", erasure=erasure).rank_ == 5
+
+
+def test_knee_by_the_paths_own_loss():
+    path = made({9: 0.5, 5: 0.02, 1: 0.01}, neighbours=[1.0, 0.9, 0.2])
+    assert path.select("knee", erasure="held_out").rank_ == 5
+
+
+def test_knee_needs_three():
+    with pytest.raises(ValueError, match="a path of 2 ranks, but a knee needs at least three"):
+        made({2: 0.0, 1: 0.0}).select("knee")
+
+
+def test_utility_is_the_smallest_that_does():
+    path = made(dict.fromkeys([9, 5, 3, 1], 0.0), task=[0.9, 0.85, 0.7, 0.5])
+    assert path.select("utility", floor=0.8, utility="task").rank_ == 5
+    assert path.select("utility", floor=0.2, utility="task").rank_ == 1
+    with pytest.raises(ValueError, match=r"no rank has that much task: the most seen is 0.900"):
+        path.select("utility", floor=0.95, utility="task")
+
+
+def test_utility_is_measured_where_the_path_has_none(path):
+    chosen = path.select("utility", floor=0.9)
+    assert chosen.selection_.tried[chosen.rank_] >= 0.9
+    assert 1 < chosen.rank_ < 8
+
+
+def test_the_choice_is_on_validation_rows(data, path):
+    """Other validation rows, another choice of evidence; other test rows, the same."""
+    first = path.select("mdl", threshold=0.9).selection_.tried
+    half = replace(path, validation=path.validation.take(np.arange(0, len(path.validation), 2)))
+    assert half.select("mdl", threshold=0.9).selection_.tried != first
+
+
+def test_selection_reads_as_a_sentence():
+    found = Selection("largest", 5, "advantage of the strongest attacker", {9: 0.3, 5: 0.014})
+    assert str(found) == (
+        "rank 5 by 'largest': advantage of the strongest attacker 0.014 (2 ranks were looked at)"
+    )
+    assert "attacker 0.014 ± 0.020 (2 ranks" in str(replace(found, error=0.02))
+    assert "error" not in found.describe()
+
+
+def test_the_error_is_that_of_a_guess_on_as_many_rows(path):
+    chosen = path.select("largest", max_advantage=0.05, attackers=["logistic"]).selection_
+    assert chosen.error == pytest.approx(0.5 / len(path.validation) ** 0.5, rel=0.01)
+    assert chosen.describe()["error"] == chosen.error
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "message"),
+    [
+        ("larges", {}, r"Got rule 'larges', but expected one of .*Did you mean 'largest'\?"),
+        ("largest", {"bound": 1}, "option 'bound' for the rule 'largest', but it has max_adv"),
+        ("largest", {"max_advantage": 2}, "Got max_advantage=2, but expected a share"),
+        ("largest", {"max_advantage": "low"}, "Got max_advantage='low'"),
+        ("largest", {"attackers": ["mlp"]}, "Got the attacker 'mlp'"),
+        ("mdl", {"threshold": 95}, "Got threshold=95, but expected a share of the prior code"),
+        ("utility", {}, "Got no floor"),
+        ("knee", {"utility": "tasks"}, "Got metric 'tasks'"),
+    ],
+)
+def test_bad_options(path, rule, options, message):
+    with pytest.raises(ValueError, match=message):
+        path.select(rule, **options)
+
+
+def test_a_tolerance_is_counted_in_standard_errors(monkeypatch):
+    rows = Dataset.from_arrays(np.zeros((2000, 2)), np.arange(2000) % 2, random_state=0)
+    path = replace(made({9: 0.0, 5: 0.0, 1: 0.0}), validation=rows.validation)
+    error = np.sqrt(0.25 / 400)  # of a guess between two classes, on 400 rows
+    advantages(monkeypatch, {9: 0.02 + 1.1 * error, 5: 0.02 + 0.9 * error, 1: 0.0})
+    assert path.select("largest").rank_ == 1
+    assert path.select("largest", tolerance=1.0).rank_ == 5

@@ -1,0 +1,523 @@
+"""Dask on two worker processes: the same numbers as in one process."""
+
+import os
+import subprocess
+import sys
+from datetime import date
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspot import LEACE, Dataset, Eraser
+from unspot.cli import main
+from unspot.data.labels import encode
+from unspot.data.statistics import ClassStatistics
+from unspot.evaluation.metrics import METRICS
+from unspot.evaluation.problem import one_row
+from unspot.evaluation.results import Value
+from unspot.scale import Erasure, executor, transform_files
+from unspot.sweeps.run import read_results, sweep
+
+pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
+pytest.importorskip("distributed", reason="needs Dask: pip install 'unspot[dask]'")
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+from distributed import Client, LocalCluster
+
+from unspot.scale.dask import class_statistics, erase
+
+N, D, R = 700, 6, 4
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        # Any free port for its pages: the usual one may be taken, by this test in another process.
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    z = rng.choice(["a", "b", "c"], size=N)
+    X = rng.normal(size=(N, D)) @ rng.normal(size=(D, D)) + (z == "b")[:, None]
+    return X.astype(np.float32), z
+
+
+@pytest.fixture(scope="module")
+def eraser():
+    rng = np.random.default_rng(1)
+    U, _ = np.linalg.qr(rng.normal(size=(D, R)))
+    return Eraser.projection(U, mean=rng.normal(size=D))
+
+
+def test_there_are_two_processes(client):
+    assert len(set(client.run(__import__("os").getpid).values())) == 2
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("chunks", [(100, D), (333, 2)])
+def test_arrays(client, data, eraser, chunks, reduce):
+    X, _ = data
+    lazy = erase(da.from_array(X, chunks=chunks), eraser, reduce=reduce)
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    assert lazy.shape == expected.shape
+    assert lazy.dtype == expected.dtype == np.float32
+    assert len(lazy.chunks[0]) == -(-N // chunks[0])
+    np.testing.assert_allclose(lazy.compute(), expected, atol=1e-5)
+
+
+def test_integers_become_floats(client, eraser):
+    lazy = erase(da.ones((4, D), chunks=2, dtype=int), eraser)
+    assert lazy.dtype == lazy.compute().dtype == np.float64
+
+
+def _frame(X, z, kind):
+    frame = pd.DataFrame({"id": np.arange(N), "job": z}, index=np.arange(N) + 100)
+    if kind == "wide":
+        frame[[f"e_{j}" for j in range(D)]] = X
+        return frame[["id", *[f"e_{j}" for j in range(D)], "job"]], "e_*"
+    frame.insert(1, "emb", pd.Series(list(X), index=frame.index))
+    return frame, "emb"
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("kind", ["wide", "vectors"])
+def test_frames(client, data, eraser, kind, reduce):
+    X, z = data
+    frame, features = _frame(X, z, kind)
+    with dask.config.set({"dataframe.convert-string": False}):
+        lazy = dd.from_pandas(frame, npartitions=5)
+    found = erase(lazy, eraser, features=features, reduce=reduce)
+    computed = found.compute()
+    assert list(found.columns) == list(computed.columns)
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    if kind == "vectors":
+        values = np.stack(list(computed["emb"]))
+        assert list(computed.columns) == list(frame.columns)
+    else:
+        names = [f"reduced_{j}" for j in range(R)] if reduce else [f"e_{j}" for j in range(D)]
+        assert list(computed.columns) == ["id", *names, "job"]
+        values = computed[names].to_numpy()
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    np.testing.assert_array_equal(computed.index, frame.index)
+    for other in ("id", "job"):
+        assert computed[other].tolist() == frame[other].tolist()
+        assert found[other].dtype == computed[other].dtype
+
+
+LISTS = {
+    "list": pa.list_(pa.float32()),
+    "large_list": pa.large_list(pa.float32()),
+    "fixed_size_list": pa.list_(pa.float32(), D),
+}
+
+
+def _parquet(X, z, folder, list_type):
+    for part in range(3):
+        rows = slice(part * 250, (part + 1) * 250)
+        vectors = pa.array(list(X[rows]), list_type)
+        table = pa.table({"id": np.arange(N)[rows], "emb": vectors, "job": list(z[rows])})
+        pq.write_table(table, folder / f"{part}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("features", ["emb", ["emb"]])
+def test_vectors_that_became_text(data, eraser, features):
+    frame, _ = _frame(*data, "vectors")
+    with pytest.raises(ValueError, match="Got text in column 'emb', but expected vectors"):
+        erase(dd.from_pandas(frame, npartitions=5), eraser, features=features)
+
+
+@pytest.mark.parametrize("features", ["emb", ["emb"], "em*", ("em*",), None])
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}], ids=["objects", "pyarrow"])
+def test_ways_to_name_a_vector_column(client, data, eraser, tmp_path, options, features):
+    X, z = data
+    frame = dd.read_parquet(_parquet(X, z, tmp_path, LISTS["list"]), **options)
+    computed = erase(frame, eraser, features=features).compute()
+    statistics, _ = class_statistics(frame, "job", features=features)
+    np.testing.assert_allclose(np.stack(list(computed["emb"])), eraser(X), atol=1e-5)
+    _same(statistics, data)
+
+
+def _lazy(**columns):
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_pandas(pd.DataFrame(columns), npartitions=1)
+
+
+VECTORS = pd.Series([np.ones(D), np.ones(D)])
+DAYS = pd.Series([date(2020, 1, 1), date(2020, 1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "features", "message"),
+    [
+        ({"emb": VECTORS, "day": DAYS}, None, r"Got objects in emb, day \(2 columns\), which may"),
+        ({"emb": VECTORS, "score": [0.5, 1.5]}, None, "Got objects in emb, which may be vectors"),
+        ({"e_0": [0.5, 1.5], "id": [1, 2]}, None, r"Python features='e_\*'"),
+        ({"id": [1, 2]}, None, r"It has: id\. Say .* Python features='emb'"),
+        ({"e_0": [0.5, 1.5], "e_1": DAYS}, "e_*", "Got feature column e_1 .* numbers alone"),
+        ({"emb": VECTORS, "day": DAYS}, ["emb", "day"], "Got feature column emb, day of the data"),
+        ({"emb": VECTORS}, [], "Got no features, but expected a column's name"),
+        ({"emb": VECTORS}, ["embs"], "Got column 'embs', but the data frame has no such column"),
+    ],
+)
+def test_features_that_metadata_cannot_tell(eraser, columns, features, message):
+    """An error before anything is computed, with the way out."""
+    with pytest.raises(ValueError, match=message):
+        erase(_lazy(**columns), eraser, features=features)
+
+
+def test_objects_that_are_no_vectors(eraser):
+    lazy = erase(_lazy(day=DAYS, id=[1, 2]), eraser)
+    with pytest.raises(ValueError, match="Got feature column day of a partition, which does not"):
+        lazy.compute(scheduler="synchronous")
+
+
+def test_other_columns_may_be_anything(eraser):
+    """What Arrow cannot hold is no obstacle beside the vectors."""
+    lazy = erase(_lazy(emb=VECTORS, mixed=pd.Series(["a", {1, 2}])), eraser, features="emb")
+    computed = lazy.compute(scheduler="synchronous")
+    np.testing.assert_allclose(np.stack(list(computed["emb"])), eraser(np.ones((2, D))))
+    assert computed["mixed"].tolist() == ["a", {1, 2}]
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}], ids=["objects", "pyarrow"])
+@pytest.mark.parametrize("kind", LISTS)
+def test_frames_of_parquet(client, data, eraser, tmp_path, kind, options, reduce):
+    X, z = data
+    frame = dd.read_parquet(_parquet(X, z, tmp_path, LISTS[kind]), **options)
+    found = erase(frame, eraser, features="emb", reduce=reduce)
+    computed = found.compute()
+    values = np.stack(list(computed["emb"]))
+    np.testing.assert_allclose(values, eraser.reduce(X) if reduce else eraser(X), atol=1e-5)
+    assert dict(found.dtypes) == dict(computed.dtypes)
+    assert dict(computed.dtypes.drop("emb")) == dict(frame.dtypes.drop("emb"))
+    if reduce and options and kind == "fixed_size_list":
+        assert computed["emb"].dtype.pyarrow_dtype.list_size == R
+    else:
+        assert computed["emb"].dtype == frame["emb"].dtype
+    assert computed["id"].tolist() == list(range(N))
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}], ids=["objects", "pyarrow"])
+@pytest.mark.parametrize("kind", LISTS)
+def test_statistics_of_parquet(client, data, tmp_path, kind, options):
+    frame = dd.read_parquet(_parquet(*data, tmp_path, LISTS[kind]), **options)
+    statistics, classes = class_statistics(frame, "job", features="emb")
+    _same(statistics, data)
+    assert classes.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("reduce", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("float32", "float32"),
+        ("int64", "float64"),
+        ("Float32", "Float32"),
+        ("Int64", "Float64"),
+        ("float[pyarrow]", "float[pyarrow]"),
+        ("int64[pyarrow]", "double[pyarrow]"),
+    ],
+)
+def test_columns_of_numbers_stay_where_pandas_held_them(eraser, before, after, reduce):
+    names = [f"e_{j}" for j in range(D)]
+    X = np.arange(4.0 * D).reshape(4, D)
+    frame = pd.DataFrame(X, columns=names).astype(before).assign(word=list("abcd"))
+    found = erase(dd.from_pandas(frame, npartitions=2), eraser, features=names, reduce=reduce)
+    computed = found.compute(scheduler="synchronous")
+    assert dict(found.dtypes) == dict(computed.dtypes)
+    numbers = computed.drop(columns="word")
+    assert set(map(str, numbers.dtypes)) == {after}
+    expected = eraser.reduce(X) if reduce else eraser(X)
+    np.testing.assert_allclose(numbers.to_numpy(float), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_computed_can_be_written_to(data, eraser):
+    for kind in ("wide", "vectors"):
+        frame, features = _frame(*data, kind)
+        with dask.config.set({"dataframe.convert-string": False}):
+            lazy = erase(dd.from_pandas(frame, npartitions=1), eraser, features=features)
+        computed = lazy.compute(scheduler="synchronous")
+        if kind == "wide":
+            computed.iloc[0, 1] = 7.0
+        else:
+            computed["emb"].iloc[0][0] = 7.0
+        assert np.ravel(computed.iloc[0, 1])[0] == 7.0
+
+
+def test_numbers_are_reduced_in_the_order_that_they_are_named(eraser):
+    X = np.arange(2.0 * D).reshape(2, D)
+    names = [f"e_{j}" for j in range(D)]
+    frame = pd.DataFrame(X[:, ::-1], columns=names[::-1]).assign(word=["a", "b"])
+    frame = erase(dd.from_pandas(frame, npartitions=1), eraser, features=names, reduce=True)
+    computed = frame.compute(scheduler="synchronous")
+    assert list(computed) == [*(f"reduced_{j}" for j in range(R)), "word"]
+    np.testing.assert_allclose(computed.drop(columns="word"), eraser.reduce(X))
+
+
+def _same(found, data, per_class=False):
+    X, z = data
+    expected = ClassStatistics.from_rows(X, encode(z).codes, 3, per_class=per_class)
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(found.means, expected.means)
+    np.testing.assert_allclose(found.within, expected.within, atol=1e-8 * expected.within.max())
+    if per_class:
+        scale = 1e-8 * expected.within.max()
+        np.testing.assert_allclose(found.class_scatter, expected.class_scatter, atol=scale)
+
+
+@pytest.mark.parametrize("split_every", [2, 3, 100])
+@pytest.mark.parametrize("per_class", [False, True])
+def test_statistics_of_a_tree(client, data, split_every, per_class):
+    X, z = data
+    found, classes = class_statistics(
+        da.from_array(X, chunks=(50, 4)), z, split_every=split_every, per_class=per_class
+    )
+    _same(found, data, per_class)
+    assert classes.tolist() == ["a", "b", "c"]
+
+
+def test_a_tree_has_few_children(client, data):
+    """No task merges more than it should: the largest merge is what a worker must hold."""
+    import unspot.scale.dask as module
+
+    largest = []
+    X, z = data
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="synchronous"):
+        merge = module._merge_all
+        patch.setattr(module, "_merge_all", lambda p: largest.append(len(p)) or merge(p))
+        class_statistics(da.from_array(X, chunks=(10, D)), z, split_every=4)
+    assert max(largest) == 4
+    assert sum(largest) >= 70
+
+
+def test_labels_may_be_a_dask_array(client, data):
+    X, z = data
+    found, _ = class_statistics(da.from_array(X, chunks=(90, D)), da.from_array(z, chunks=100))
+    _same(found, data)
+
+
+@pytest.mark.parametrize("method", ["oblique", "orthogonal"])
+def test_leace_on_a_cluster(client, data, method):
+    X, z = data
+    found = LEACE.from_statistics(
+        *class_statistics(da.from_array(X, chunks=(90, D)), z), method=method
+    )
+    expected = LEACE(method=method).fit(X, z)
+    np.testing.assert_allclose(found.eraser_.P, expected.eraser_.P, atol=1e-9)
+    np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-5)
+
+
+def test_statistics_of_another_number_of_classes():
+    with pytest.raises(ValueError, match="Got 2 classes for statistics of 3"):
+        LEACE.from_statistics(ClassStatistics.empty(3, 2), ["a", "b"])
+
+
+def test_bad_rows_and_labels(client, data, eraser):
+    X, z = data
+    bad = X.copy()
+    bad[44, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        class_statistics(da.from_array(bad, chunks=(90, D)), z)
+    with pytest.raises(ValueError, match="Got 1 values of NaN or infinity in a block"):
+        erase(da.from_array(bad, chunks=(90, D)), eraser).compute()
+    with pytest.raises(ValueError, match="Got 3 labels in z for 700 rows"):
+        class_statistics(da.from_array(X, chunks=(90, D)), z[:3])
+    with pytest.raises(ValueError, match="Got split_every=1"):
+        class_statistics(da.from_array(X, chunks=(90, D)), z, split_every=1)
+    for use in (lambda X: erase(X, eraser), lambda X: class_statistics(X, z)):
+        with pytest.raises(
+            ValueError, match=r"Got a ndarray of shape \(700, 6\), but expected a Da"
+        ):
+            use(X)
+        with pytest.raises(ValueError, match=r"Got a Array of shape \(700,\), but expected a Dask"):
+            use(da.from_array(X[:, 0]))
+    frame, _ = _frame(X, z, "wide")
+    with pytest.raises(ValueError, match="Got labels 'jobs', but expected the name of a column"):
+        class_statistics(dd.from_pandas(frame, npartitions=2), "jobs")
+
+
+@pytest.mark.parametrize("kind", ["wide", "vector"])
+def test_partitions_that_a_filter_left_empty(client, data, kind):
+    X, z = data
+    frame, features = _frame(X, z, kind)
+    with dask.config.set({"dataframe.convert-string": False}):
+        parts = dd.from_pandas(frame.assign(row=range(N)), npartitions=4)
+    few = parts[parts["row"] > N // 2].drop(columns="row")
+    assert few.map_partitions(len).compute().min() == 0
+    found, classes = class_statistics(few, "job", features=features)
+    kept = slice(N // 2 + 1, None)
+    expected = ClassStatistics.from_rows(X[kept], encode(z[kept]).codes, 3, per_class=False)
+    assert classes.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_allclose(found.covariance, expected.covariance, atol=1e-6)
+
+
+# -- files and sweeps ----------------------------------------------------------------------------
+
+
+def _parts(X, folder, n=6):
+    folder.mkdir()
+    for i, part in enumerate(np.array_split(X, n)):
+        np.save(folder / f"{i}.npy", part)
+    return folder
+
+
+def test_files_by_a_cluster(cluster, data, eraser, tmp_path):
+    """The same manifest, checksums and all, as by threads; and a second run has nothing to do."""
+    X, _ = data
+    parts = _parts(X, tmp_path / "in")
+    here = transform_files(Erasure(eraser), [parts], tmp_path / "here")
+    rows = []
+    with executor("dask", cluster.scheduler_address) as pool:
+        there = transform_files(
+            Erasure(eraser), [parts], tmp_path / "there", executor=pool, advance=rows.append
+        )
+        again = transform_files(Erasure(eraser), [parts], tmp_path / "there", executor=pool)
+    assert there.manifest == here.manifest
+    assert sum(rows) == N
+    assert again.done == ()
+    assert len(again.kept) == 6
+
+
+def test_a_bad_file_is_named_by_a_cluster(cluster, data, eraser, tmp_path):
+    X, _ = data
+    parts = _parts(X, tmp_path / "in")
+    np.save(parts / "3.npy", X[:, :2])
+    with executor("dask", cluster.scheduler_address) as pool:
+        with pytest.raises(ValueError, match=r"Got vectors of length 2 in '?.*3\.npy"):
+            transform_files(Erasure(eraser), [parts], tmp_path / "out", executor=pool)
+        assert not (tmp_path / "out" / "3.npy").exists()
+        result = transform_files(
+            Erasure(eraser), [parts], tmp_path / "out", executor=pool, skip_bad=True
+        )
+    assert [entry["input"] for entry in result.manifest["skipped"]] == [str(parts / "3.npy")]
+
+
+def test_a_bad_file_is_one_sentence(data, eraser, tmp_path):
+    """Workers neither log the error of a file nor try it again."""
+    parts = _parts(data[0], tmp_path / "in")
+    np.save(parts / "3.npy", data[0][:, :2])
+    eraser.save(tmp_path / "e.safetensors")
+    command = ["unspot", "transform", "e.safetensors", "in", "-o", "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--engine", "dask", "--workers", "1"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: Got vectors of length 2 in")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def _die(_):
+    os._exit(1)
+
+
+def test_a_lost_worker_is_no_bad_file():
+    with (
+        executor("dask", workers=1) as pool,
+        pytest.raises(ConnectionError, match="Lost a Dask worker"),
+    ):
+        pool.submit(_die, "job").result(timeout=120)
+
+
+def test_the_command_line_by_a_cluster(cluster, data, eraser, tmp_path, capsys):
+    X, _ = data
+    parts = _parts(X, tmp_path / "in")
+    eraser.save(tmp_path / "e.safetensors")
+    command = ["transform", str(tmp_path / "e.safetensors"), str(parts), "-o", f"{tmp_path}/out/"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--engine", "dask", "--address", cluster.scheduler_address])
+    assert end.value.code == 0
+    assert "Erased 700 rows" in capsys.readouterr().out
+    written = np.concatenate([np.load(tmp_path / "out" / f"{i}.npy") for i in range(6)])
+    np.testing.assert_allclose(written, eraser(X), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "Got --engine spark, but expected local, dask or ray"),
+        (["--address", "tcp://x:1"], "Got --address tcp://x:1 without a cluster"),
+        (["--engine", "dask"], "Got --engine dask for one file"),
+        (["--engine", "dask", "--workers", "0", "-o", "out/"], "Got workers=0, but expected 1 or"),
+        (
+            ["--engine", "dask", "--address", "head", "-o", "out/"],
+            "Got the address 'head', but no Dask scheduler answered there (missing port number",
+        ),
+    ],
+)
+def test_engines_on_the_command_line(options, message, data, eraser, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", data[0])
+    eraser.save(tmp_path / "e.safetensors")
+    command = ["transform", f"{tmp_path}/e.safetensors", f"{tmp_path}/x.npy", "-o"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, f"{tmp_path}/y.npy", *options])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_nobody_at_the_address(monkeypatch):
+    monkeypatch.setattr("unspot.scale.dask.CONNECT_SECONDS", 1)
+    with (
+        pytest.raises(ConnectionError, match="no Dask scheduler answered there"),
+        executor("dask", "tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_unknown_engines():
+    with (
+        pytest.raises(ValueError, match="Got engine 'spark', but expected one of: dask, ray"),
+        executor("spark"),
+    ):
+        pass
+
+
+def _process(problem):
+    here = Value(float(os.getpid()))
+    return one_row("process", "Process", "number", here, here, "none")
+
+
+def test_a_sweep_by_joblib(client, data, tmp_path):
+    """joblib's own Dask backend runs cells on the workers; nothing of ours is needed."""
+    X, z = data
+    dataset = Dataset.from_arrays(X, z, random_state=0)
+    metrics = {name: METRICS[name] for name in ("linear", "variance")} | {"process": _process}
+
+    def swept(**options):
+        return sweep(["leace", "pca"], dataset, [R], seeds=1, metrics=metrics, **options)
+
+    here = swept()
+    with joblib.parallel_config("dask"):
+        there = swept(path=tmp_path / "results.jsonl")
+    assert there["status"].tolist() == ["ok", "ok"]
+    assert set(here["process"]) == {os.getpid()}
+    assert set(there["process"]) <= set(client.run(os.getpid).values())
+    by_place = ["process", "fit_seconds", "seconds"]
+    pd.testing.assert_frame_equal(there.drop(columns=by_place), here.drop(columns=by_place))
+    assert len(read_results(tmp_path / "results.jsonl")) == 2

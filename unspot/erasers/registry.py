@@ -1,0 +1,242 @@
+"""Every erasure method by name: what it is, and how to make one.
+
+Classes are imported on first use, so that listing the methods never loads torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unspot.erasers.base import BaseEraser
+
+__all__ = ["MethodInfo", "Methods", "make", "method", "methods"]
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What a method is, in one line and six facts.
+
+    Parameters
+    ----------
+    name : str
+        The name that ``make`` and ``unspot fit --method`` take.
+    path : str
+        Where its class is, as ``module:Class``.
+    summary : str
+        What it does, in one line.
+    linear : bool
+        Whether the eraser is an affine map, so that it has a matrix ``P``.
+    closed_form : bool
+        Whether the fit is a formula rather than an optimisation.
+    streaming : bool
+        Whether it can be fitted in pieces, by ``partial_fit``.
+    needs_labels_at_transform : bool
+        Whether the concept's labels of new rows must be known to erase them.
+    concepts : tuple of str
+        The kinds of concept it erases: "discrete", "continuous".
+    """
+
+    name: str
+    path: str
+    summary: str
+    linear: bool = False
+    closed_form: bool = False
+    streaming: bool = False
+    needs_labels_at_transform: bool = False
+    concepts: tuple[str, ...] = ("discrete",)
+
+    @property
+    def cls(self) -> type[BaseEraser]:
+        """The estimator's class, imported now."""
+        module, name = self.path.split(":")
+        found: type[BaseEraser] = getattr(import_module(module), name)
+        return found
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that ``make`` takes for this method."""
+        cls = self._inner.cls if self.name == "cascade" else self.cls
+        return tuple(cls._get_param_names())
+
+    @property
+    def _inner(self) -> MethodInfo:
+        return _BY_NAME["leopard"]
+
+
+_METHODS = (
+    MethodInfo(
+        "leopard",
+        "unspot.erasers.leopard:LEOPARD",
+        "orthogonal projection that matches the classes' densities (MMD)",
+        linear=True,
+    ),
+    MethodInfo(
+        "cascade",
+        "unspot.erasers.cascade:Cascade",
+        "LEACE first, then LEOPARD on what is left; cascade:NAME for any other method",
+        linear=True,
+    ),
+    MethodInfo(
+        "leace",
+        "unspot.erasers.leace:LEACE",
+        "least change after which no linear probe finds the concept",
+        linear=True,
+        closed_form=True,
+        streaming=True,
+        concepts=("discrete", "continuous"),
+    ),
+    MethodInfo(
+        "farm",
+        "unspot.erasers.farm:FaRM",
+        "network that maximises the coding rate of every class",
+    ),
+    MethodInfo(
+        "kram",
+        "unspot.erasers.kram:KRaM",
+        "network that maximises a kernelised coding rate, near the original rate",
+        concepts=("discrete", "continuous"),
+    ),
+    MethodInfo(
+        "inlp",
+        "unspot.erasers.inlp:INLP",
+        "null space of one linear classifier after another",
+        linear=True,
+    ),
+    MethodInfo(
+        "rlace",
+        "unspot.erasers.rlace:RLACE",
+        "projection that wins a game against a linear adversary",
+        linear=True,
+    ),
+    MethodInfo(
+        "kernel",
+        "unspot.erasers.kernelized:KernelErasure",
+        "linear erasure of Nyström features, and back by pre-images",
+    ),
+    MethodInfo(
+        "adversarial",
+        "unspot.erasers.adversarial:AdversarialErasure",
+        "autoencoder against an MLP adversary by gradient reversal",
+    ),
+    MethodInfo(
+        "matching",
+        "unspot.erasers.matching:MomentMatching",
+        "moves every class to one mean and covariance, by given or predicted labels",
+    ),
+    MethodInfo(
+        "mean",
+        "unspot.erasers.baselines:MeanProjection",
+        "baseline: orthogonal projection off the differences of class means",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "random",
+        "unspot.erasers.baselines:RandomProjection",
+        "baseline: a random subspace, blind to the concept",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "pca",
+        "unspot.erasers.baselines:PCAProjection",
+        "baseline: the principal subspace, blind to the concept",
+        linear=True,
+        closed_form=True,
+    ),
+)
+_BY_NAME = {info.name: info for info in _METHODS}
+
+
+class Methods(list[MethodInfo]):
+    """A list of methods that prints as a table."""
+
+    def __repr__(self) -> str:
+        header = ("name", "linear", "closed form", "streaming", "concepts", "what it does")
+        rows = [header] + [
+            (m.name, *map(_yes, (m.linear, m.closed_form, m.streaming)), _join(m), m.summary)
+            for m in self
+        ]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+        return "\n".join(
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
+
+
+def methods() -> Methods:
+    """All erasure methods, one entry each; it prints as a table.
+
+    Examples
+    --------
+    >>> import unspot
+    >>> [m.name for m in unspot.methods() if "continuous" in m.concepts]
+    ['leace', 'kram']
+    """
+    return Methods(_METHODS)
+
+
+def method(name: str) -> MethodInfo:
+    """The entry of one method; an unknown name is an error that shows the nearest ones."""
+    key = str(name).strip().lower()
+    if key not in _BY_NAME:
+        raise ValueError(
+            f"Got method {name!r}, but expected one of: {', '.join(_BY_NAME)}, or cascade:NAME."
+            f"{_did_you_mean(key, _BY_NAME)}"
+        )
+    return _BY_NAME[key]
+
+
+def make(name: str, **params: Any) -> BaseEraser:
+    """An estimator by its method's name.
+
+    Parameters
+    ----------
+    name : str
+        A name of ``methods()``; "cascade:NAME" cascades any other (LEACE first, then NAME).
+    **params
+        The estimator's parameters; for a cascade, those of the method inside.
+
+    Examples
+    --------
+    >>> from unspot.erasers.registry import make
+    >>> make("pca", rank=10)
+    PCAProjection(rank=10)
+    """
+    outer, _, inner = str(name).strip().lower().partition(":")
+    if outer == "cascade":
+        if inner == "cascade":
+            raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
+        return method("cascade").cls(_instance(inner or "leopard", params))
+    if inner:
+        raise ValueError(f"Got method {name!r}, but only cascade:NAME holds another method.")
+    return _instance(outer, params)
+
+
+def _instance(name: str, params: dict[str, Any]) -> BaseEraser:
+    info = method(name)
+    for key in params:
+        if key not in info.parameters:
+            raise ValueError(
+                f"Got parameter {key!r} for method {name!r}, but expected one of: "
+                f"{', '.join(info.parameters)}.{_did_you_mean(key, info.parameters)}"
+            )
+    return info.cls(**params)
+
+
+def _did_you_mean(name: str, among: Iterable[str]) -> str:
+    near = get_close_matches(name, list(among), n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "–"
+
+
+def _join(info: MethodInfo) -> str:
+    return ", ".join(info.concepts)

@@ -1,0 +1,216 @@
+"""Fairness of a downstream classifier: does it treat the classes of a concept alike?
+
+Definitions follow the paper's section 4.3, for any number of task labels and of concept classes.
+With more than two classes, a class is compared with all the others pooled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.data.labels import encode
+
+__all__ = ["Fairness", "fairness"]
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Table = dict[Any, dict[Any, float | None]]
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """Group rates of a classifier, by class c of the concept and label y of the task.
+
+    An undefined number is None, never NaN, and its cause is in ``empty_cells``.
+
+    Attributes
+    ----------
+    tpr : dict
+        ``tpr[c][y]``: p(ŷ = y | z = c, y), None where no row has both c and y.
+    gaps : dict
+        ``gaps[c][y]``: TPR of c minus TPR of the others, pooled. With two classes this is the
+        paper's GAP, and the two classes' gaps are opposite.
+    shares : dict
+        ``shares[c][y]``: share of c among the rows of label y, %c in the paper.
+    spans : dict
+        ``spans[y]``: the largest minus the smallest TPR over the classes.
+    rms : dict
+        ``rms[c]``: root mean square of the defined gaps over labels.
+    correlations : dict
+        ``correlations[c]``: σ, Pearson's correlation over labels between the gap and the share of
+        the class. None with fewer than three defined gaps, or no variation.
+    parities : dict
+        ``parities[c]``: demographic parity, Σ_y |p(ŷ = y | c) − p(ŷ = y | others)|.
+    odds : dict
+        ``odds[y]``: equalised odds of "y or not": the larger of the spans of true and of false
+        positive rates over the classes.
+    empty_cells : tuple
+        Pairs (c, y) without a row.
+    """
+
+    accuracy: float
+    tpr: Table
+    gaps: Table
+    shares: Table
+    spans: dict[Any, float | None]
+    rms: dict[Any, float | None]
+    correlations: dict[Any, float | None]
+    parities: dict[Any, float]
+    odds: dict[Any, float | None]
+    empty_cells: tuple[tuple[Any, Any], ...]
+
+    @property
+    def rms_gap(self) -> float | None:
+        """The largest RMS gap of a class; with two classes both have the same."""
+        return _largest(self.rms.values())
+
+    @property
+    def correlation(self) -> float | None:
+        """The largest correlation of a class; with two classes both have the same."""
+        return _largest(self.correlations.values())
+
+    @property
+    def demographic_parity(self) -> float:
+        """The largest parity gap of a class; with two classes both have the same."""
+        return max(self.parities.values())
+
+    @property
+    def equalised_odds(self) -> float | None:
+        """The largest equalised-odds gap of a label."""
+        return _largest(self.odds.values())
+
+    @property
+    def note(self) -> str:
+        """What had to be left out, in words; empty if nothing."""
+        if not self.empty_cells:
+            return ""
+        shown = ", ".join(f"({c!s}, {y!s})" for c, y in self.empty_cells[:5])
+        more = f" and {len(self.empty_cells) - 5} more" if len(self.empty_cells) > 5 else ""
+        return (
+            f"No rows with (concept, label) {shown}{more}: gaps that need them are undefined and "
+            "left out of means."
+        )
+
+
+def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
+    """Group fairness of predictions y_pred of labels y_true, between the classes of z. O(n).
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        Labels of the task and their predictions, of any type.
+    z : array-like of shape (n,)
+        The concept's classes, two or more.
+
+    Examples
+    --------
+    >>> y_true = ["nurse", "nurse", "nurse", "nurse", "judge", "judge", "judge", "judge"]
+    >>> y_pred = ["nurse", "nurse", "nurse", "judge", "judge", "judge", "judge", "judge"]
+    >>> z = ["f", "f", "m", "m", "f", "m", "f", "m"]
+    >>> result = fairness(y_true, y_pred, z)
+    >>> result.gaps["f"]
+    {'judge': 0.0, 'nurse': 0.5}
+    >>> round(result.rms_gap, 3), result.demographic_parity
+    (0.354, 0.5)
+    """
+    concept = encode(z, name="z")
+    n = len(concept)
+    true, predicted, labels = _task_codes(y_true, y_pred, n)
+    classes, K, L = concept.classes.tolist(), len(concept.classes), len(labels)
+    right = true == predicted
+    rows = _table(concept.codes, true, K, L)  # (K, L)
+    hits = _table(concept.codes[right], true[right], K, L)
+    calls = _table(concept.codes, predicted, K, L)
+    present = rows.sum(axis=0) > 0  # a label that is only ever predicted has no rates
+    gaps = _ratio(hits, rows) - _ratio(_others(hits), _others(rows))
+    shares = rows / np.maximum(rows.sum(axis=0), 1)
+    sizes = rows.sum(axis=1, keepdims=True)
+    false_rates = _ratio(calls - hits, sizes - rows)
+    parities = np.abs(calls / sizes - _others(calls) / _others(sizes)).sum(axis=1)
+    spans = _spans(_ratio(hits, rows))
+    named = [label for label, seen in zip(labels, present, strict=True) if seen]
+    return Fairness(
+        accuracy=float(right.mean()),
+        tpr=_named(_ratio(hits, rows)[:, present], classes, named),
+        gaps=_named(gaps[:, present], classes, named),
+        shares=_named(shares[:, present], classes, named),
+        spans=dict(zip(named, _plain(spans[present]), strict=True)),
+        rms=dict(zip(classes, map(_rms, gaps), strict=True)),
+        correlations=dict(zip(classes, map(_correlation, gaps, shares), strict=True)),
+        parities=dict(zip(classes, parities.tolist(), strict=True)),
+        odds=dict(zip(named, _plain(np.maximum(spans, _spans(false_rates))[present]), strict=True)),
+        empty_cells=tuple(
+            (classes[c], labels[y]) for c, y in np.argwhere((rows == 0) & present).tolist()
+        ),
+    )
+
+
+def _task_codes(y_true: Any, y_pred: Any, n: int) -> tuple[Counts, Counts, list[Any]]:
+    """Codes of both among the labels that occur in either."""
+    lengths = len(y_true), len(y_pred)
+    if lengths != (n, n):
+        raise ValueError(
+            f"Got {lengths[0]} labels in y_true, {lengths[1]} in y_pred and {n} in z, but expected "
+            "one of each for every row."
+        )
+    # As objects, so that the label "1" and the label 1 are not made one.
+    values = np.concatenate([np.asarray(y, dtype=object) for y in (y_true, y_pred)])
+    both = encode(values, name="y_true and y_pred")
+    return both.codes[:n], both.codes[n:], both.classes.tolist()
+
+
+def _table(classes: Counts, labels: Counts, K: int, L: int) -> Counts:
+    return np.bincount(classes * L + labels, minlength=K * L).reshape(K, L)
+
+
+def _others(counts: Counts) -> Counts:
+    rest: Counts = counts.sum(axis=0) - counts
+    return rest
+
+
+def _ratio(part: Counts, whole: Counts) -> Floats:
+    """Undefined ratios are NaN inside this module, and None outside."""
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _spans(rates: Floats) -> Floats:
+    """Largest minus smallest over the classes that have a rate; undefined for fewer than two."""
+    defined = ~np.isnan(rates)
+    top = np.where(defined, rates, -np.inf).max(axis=0)
+    bottom = np.where(defined, rates, np.inf).min(axis=0)
+    enough = defined.sum(axis=0) >= 2
+    return np.where(enough, top, np.nan) - np.where(enough, bottom, 0.0)
+
+
+def _rms(gaps: Floats) -> float | None:
+    defined = gaps[~np.isnan(gaps)]
+    return float(np.sqrt(np.mean(defined**2))) if len(defined) else None
+
+
+def _correlation(gaps: Floats, shares: Floats) -> float | None:
+    defined = ~np.isnan(gaps)
+    gap, share = gaps[defined], shares[defined]
+    # Two points always lie on a line; equal values have no correlation with anything.
+    if len(gap) < 3 or np.ptp(gap) <= 1e-12 or np.ptp(share) <= 1e-12:
+        return None
+    return float(np.corrcoef(gap, share)[0, 1])
+
+
+def _plain(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _named(table: Floats, classes: list[Any], labels: list[Any]) -> Table:
+    return {
+        c: dict(zip(labels, _plain(row), strict=True))
+        for c, row in zip(classes, table, strict=True)
+    }
+
+
+def _largest(values: Any) -> float | None:
+    defined = [value for value in values if value is not None]
+    return max(defined) if defined else None

@@ -1,0 +1,308 @@
+"""Files that appear under their name only when they are complete."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "FORMATS",
+    "TEMPORARY",
+    "Sink",
+    "file_format",
+    "finished_file",
+    "is_hidden",
+    "naming_full_disk",
+    "refuse_existing",
+    "temporary_name",
+    "try_lock",
+    "write_atomically",
+]
+
+#: How the name of an unfinished file ends.
+TEMPORARY = ".unspot-tmp"
+
+#: Bytes after which the system is asked to begin writing to the disk.
+_WRITE_BACK = 64 << 20
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Sink(io.RawIOBase):
+    """A file that is written from start to end, with the sha256 of what was written if wanted.
+
+    Arrays are written, or hashed, by another thread while the next ones are made: where there is a
+    second core, one of the two costs no time.
+    """
+
+    def __init__(self, path: Path, *, hashed: bool = False) -> None:
+        self._file = path.open("wb")
+        self._identity = os.fstat(self._file.fileno())
+        self._size = 0
+        self._sent = 0  # how much of it the system was asked to write
+        self._hash = hashlib.sha256() if hashed else None
+        self._pool = ThreadPoolExecutor(1)
+        self._pending: Future[Any] | None = None
+        self._abandoned = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write all of it. An array must not change until the next write."""
+        view = memoryview(data)
+        if view.nbytes == 0:
+            return 0
+        if self._abandoned:
+            return view.nbytes
+        if self.closed:
+            raise ValueError("Got data for a file that is closed.")
+        view = view.cast("B")
+        self._wait()
+        # Other owners than numpy may reuse their buffers as soon as this returns.
+        lasts = isinstance(data, (bytes, np.ndarray))
+        if self._hash is not None:
+            self._pending = self._pool.submit(self._hash.update, view if lasts else bytes(view))
+            self._file.write(view)
+        elif lasts:
+            self._pending = self._pool.submit(self._file.write, view)
+        else:
+            self._file.write(view)
+        self._size += len(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Hand everything to the system; errors of the other thread come up here."""
+        if not self._file.closed:
+            self._wait()
+            self._file.flush()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what was written so far."""
+        self._wait()
+        return "" if self._hash is None else self._hash.hexdigest()
+
+    def finish(self) -> None:
+        """Bring everything to the disk, so that a rename cannot overtake it."""
+        self.flush()
+        os.fsync(self._file.fileno())
+        self.close()
+
+    def abandon(self) -> None:
+        """Close a file that nobody will read, and let what comes late go nowhere.
+
+        After an error, Arrow's writers still flush when they are collected, at any time and in any
+        thread; another error there would come up in the midst of other work.
+        """
+        self._abandoned = True
+        with suppress(OSError):  # that it cannot be flushed either adds nothing
+            self.close()
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the file at ``path`` is this one."""
+        try:
+            return os.path.samestat(self._identity, path.stat())
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        try:
+            self._wait()
+        finally:
+            self._pool.shutdown()
+            try:
+                self._file.close()
+            finally:
+                super().close()
+
+    def _wait(self) -> None:
+        """Wait for the other thread; then have the system begin to write what is new.
+
+        The last sync then has little to do.
+        """
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+        new = self._size - self._sent
+        if new > _WRITE_BACK and hasattr(os, "posix_fadvise"):
+            self._file.flush()
+            # On pages that are still to be written, this advice means: write them now.
+            os.posix_fadvise(self._file.fileno(), self._sent, new, os.POSIX_FADV_DONTNEED)
+            self._sent = self._size
+
+
+@contextmanager
+def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
+    """A sink whose file is renamed to ``path`` at the end, or removed after an error.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "out.bin"
+    >>> with finished_file(path) as file:
+    ...     _ = file.write(b"abc")
+    ...     path.exists()
+    False
+    >>> path.read_bytes()
+    b'abc'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_name(path)
+    with naming_full_disk(path):
+        # A writer of an earlier run, if one is still at it, goes on in a file without a name.
+        temporary.unlink(missing_ok=True)
+        sink = Sink(temporary, hashed=hashed)
+        try:
+            yield sink
+            sink.finish()
+            _refuse_other_writer(sink, temporary, path)
+            os.replace(temporary, path)
+            _sync_folder(path.parent)
+        except BaseException:
+            sink.abandon()
+            if sink.is_at(temporary):
+                temporary.unlink()
+            raise
+
+
+def temporary_name(path: Path) -> Path:
+    """Where a file is written before it is complete: hidden, in the same folder."""
+    return path.with_name(f".{path.name}{TEMPORARY}")
+
+
+@contextmanager
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Turn the system's error for a disk without space into one that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(
+            errno.ENOSPC,
+            f"No space left on the disk while writing {str(path)!r}; nothing was left under that "
+            "name. Free some space, or write to another disk, and run the same command again",
+        ) from error
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """An error if something is at ``path`` already and must not be replaced."""
+    if path.is_dir():
+        raise ValueError(
+            f"Got output {str(path)!r}, which is a folder, but expected a file's name."
+        )
+    if path.exists() and not force:
+        raise ValueError(
+            f"Got output {str(path)!r}, which exists already. Choose another name, or replace it "
+            "with --force."
+        )
+
+
+def _refuse_other_writer(sink: Sink, temporary: Path, path: Path) -> None:
+    if not sink.is_at(temporary):
+        raise OSError(
+            f"Got output {str(path)!r}, which another process writes too, and began to later. Let "
+            "it end, or end it and run the command again."
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the rename itself to the disk, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# -- Which formats there are, told by a file's ending ----------------------------------------------
+
+
+FORMATS = (".npy", ".npz", ".csv", ".parquet")
+
+
+def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
+    """The ending of a file, or ``.parquet`` for a folder of Parquet files; else an error."""
+    if not path.exists():
+        raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file or folder.")
+    if path.is_dir():
+        if any(not is_hidden(file, path) for file in path.rglob("*.parquet")):
+            return ".parquet"
+        raise ValueError(f"Got the folder {str(path)!r}, but there is no .parquet file in it.")
+    suffix = path.suffix.lower()
+    if suffix not in formats:
+        raise ValueError(
+            f"Got {str(path)!r}, but expected a file of format {', '.join(formats)}. Convert it, "
+            "or give it the right ending."
+        )
+    return suffix
+
+
+def is_hidden(file: Path, folder: Path) -> bool:
+    """Whether a file of a folder is no data: a name on the way to it begins with . or _.
+
+    So do the unfinished files of Spark and others, in folders such as ``_temporary``.
+
+    Examples
+    --------
+    >>> is_hidden(Path("a/_temporary/x.npy"), Path("a")), is_hidden(Path("_a/x.npy"), Path("_a"))
+    (True, False)
+    """
+    return any(name.startswith((".", "_")) for name in file.relative_to(folder).parts)
+
+
+# -- One writer at a time: locks that end with the process, so that none is ever left behind -------
+
+
+def try_lock(handle: Any) -> bool:
+    """Lock an open file or folder for this process until it is closed; False if another has it.
+
+    Where the system has no such locks, nothing is locked, and the answer is True.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write through a temporary file in the same folder, renamed at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,217 @@
+"""The layers of a trained network, applied by matrix products and ReLU alone.
+
+A network is a chain of these maps, so an eraser that was trained with torch is saved, loaded and
+applied without it. Training applies the same ``LayerNorm`` to its tensors, so that the erased
+rows come out in the normalisation that the loss saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unspot.maps.base import Array, Map, like, register_map
+
+__all__ = ["Dense", "LayerNorm", "Nystrom", "Transport", "squared_distances"]
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Dense(Map):
+    """x ↦ xW + b, followed by max(·, 0) if ``relu``. Cost: 2·d_in·d_out a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layer = Dense(np.array([[1.0, -1.0]]), np.array([0.5, 0.5]), relu=True)
+    >>> layer(np.array([[2.0]]))
+    array([[2.5, 0. ]])
+    """
+
+    kind: ClassVar[str] = "dense"
+    shapes: ClassVar[Mapping[str, str]] = {"weight": "io", "bias": "o"}
+
+    weight: Array  # (d_in, d_out)
+    bias: Array  # (d_out,)
+    relu: bool = False
+
+    @property
+    def n_in(self) -> int:
+        return int(self.weight.shape[0])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.weight.shape[1])
+
+    def __call__(self, x: Any) -> Any:
+        y = x @ like(self.weight, x) + like(self.bias, x)
+        return y.clip(min=0) if self.relu else y
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class LayerNorm(Map):
+    """Each row to mean 0 and variance 1, without affine parameters: a point on a sphere.
+
+    The sphere has radius √d (less for rows whose variance is near ``epsilon``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LayerNorm(2, epsilon=0.0)(np.array([[1.0, 3.0], [10.0, 30.0]]))
+    array([[-1.,  1.],
+           [-1.,  1.]])
+    """
+
+    kind: ClassVar[str] = "layer_norm"
+
+    width: int
+    epsilon: float = 1e-8
+
+    @property
+    def n_in(self) -> int:
+        return self.width
+
+    @property
+    def n_out(self) -> int:
+        return self.width
+
+    def __call__(self, x: Any) -> Any:
+        centred = x - x.mean(-1)[..., None]
+        variance = (centred * centred).mean(-1)[..., None]
+        return centred / (variance + self.epsilon) ** 0.5
+
+    def fault(self) -> str:
+        if fault := super().fault():
+            return fault
+        if self.width < 1:
+            return f"width={self.width}, but expected at least 1"
+        return "" if self.epsilon >= 0 else f"epsilon={self.epsilon}, but expected at least 0"
+
+
+# -- Nyström features of a Gaussian kernel ---------------------------------------------------------
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Nystrom(Map):
+    """x ↦ k(x, landmarks)·whitening, whose inner products approximate k(x, x′).
+
+    The kernel is k(x, x′) = exp(−‖x − x′‖²/(2·bandwidth²)). Cost: O(m(d + q)) a row, for m
+    landmarks and q features; memory m numbers a row.
+    """
+
+    kind: ClassVar[str] = "nystrom"
+    shapes: ClassVar[Mapping[str, str]] = {"landmarks": "md", "whitening": "mq"}
+
+    landmarks: Array  # (m, d)
+    whitening: Array  # (m, q): the inverse root of the landmarks' kernel matrix
+    bandwidth: float
+
+    @property
+    def n_in(self) -> int:
+        return int(self.landmarks.shape[1])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.whitening.shape[1])
+
+    def __call__(self, x: Any) -> Any:
+        # The whitening divides by small eigenvalues, and the rounding of single precision with it.
+        features = self.in_own_precision(_double(x))
+        return features.astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else features.to(x)
+
+    def in_own_precision(self, x: Any) -> Any:
+        """The features in the precision of ``x``: faster, for leading features alone."""
+        return self.kernel(x) @ like(self.whitening, x)
+
+    def kernel(self, x: Any) -> Any:
+        """k(x, landmarks), of shape (…, m)."""
+        exponent = squared_distances(x, like(self.landmarks, x)) / (-2 * self.bandwidth**2)
+        return np.exp(exponent) if isinstance(exponent, np.ndarray) else exponent.exp()
+
+    def fault(self) -> str:
+        if fault := super().fault():
+            return fault
+        return "" if self.bandwidth > 0 else f"bandwidth={self.bandwidth}, but expected more than 0"
+
+
+def _double(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x.astype(np.float64, copy=False)
+    return x if x.device.type == "mps" else x.double()  # Apple's GPUs have single precision alone
+
+
+def squared_distances(x: Any, points: Any) -> Any:
+    """‖x − p‖² for every row of x (…, d) and every point (m, d); numpy or torch."""
+    # Around the points' mean, where the cancellation of large norms is smallest.
+    centre = points.mean(0)
+    x, points = x - centre, points - centre
+    norms = (x * x).sum(-1)[..., None] + (points * points).sum(-1)
+    return (norms - 2 * (x @ points.T)).clip(min=0)
+
+
+# -- One affine map for each class, with the class given or predicted ------------------------------
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Transport(Map):
+    """x ↦ xAₖ + bₖ for a row of class k, or x + bₖ where there are no matrices.
+
+    Called on rows alone, k is the class with the largest linear score x·coef + intercept. Without
+    a predictor the labels must be given, by ``given``. Cost: 2d² a row (d without matrices).
+    """
+
+    kind: ClassVar[str] = "transport"
+    shapes: ClassVar[Mapping[str, str]] = {
+        "shifts": "Kd",
+        "matrices": "Kdd",
+        "coef": "dK",
+        "intercept": "K",
+    }
+
+    shifts: Array  # (K, d)
+    matrices: Array | None = None  # (K, d, d)
+    coef: Array | None = None  # (d, K)
+    intercept: Array | None = None  # (K,)
+
+    @property
+    def n_in(self) -> int:
+        return int(self.shifts.shape[1])
+
+    @property
+    def n_out(self) -> int:
+        return int(self.shifts.shape[1])
+
+    def __call__(self, x: Any) -> Any:
+        return self.given(x, self.predict(x))
+
+    def predict(self, x: Any) -> Any:
+        """Codes of the predicted classes, of shape (…)."""
+        if self.coef is None or self.intercept is None:
+            raise ValueError(
+                "Got rows without labels, but this eraser was fitted with labels='given' and has "
+                "no predictor. Pass the codes of their classes to maps[0].given(X, codes), or "
+                "fit MomentMatching(labels='predicted')."
+            )
+        return (x @ like(self.coef, x) + like(self.intercept, x)).argmax(-1)
+
+    def given(self, x: Any, codes: Any) -> Any:
+        """Move rows whose classes are known, by their codes 0…K−1."""
+        moved = x * 0
+        for k in range(len(self.shifts)):
+            mask = codes == k
+            rows = x[mask]
+            if self.matrices is not None:
+                rows = rows @ like(self.matrices[k], x)
+            moved[mask] = rows + like(self.shifts[k], x)
+        return moved
+
+    def fault(self) -> str:
+        if (self.coef is None) != (self.intercept is None):
+            return "one of coef and intercept, but expected both or neither"
+        return super().fault()

@@ -1,0 +1,268 @@
+"""L-BFGS over subspaces: the same loss, minimised on the Grassmann manifold, without a penalty.
+
+The loss depends on the span of V only. So V stays orthonormal by a polar retraction, the
+gradient is projected on the tangent space, (I − VVᵀ)G, and curvature is learned from past steps.
+There is no γ to choose, no learning rate, and the result is a projector at every step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from unspot.data.sampling import stratified_batches
+from unspot.projections.objective import History
+
+__all__ = ["PRESETS", "ManifoldSolver", "PaperSolver"]
+
+ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
+
+
+@dataclass(frozen=True)
+class ManifoldSolver:
+    """Settings of the Grassmann L-BFGS.
+
+    Parameters
+    ----------
+    max_evaluations : int
+        The most evaluations of loss and gradient.
+    memory : int
+        How many past steps the curvature is learned from.
+    patience : int
+        Stop after so many steps without a better held-out loss…
+    tolerance : float
+        …where better means lower by this share of the best so far.
+    """
+
+    max_evaluations: int = 150
+    memory: int = 12
+    patience: int = 10
+    tolerance: float = 1e-2
+
+    def minimise(
+        self,
+        objective: ValueAndGradient,
+        V: Tensor,
+        *,
+        held_out: Callable[[Tensor], float] | None = None,
+        verbose: bool = False,
+    ) -> tuple[Tensor, History]:
+        """The subspace of least held-out loss on the way down, and the history.
+
+        Without held-out rows the training loss decides.
+        """
+        search = _Search(objective, V, self.memory)
+        history = History()
+        best = bar_to_beat = math.inf
+        best_V, since = V, 0
+        bar = tqdm(total=self.max_evaluations, desc="matching", unit="eval", disable=not verbose)
+        with bar:
+            while True:
+                score = search.loss if held_out is None else held_out(search.V)
+                history.add(search.loss, score, search.evaluations)
+                bar.update(search.evaluations - bar.n)
+                bar.set_postfix(loss=f"{search.loss:.5f}", held_out=f"{score:.5f}", refresh=False)
+                margin = self.tolerance * abs(bar_to_beat) if math.isfinite(bar_to_beat) else 0.0
+                since += 1
+                if score < bar_to_beat - margin:
+                    bar_to_beat, since = score, 0
+                if score < best:
+                    best, best_V, history.kept = score, search.V, len(history.loss) - 1
+                if since >= self.patience or search.evaluations >= self.max_evaluations:
+                    break
+                if not search.step():
+                    break
+        return best_V, history
+
+
+class _Search:
+    """One descent: the point, its loss and gradient, and the memory of past steps."""
+
+    def __init__(self, objective: ValueAndGradient, V: Tensor, memory: int) -> None:
+        self._objective = objective
+        self._pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
+        self.evaluations = 0
+        self.V = V
+        self.loss, self._g = self._evaluate(V)
+
+    def step(self) -> bool:
+        """Move downhill once; False where no step goes down any more."""
+        norm = float(self._g.norm())
+        if norm <= 1e-12 or not math.isfinite(norm):
+            return False
+        direction = self._direction()
+        slope = float((direction * self._g).sum())
+        if slope >= 0:  # the curvature misleads: forget it
+            self._pairs.clear()
+            direction, slope = -self._g, -(norm**2)
+        moved = self._line_search(direction, slope)
+        if moved is None and self._pairs:
+            self._pairs.clear()
+            moved = self._line_search(-self._g, -(norm**2))
+        if moved is None:
+            return False
+        self._accept(*moved)
+        return True
+
+    def _evaluate(self, V: Tensor) -> tuple[float, Tensor]:
+        self.evaluations += 1
+        loss, G = self._objective(V)
+        return loss, _tangent(V, G)
+
+    def _direction(self) -> Tensor:
+        """The two-loop recursion: −(inverse curvature) × gradient."""
+        q = self._g.clone()
+        alphas = []
+        for s, y, rho in reversed(self._pairs):
+            alpha = rho * float((s * q).sum())
+            q.sub_(y, alpha=alpha)
+            alphas.append(alpha)
+        if self._pairs:
+            _, y, rho = self._pairs[-1]
+            q.mul_(1.0 / (rho * float((y * y).sum())))
+        for (s, y, rho), alpha in zip(self._pairs, reversed(alphas), strict=True):
+            q.add_(s, alpha=alpha - rho * float((y * q).sum()))
+        return -_tangent(self.V, q)
+
+    def _line_search(self, p: Tensor, slope: float) -> tuple[Tensor, float, Tensor, Tensor] | None:
+        """Backtracking with interpolation until the loss falls enough (Armijo)."""
+        # Without curvature the length of a step is unknown: begin with about one radian in all.
+        t = 1.0 if self._pairs else 1.0 / float(p.norm())
+        for _ in range(12):
+            V = _retract(self.V + t * p)
+            loss, g = self._evaluate(V)
+            if loss <= self.loss + 1e-4 * t * slope:
+                return V, loss, g, t * p
+            curve = loss - self.loss - t * slope
+            t *= min(0.5, max(0.1, -0.5 * t * slope / curve)) if curve > 0 else 0.5
+        return None
+
+    def _accept(self, V: Tensor, loss: float, g: Tensor, step: Tensor) -> None:
+        # Steps and gradients of different points live in different tangent spaces; projecting
+        # them on the new one carries them over.
+        self._pairs = deque(
+            (
+                (ts, ty, 1.0 / sy)
+                for s, y, _ in self._pairs
+                if (sy := float(((ts := _tangent(V, s)) * (ty := _tangent(V, y))).sum())) > 0
+            ),
+            maxlen=self._pairs.maxlen,
+        )
+        s, y = _tangent(V, step), g - _tangent(V, self._g)
+        sy = float((s * y).sum())
+        if sy > 1e-10 * float(s.norm()) * float(y.norm()):
+            self._pairs.append((s, y, 1.0 / sy))
+        self.V, self.loss, self._g = V, loss, g
+
+
+def _tangent(V: Tensor, G: Tensor) -> Tensor:
+    """(I − VVᵀ)G: what of G changes the span of V."""
+    return G - V @ (V.T @ G)
+
+
+def _retract(A: Tensor) -> Tensor:
+    """The orthonormal matrix of A's span that is nearest to A: its polar factor A(AᵀA)^(−½).
+
+    Unlike QR it commutes with a change of basis, so that the remembered steps stay in the same
+    coordinates and the search does not depend on the basis it began with.
+    """
+    values, vectors = torch.linalg.eigh(A.T @ A)
+    return A @ (vectors * values.rsqrt()) @ vectors.T
+
+
+# -- Algorithm 1 to the letter: Adam on U with the penalty γ‖UᵀU − I‖² (Eq. 7) ---------------------
+
+
+@dataclass(frozen=True)
+class PaperSolver:
+    """Settings of Algorithm 1; the defaults are the paper's for GloVe.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Adam's, multiplied by 0.1 after half of the epochs.
+    epochs : int
+        N_e.
+    batch_size : int, optional
+        Rows of a stratified mini-batch; by default all rows (full batch).
+    gamma : float
+        The mixing coefficient is γ = gamma/r².
+    """
+
+    learning_rate: float = 1e-3
+    epochs: int = 1000
+    batch_size: int | None = None
+    gamma: float = 200.0
+
+    @classmethod
+    def preset(cls, name: str) -> PaperSolver:
+        """The paper's settings for ``"glove"``, ``"bios"`` or ``"dial"``."""
+        if name not in PRESETS:
+            raise ValueError(
+                f"Got preset {name!r}, but expected one of {', '.join(map(repr, PRESETS))}."
+            )
+        return PRESETS[name]
+
+    def minimise(
+        self, objective: Any, U: Tensor, *, rng: np.random.Generator, verbose: bool = False
+    ) -> tuple[Tensor, History]:
+        """U after the last epoch, not yet orthonormal, and the history of epochs.
+
+        The objective is an ``Objective``, or what has its class codes ``z`` and ``subset(rows)``.
+        """
+        U = U.clone().requires_grad_()
+        adam = torch.optim.Adam([U], lr=self.learning_rate, weight_decay=0.0)
+        decay = torch.optim.lr_scheduler.MultiStepLR(adam, [max(1, self.epochs // 2)], 0.1)
+        history = History()
+        n_steps = 0
+        bar = tqdm(range(self.epochs), desc="Algorithm 1", unit="epoch", disable=not verbose)
+        for _ in bar:
+            losses = []
+            for batch in self._batches(objective, rng):
+                losses.append(self._step(batch, U, adam))
+                n_steps += 1
+            decay.step()
+            history.add(float(np.mean(losses)), float("nan"), n_steps)
+            bar.set_postfix(loss=f"{history.loss[-1]:.5f}", refresh=False)
+        return U.detach(), history
+
+    def _step(self, batch: Any, U: Tensor, adam: torch.optim.Optimizer) -> float:
+        r = U.shape[1]
+        gram = U.T @ U
+        penalty = self.gamma / r**2 * ((gram - torch.eye(r).to(U)) ** 2).sum()
+        # The paper measures distances of UUᵀx, in d dimensions. With UᵀU = LLᵀ they are those
+        # of (UL)ᵀx in r dimensions: exact, and cheaper by d/r.
+        F = U @ torch.linalg.cholesky(gram)
+        with torch.no_grad():
+            loss, grad_F = batch(F, detach_bandwidth=True)
+        adam.zero_grad()
+        torch.autograd.backward([penalty, F], [None, grad_F])
+        adam.step()
+        return float(loss) + float(penalty.detach())
+
+    def is_full_batch(self, n_rows: int) -> bool:
+        """Whether every step takes all of n rows."""
+        return self.batch_size is None or self.batch_size >= n_rows
+
+    def _batches(self, objective: Any, rng: np.random.Generator) -> Iterator[Any]:
+        if self.batch_size is None or self.is_full_batch(len(objective.z)):
+            yield objective
+            return
+        for rows in stratified_batches(objective.z.cpu().numpy(), self.batch_size, rng):
+            yield objective.subset(rows)
+
+
+#: The paper's settings (appendix C).
+PRESETS = {
+    "glove": PaperSolver(1e-3, 1000, None, 200.0),
+    "bios": PaperSolver(5e-4, 100, 8192, 100.0),
+    "dial": PaperSolver(5e-4, 200, 2048, 100.0),
+}

@@ -1,0 +1,319 @@
+"""Dask: erase arrays and data frames, and collect class statistics by a tree of merges.
+
+Everything here is lazy and runs on whatever scheduler is active: threads, or the ``Client`` of a
+cluster. For a sweep on a cluster nothing is needed but joblib's own backend:
+``with joblib.parallel_config("dask"): …``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.data.labels import encode, encode_as
+from unspot.data.statistics import ClassStatistics
+from unspot.eraser import Eraser
+from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
+from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
+from unspot.scale.batches import erase_arrow_batch, erase_batch, width_out
+from unspot.scale.engine import EngineExecutor, attempt
+
+__all__ = ["class_statistics", "erase", "executor"]
+
+Features = str | Sequence[str] | None
+#: How long a scheduler may take to answer.
+CONNECT_SECONDS = 10
+
+
+def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool = False) -> Any:
+    """Erase a Dask array (n, d), or the vectors of a Dask data frame; lazily.
+
+    Parameters
+    ----------
+    data : dask.array.Array or dask.dataframe.DataFrame
+    eraser : Eraser
+    features : str, list of str or None
+        The vector column, or the number columns, of a data frame; None for the obvious ones.
+    reduce : bool
+        Give the r coordinates of the kept subspace: r columns of an array, a shorter vector, or
+        columns ``reduced_0`` … in place of the first.
+
+    Notes
+    -----
+    One task a block or partition, each in its place; other columns and the index stay.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> eraser = Eraser.projection(np.eye(3)[:, :2])
+    >>> erase(da.ones((4, 3), chunks=(2, 3)), eraser).compute()[0]
+    array([1., 1., 0.])
+    """
+    _require()
+    if hasattr(data, "map_partitions"):
+        columns = _columns(data._meta, features)
+        meta = _erase_frame(data._meta, eraser, columns, reduce)
+        return data.map_partitions(_erase_frame, eraser, columns, reduce, meta=meta)
+    _check_array(data, "For arrays in memory, call the eraser itself.")
+    whole_rows = data.rechunk({1: -1})
+    dtype = data.dtype if data.dtype.kind == "f" else np.dtype(np.float64)
+    return whole_rows.map_blocks(
+        _erase_block,
+        eraser,
+        reduce,
+        dtype=dtype,
+        chunks=(whole_rows.chunks[0], (width_out(eraser, reduce),)),
+        meta=np.empty((0, 0), dtype),
+    )
+
+
+def class_statistics(
+    data: Any,
+    z: Any,
+    *,
+    features: Features = None,
+    per_class: bool = False,
+    split_every: int = 8,
+) -> tuple[ClassStatistics, NDArray[Any]]:
+    """Statistics of every class, and the classes: one task a block, merged in a tree.
+
+    ``LEACE.from_statistics(*class_statistics(X, z))`` is LEACE fitted on a cluster.
+
+    Parameters
+    ----------
+    data : dask.array.Array or dask.dataframe.DataFrame
+    z : array-like of n labels, or str
+        For a data frame, the name of the labels' column.
+    features : str, list of str or None
+        The vector column, or the number columns, of a data frame.
+    per_class : bool
+        Collect the scatter of every class on its own too.
+    split_every : int
+        How many statistics one task merges.
+
+    Notes
+    -----
+    O(nd²) work over all workers; d² numbers move for every block, and split_every·d² are in
+    memory of one task.
+    """
+    dask = _require()
+    if split_every < 2:
+        raise ValueError(f"Got split_every={split_every}, but expected 2 or more.")
+    if hasattr(data, "map_partitions"):
+        parts, classes = _of_frame(data, z, features, per_class)
+    else:
+        _check_array(data, "For arrays in memory, use ClassStatistics.from_rows or fit itself.")
+        parts, classes = _of_array(data, z, per_class)
+    merge = dask.delayed(_merge_all, pure=False)
+    while len(parts) > 1:
+        parts = [merge(parts[i : i + split_every]) for i in range(0, len(parts), split_every)]
+    (total,) = dask.compute(parts[0])
+    return total, classes
+
+
+def _check_array(data: Any, otherwise: str) -> None:
+    if not hasattr(data, "map_blocks") or data.ndim != 2:
+        shape = f" of shape {data.shape}" if hasattr(data, "shape") else ""
+        raise ValueError(
+            f"Got a {type(data).__name__}{shape}, but expected a Dask array of shape (n, d) or a "
+            f"Dask data frame. {otherwise}"
+        )
+
+
+@contextmanager
+def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
+    """An executor on the workers of a Dask cluster; by default a cluster on this machine."""
+    _require()
+    from distributed import Client, LocalCluster
+    from distributed.comm import get_address_host_port
+
+    if address is not None:
+        try:
+            get_address_host_port(address)  # without a port, a client fails but does not end
+            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"Got the address {address!r}, but no Dask scheduler answered there ({error})."
+            ) from None
+        with client:
+            yield _executor(client)
+        return
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=":0",  # any free port: the usual one may be taken
+            silence_logs=logging.ERROR,  # that tasks are cancelled when one has failed is no news
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield _executor(client)
+
+
+def _executor(client: Any) -> Executor:
+    run = partial(client.get_executor(pure=False).submit, attempt)
+    return EngineExecutor("Dask", partial(client.scatter, broadcast=True, hash=False), run)
+
+
+# -- one block, one partition --------------------------------------------------------------------
+
+
+def _erase_block(X: NDArray[Any], eraser: Eraser, reduce: bool) -> NDArray[Any]:
+    return erase_batch(eraser, X, reduce=reduce, where="a block of the array")
+
+
+def _erase_frame(frame: Any, eraser: Eraser, columns: list[str], reduce: bool) -> Any:
+    """A pandas data frame with its vectors erased; index and other columns as they were."""
+    import pandas as pd
+
+    table = _table(frame, columns)
+    erased = erase_arrow_batch(eraser, table, columns, reduce=reduce, where="a partition")
+    dtypes = frame.dtypes
+    made = {
+        name: pd.Series(_held_as(dtypes.get(name, dtypes[columns[0]]), column), frame.index)
+        for name, column in zip(erased.column_names, erased.columns, strict=True)
+    }
+    if list(made) == columns:
+        return frame.assign(**made)
+    place = frame.columns.get_loc(columns[0])
+    left = frame.iloc[:, :place].drop(columns=columns, errors="ignore")
+    right = frame.iloc[:, place:].drop(columns=columns, errors="ignore")
+    return pd.concat([left, pd.DataFrame(made), right], axis=1)
+
+
+def _held_as(dtype: Any, column: Any) -> Any:
+    """An Arrow column for pandas, held as another of this dtype: in Arrow, as objects, in numpy."""
+    import pandas as pd
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return pd.arrays.ArrowExtensionArray(column)
+    # Copies, since what numpy sees of Arrow's memory cannot be written to.
+    if is_list(column.type):
+        return [np.array(row) for row in column.to_numpy()]
+    numbers = np.array(column)
+    nullable = isinstance(dtype, pd.api.extensions.ExtensionDtype)
+    return pd.array(numbers, dtype=str(numbers.dtype).capitalize()) if nullable else numbers
+
+
+def _columns(frame: Any, features: Features) -> list[str]:
+    """The columns that hold the vectors; those that may, in a frame without rows."""
+    pa = require_pyarrow("Data frames")
+    _refuse_text(frame, features)
+    kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
+    if not len(frame):
+        kinds |= dict.fromkeys(_possible_vectors(frame, features, kinds), VECTOR)
+    return choose_features(features, kinds, where="the data frame")
+
+
+def _refuse_text(frame: Any, features: Features) -> None:
+    names = [features] if isinstance(features, str) else features or ()
+    text = [name for name in names if str(getattr(frame.get(name), "dtype", "")) == "string"]
+    if text:
+        raise ValueError(
+            f"Got text in column {text[0]!r}, but expected vectors. dask.dataframe.from_pandas "
+            "turns objects into text; call it inside "
+            "dask.config.set({'dataframe.convert-string': False})."
+        )
+
+
+def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) -> list[str]:
+    """The column of objects that is asked for: without rows, it has no type to tell."""
+    from pandas.api.types import is_object_dtype
+
+    objects = [str(name) for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
+    if features is not None:
+        # Whatever they are.
+        named = choose_features(features, dict.fromkeys(kinds, FLOAT), where="the data frame")
+        return named if len(named) == 1 and named[0] in objects else []
+    rivals = [name for name, kind in kinds.items() if kind in (VECTOR, FLOAT)]
+    if objects and len(objects + rivals) > 1:
+        raise ValueError(
+            f"Got objects in {in_short(objects)}, which may be vectors or not: that is known once "
+            "they are computed. Say which columns hold the vectors, for example features='emb' or "
+            "features='e_*'."
+        )
+    return objects
+
+
+def _table(frame: Any, columns: Sequence[str]) -> Any:
+    """The columns in Arrow; objects of which there are none as vectors, since they have no type."""
+    pa = require_pyarrow("Data frames")
+    table = pa.Table.from_pandas(frame[columns], preserve_index=False)
+    if len(frame):
+        return table
+    vector = pa.list_(pa.float64())
+    return pa.schema(
+        [field.with_type(vector) if field.type == pa.null() else field for field in table.schema]
+    ).empty_table()
+
+
+def _statistics(
+    X: NDArray[Any], codes: NDArray[np.int64], n_classes: int, per_class: bool
+) -> ClassStatistics:
+    if not np.isfinite(X).all():
+        raise ValueError("Got NaN or infinity in X, but expected finite numbers.")
+    return ClassStatistics.from_rows(X, codes, n_classes, per_class=per_class)
+
+
+def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
+    """The statistics of all parts that have rows; None if none has."""
+    total: ClassStatistics | None = None
+    for part in parts:
+        total = part if total is None else total if part is None else total.merge(part)
+    return total
+
+
+def _of_array(data: Any, z: Any, per_class: bool) -> tuple[list[Any], NDArray[Any]]:
+    dask = _require()
+    labels = encode(z.compute() if hasattr(z, "compute") else z, n_rows=len(data))
+    rows = data.rechunk({1: -1})
+    collect = dask.delayed(_statistics, pure=False)
+    cuts = np.cumsum([0, *rows.chunks[0]])
+    parts = [
+        collect(block, labels.codes[start:stop], len(labels.classes), per_class)
+        for block, start, stop in zip(rows.to_delayed().ravel(), cuts[:-1], cuts[1:], strict=True)
+    ]
+    return parts, labels.classes
+
+
+def _of_frame(
+    data: Any, z: Any, features: Features, per_class: bool
+) -> tuple[list[Any], NDArray[Any]]:
+    dask = _require()
+    if not isinstance(z, str) or z not in data.columns:
+        raise ValueError(
+            f"Got labels {z!r}, but expected the name of a column: "
+            f"{', '.join(map(str, data.columns))}."
+        )
+    classes = encode(data[z].unique().compute()).classes
+    collect = dask.delayed(_frame_statistics, pure=False)
+    return [collect(p, z, features, classes, per_class) for p in data.to_delayed()], classes
+
+
+def _frame_statistics(
+    frame: Any, z: str, features: Features, classes: NDArray[Any], per_class: bool
+) -> ClassStatistics | None:
+    if not len(frame):  # as a filter leaves them; how long its vectors would be is unknown
+        return None
+    columns = _columns(frame.drop(columns=z), features)
+    X = matrix(_table(frame, columns), columns, where="a partition")
+    return _statistics(X, encode_as(frame[z], classes), len(classes), per_class)
+
+
+def _require() -> Any:
+    try:
+        import dask
+        import dask.array
+        import distributed  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            'Dask arrays and clusters need Dask. Run: pip install "unspot[dask]"'
+        ) from None
+    return dask

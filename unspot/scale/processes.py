@@ -1,0 +1,231 @@
+"""Fitting by several processes that ``torchrun`` starts: exact, and the same bits on all of them.
+
+The discrepancy of a global batch is not the mean of the processes' own. So every process projects
+its share of the rows, the projected rows are gathered, each process sums its share of the tiles,
+and gradients are added up. One process, the leader, runs the solver; the others serve it. Hence
+they cannot come apart, whatever their hardware rounds to.
+
+    torchrun --nproc-per-node 4 -m unspot fit data.npy --labels z.npy --rank 125 -o out.safetensors
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from unspot.data.statistics import ClassStatistics, CrossStatistics
+
+__all__ = ["Team", "context", "team"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds of thirty years: longer timeouts, and infinity, do not fit in what counts them.
+_FOREVER = 1e9
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes of one fit. Alone, every operation is the identity.
+
+    Parameters
+    ----------
+    rank : int
+        The number of this process; 0 leads.
+    size : int
+        How many processes there are.
+
+    Examples
+    --------
+    >>> Team().leads, Team(1, 2).slice(5)
+    (True, slice(2, 5, None))
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process runs the solver, writes and prints."""
+        return self.rank == 0
+
+    @property
+    def is_alone(self) -> bool:
+        return self.size == 1
+
+    def slice(self, n: int, block: int = 1) -> slice:
+        """This process's share of n rows, cut where blocks of rows end."""
+        return _share(n, block, self.rank, self.size)
+
+    def agree(self, value: T) -> T:
+        """The leader's value, on every process."""
+        if self.is_alone:
+            return value
+        box = [value if self.leads else None]
+        with _collective():
+            dist.broadcast_object_list(box, src=0)
+        return box[0]  # type: ignore[return-value]
+
+    def gather(self, values: T) -> list[T]:
+        """The values of all processes, by rank."""
+        if self.is_alone:
+            return [values]
+        boxes: list[Any] = [None] * self.size
+        with _collective():
+            dist.all_gather_object(boxes, values)
+        return boxes
+
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """The leader's tensor, in place."""
+        if not self.is_alone:
+            with _collective():
+                dist.broadcast(tensor, src=0)
+        return tensor
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if not self.is_alone:
+            with _collective():
+                dist.all_reduce(tensor)
+        return tensor
+
+    def gather_rows(self, own: Tensor, n: int, block: int = 1) -> Tensor:
+        """All n rows, from the ``slice`` of them that each process has."""
+        if self.is_alone:
+            return own
+        shares = [_share(n, block, i, self.size) for i in range(self.size)]
+        lengths = [rows.stop - rows.start for rows in shares]
+        padded = own.new_zeros(max(lengths), own.shape[1])
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in shares]
+        with _collective():
+            dist.all_gather(parts, padded)
+        return torch.cat([part[:m] for part, m in zip(parts, lengths, strict=True)])
+
+
+_ALONE = Team()
+_TEAM: ContextVar[Team] = ContextVar("team", default=_ALONE)
+
+
+def team() -> Team:
+    """The processes to fit with: those of the ``context`` around, else this one alone."""
+    return _TEAM.get()
+
+
+@contextmanager
+def context(*, timeout: float = 600.0) -> Iterator[Team]:
+    """Join the processes that ``torchrun`` started; alone where it did not.
+
+    Inside, the fits of LEOPARD, LEACE and Cascade split their work. All processes must make the
+    same calls; whatever they fit is the same on all of them. Arrays and files are the same for all;
+    of a stream of batches, each process brings its own part, and all end with LEACE of the whole.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds to wait for an answer of another process before the job fails.
+
+    Notes
+    -----
+    Uses gloo on CPU, and nccl for tensors on CUDA. Only the process that ``leads`` should write.
+    """
+    if not 0 < timeout < _FOREVER:
+        raise ValueError(f"Got timeout={timeout}, but expected seconds: a number above 0.")
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield Team()
+        return
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    with _stopped_by_signal():
+        with _collective():
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=timeout)
+            )
+        joined = Team(dist.get_rank(), size)
+        token = _TEAM.set(joined)
+        try:
+            yield joined
+        finally:
+            _TEAM.reset(token)
+            dist.destroy_process_group()
+
+
+def class_statistics(
+    X: Any, codes: np.ndarray, n_classes: int, *, per_class: bool = True
+) -> ClassStatistics:
+    """``ClassStatistics.from_rows`` with the rows split over the team, merged by rank."""
+    mine = team().slice(X.shape[0])
+    own = ClassStatistics.from_rows(_part(X, mine), codes[mine], n_classes, per_class=per_class)
+    return _merged(team().gather(own))
+
+
+def cross_statistics(X: Any, Z: np.ndarray) -> CrossStatistics:
+    """``CrossStatistics.from_rows`` with the rows split over the team, merged by rank."""
+    mine = team().slice(X.shape[0])
+    return _merged(team().gather(CrossStatistics.from_rows(_part(X, mine), Z[mine])))
+
+
+def _merged(parts: list[Any]) -> Any:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.merge(part)
+    return total
+
+
+def _part(X: Any, rows: slice) -> Any:
+    return X[rows] if isinstance(X, np.ndarray) else X.part(rows.start, rows.stop)
+
+
+def _share(n: int, block: int, i: int, m: int) -> slice:
+    """The i-th of m shares of n rows, in whole blocks, as even as can be."""
+    blocks = -(-n // block)
+    return slice(min(blocks * i // m * block, n), min(blocks * (i + 1) // m * block, n))
+
+
+@contextmanager
+def _collective() -> Iterator[None]:
+    """Errors of the network as one sentence: which process is lost cannot be known."""
+    try:
+        yield
+    except RuntimeError as error:
+        logger.debug("torch.distributed: %s", error)
+        raise ConnectionError(
+            "Lost another process of this job: it ended, or did not answer within the timeout. "
+            "Its own message, if it had one, is above. Nothing was written; start the job again."
+        ) from error
+
+
+@contextmanager
+def _stopped_by_signal() -> Iterator[None]:
+    """SIGTERM as an error: torchrun sends it to the others when one process has ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise ConnectionError(
+            "Stopped by SIGTERM, which torchrun sends when another process of the job has ended. "
+            "Nothing was written; start the job again."
+        )
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

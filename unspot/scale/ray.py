@@ -1,0 +1,159 @@
+"""Ray: erase a Ray Data dataset by actors that hold the eraser, and files by tasks.
+
+For a sweep on a Ray cluster nothing is needed but joblib's own backend:
+``ray.util.joblib.register_ray()`` and ``with joblib.parallel_config("ray"): …``.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any
+
+from numpy.typing import NDArray
+
+from unspot.eraser import Eraser
+from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
+from unspot.io.columns import choose_features
+from unspot.scale.batches import erase_arrow_batch, erase_batch
+from unspot.scale.engine import EngineExecutor, attempt
+
+__all__ = ["erase", "executor"]
+
+Features = str | Sequence[str] | None
+
+
+def erase(
+    dataset: Any,
+    eraser: Eraser,
+    *,
+    features: Features = None,
+    reduce: bool = False,
+    batch_size: int = 8192,
+    actors: int | tuple[int, int] | None = None,
+    **options: Any,
+) -> Any:
+    """Erase the vectors of a Ray Data dataset; lazily.
+
+    Parameters
+    ----------
+    dataset : ray.data.Dataset
+        With a vector column (list, or a tensor column of Ray's) or number columns.
+    eraser : Eraser
+        Sent once to every actor.
+    features : str, list of str or None
+        The vector column, or the number columns; None for the obvious ones.
+    reduce : bool
+        Give the r coordinates of the kept subspace.
+    batch_size : int
+        Rows of one call.
+    actors : int or (int, int), optional
+        How many processes hold the eraser, or the fewest and the most of them. By default up to
+        one less than the cluster has CPUs: what reads the rows needs one too, else all would wait.
+    **options
+        For ``Dataset.map_batches``, such as ``num_cpus`` of an actor.
+
+    Notes
+    -----
+    Batches are Arrow tables: other columns stay as they are, with their types and missing values.
+    """
+    ray = _require()
+    if actors is None:
+        actors = (1, max(1, int(ray.cluster_resources().get("CPU", 2)) - 1))
+    low, high = (actors, actors) if isinstance(actors, int) else actors
+    return dataset.map_batches(
+        _BatchEraser,
+        fn_constructor_args=(eraser, features, reduce),
+        batch_size=batch_size,
+        batch_format="pyarrow",  # numpy has no dates, categories or missing whole numbers
+        compute=ray.data.ActorPoolStrategy(min_size=low, max_size=high),
+        **options,
+    )
+
+
+class _BatchEraser:
+    """What an actor does: the eraser arrives once, batches many times."""
+
+    def __init__(self, eraser: Eraser, features: Features, reduce: bool) -> None:
+        self._eraser, self._features, self._reduce = eraser, features, reduce
+
+    def __call__(self, batch: Any) -> Any:
+        lists = _tensors_as_lists(batch)
+        columns = choose_features(self._features, column_kinds(lists.schema), where="the batch")
+        if not _is_tensor_of_vectors(batch.field(columns[0]).type):
+            return erase_arrow_batch(self._eraser, batch, columns, reduce=self._reduce)
+        X = matrix(lists, columns, where="the batch")
+        # The length of vectors of which there are none is known to the type alone.
+        X = X.reshape(len(batch), *batch.field(columns[0]).type.shape)
+        erased = erase_batch(self._eraser, X, reduce=self._reduce)
+        return _with_tensors(batch, columns[0], erased)
+
+
+def _with_tensors(batch: Any, name: str, X: NDArray[Any]) -> Any:
+    """The table with these vectors in its tensor column; every other column stays as it is."""
+    from ray.data.extensions import ArrowTensorArray
+
+    tensors = ArrowTensorArray.from_numpy(X)
+    field = batch.field(name).with_type(tensors.type)
+    return batch.set_column(batch.schema.get_field_index(name), field, tensors)
+
+
+def _tensors_as_lists(batch: Any) -> Any:
+    """The table with its vectors in tensor columns as the lists that they are stored as."""
+    pa = require_pyarrow()
+    for place, field in enumerate(batch.schema):
+        if _is_tensor_of_vectors(field.type):
+            stored = field.type.storage_type
+            lists = [chunk.storage for chunk in batch.column(place).chunks]
+            batch = batch.set_column(
+                place, field.with_type(stored), pa.chunked_array(lists, stored)
+            )
+    return batch
+
+
+def _is_tensor_of_vectors(type_: Any) -> bool:
+    """Whether it is a tensor type, Ray's or Arrow's own, with one vector a row."""
+    return len(getattr(type_, "shape", ())) == 1 and is_list(type_.storage_type)
+
+
+@contextmanager
+def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
+    """An executor on the workers of a Ray cluster; by default a cluster on this machine."""
+    ray = _require()
+    mine = not ray.is_initialized()
+    if mine:
+        options = {"num_cpus": workers} if address is None and workers else {}
+        _refuse_silence(address)
+        ray.init(address, include_dashboard=False, log_to_driver=False, **options)
+    try:
+        task = ray.remote(max_retries=2)(attempt)
+        yield EngineExecutor("Ray", ray.put, lambda *args, **kw: task.remote(*args, **kw).future())
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _refuse_silence(address: str | None) -> None:
+    """Ray itself would try for minutes to reach an address where nobody is."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not (colon and port.isdigit()):
+        return  # "auto", or a cluster that is still to be started
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"Got the address {address!r}, but no Ray cluster answered there ({error})."
+        ) from None
+
+
+def _require() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise ImportError(
+            'Ray datasets and clusters need Ray. Run: pip install "unspot[ray]"'
+        ) from None
+    return ray

@@ -1,0 +1,240 @@
+"""The cells of a sweep: each method at each rank and seed on each data set, with its key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from unspot.checks import check_rank
+from unspot.data.dataset import Dataset
+from unspot.data.labels import encode
+from unspot.erasers.base import BaseEraser
+from unspot.erasers.registry import make
+
+__all__ = [
+    "ORIGINAL",
+    "Cell",
+    "attack_chance",
+    "cells",
+    "data_facts",
+    "data_fingerprint",
+    "named_methods",
+    "seed_list",
+]
+
+#: The name of no erasure at all.
+ORIGINAL = "original"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit and its metrics.
+
+    Parameters
+    ----------
+    method : str
+        What the method is called in tables.
+    estimator : estimator or None
+        Unfitted, with rank and seed; None for no erasure.
+    dataset : str
+    facts : mapping
+        What tables say about the data set: see ``data_facts``.
+    rank : int or None
+        None for methods without a rank.
+    seed : int
+    key : str
+        A hash of everything that decides the cell's numbers.
+    """
+
+    method: str
+    estimator: Any
+    dataset: str
+    facts: Mapping[str, Any]
+    rank: int | None
+    seed: int
+    key: str
+
+
+def cells(
+    methods: Mapping[str, Any],
+    datasets: Mapping[str, Dataset],
+    ranks: Any,
+    seeds: Sequence[int],
+    settings: Mapping[str, Any],
+) -> list[Cell]:
+    """All cells, data set by data set. Methods without a rank have one cell a seed."""
+    found = []
+    for name, data in datasets.items():
+        facts = data_facts(data)  # once: it reads every row
+        wanted = _ranks_of(ranks, name, data.n_features)
+        for label, estimator in methods.items():
+            own = wanted if rank_parameter(estimator) else [None]
+            for rank in own:
+                for seed in seeds:
+                    ready = prepared(estimator, rank, seed)
+                    key = _key(label, ready, name, facts["fingerprint"], rank, seed, settings)
+                    found.append(Cell(label, ready, name, facts, rank, seed, key))
+    return found
+
+
+def named_methods(methods: Any) -> dict[str, Any]:
+    """Estimators by label.
+
+    Parameters
+    ----------
+    methods : str, estimator, sequence of them, or mapping of labels to them
+        A name is one of ``unspot.methods()``, "cascade:NAME", or "original" for no erasure. An
+        estimator is called by its class.
+
+    Examples
+    --------
+    >>> list(named_methods(["original", "leace", "cascade:pca"]))
+    ['original', 'leace', 'cascade:pca']
+    """
+    if isinstance(methods, Mapping):
+        listed = [(str(label), _estimator(method)) for label, method in methods.items()]
+    else:
+        several = [methods] if isinstance(methods, (str, BaseEraser)) else list(methods)
+        listed = [(_label(method), _estimator(method)) for method in several]
+    if not listed:
+        raise ValueError("Got no methods, but expected at least one, such as 'leopard'.")
+    labels = [label for label, _ in listed]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"Got two methods called {twice!r}, but expected different names. Pass a mapping of "
+            "names to methods."
+        )
+    return dict(listed)
+
+
+def seed_list(seeds: Any) -> list[int]:
+    """Seeds as a list: a number n is 0 … n − 1."""
+    if isinstance(seeds, (bool, float, str)):
+        raise ValueError(f"Got seeds={seeds!r}, but expected a number of seeds, or a list of them.")
+    listed = list(range(seeds)) if isinstance(seeds, (int, np.integer)) else [*map(int, seeds)]
+    if not listed or len(set(listed)) < len(listed):
+        raise ValueError(f"Got seeds={seeds!r}, but expected at least one, and none twice.")
+    return listed
+
+
+def rank_parameter(estimator: Any) -> str | None:
+    """What the rank of an estimator is called among its parameters, if it has one."""
+    if estimator is None:
+        return None
+    names = [name for name in ("rank", "eraser__rank") if name in estimator.get_params()]
+    return names[0] if names else None
+
+
+def prepared(estimator: Any, rank: int | None, seed: int) -> Any:
+    """A clone with rank and seed."""
+    from sklearn.base import clone
+
+    if estimator is None:
+        return None
+    ready = clone(estimator)
+    own = {name: seed for name in ready.get_params() if name.endswith("random_state")}
+    if rank is not None:
+        own[str(rank_parameter(ready))] = rank
+    return ready.set_params(**own)
+
+
+def data_fingerprint(data: Dataset) -> str:
+    """A short hash of all rows of the three splits: one row that changed is another data set."""
+    digest = hashlib.sha256()
+    for split in data:
+        X = np.ascontiguousarray(split.X)
+        digest.update(repr((X.shape, X.dtype.str)).encode())
+        digest.update(X.data)
+        digest.update(np.unique(split.z, return_inverse=True)[1].tobytes())
+        if split.y is not None and len(split):
+            digest.update(encode(split.y, name="y", min_classes=1).codes.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def data_facts(data: Dataset) -> dict[str, Any]:
+    """What tables say about a data set, and its fingerprint."""
+    counts = encode(data.test.z, min_classes=1).counts if len(data.test) else np.ones(1)
+    return {
+        "fingerprint": data_fingerprint(data),
+        "features": data.n_features,
+        "rows": [len(split) for split in data],
+        "chance": float(counts.max() / counts.sum()),
+        "classes": len(counts),
+    }
+
+
+def attack_chance(facts: Mapping[str, Any]) -> float:
+    """What attackers get by guessing; where no classes are told, they were judged by rows."""
+    return 1 / facts["classes"] if "classes" in facts else float(facts["chance"])
+
+
+def _ranks_of(ranks: Any, dataset: str, n_features: int) -> Sequence[int | None]:
+    """The ranks for one data set, from the highest, each once."""
+    own = ranks.get(dataset) if isinstance(ranks, Mapping) else ranks
+    if own is None:
+        from unspot.ranks.path import default_ranks
+
+        return list(default_ranks(n_features))
+    listed: Iterable[Any] = [own] if isinstance(own, (int, float)) else own
+    what = f"the number of features of {dataset!r}"
+    found = {check_rank(rank, n_features, what) for rank in listed}
+    if not found:
+        raise ValueError(f"Got no ranks for {dataset!r}, but expected at least one.")
+    return sorted(found, reverse=True)
+
+
+def _estimator(method: Any) -> Any:
+    if isinstance(method, str):
+        return None if method == ORIGINAL else make(method)
+    if method is None or isinstance(method, BaseEraser):
+        return method
+    raise ValueError(
+        f"Got a method of type {type(method).__name__}, but expected a name such as 'leopard', or "
+        "an estimator such as LEOPARD()."
+    )
+
+
+def _label(method: Any) -> str:
+    if isinstance(method, str):
+        return method
+    if method is None:
+        return ORIGINAL
+    inner = getattr(method, "eraser", None)
+    return f"cascade:{type(inner).__name__}" if inner is not None else type(method).__name__
+
+
+def _key(
+    label: str,
+    estimator: Any,
+    dataset: str,
+    known: str,
+    rank: int | None,
+    seed: int,
+    settings: Mapping[str, Any],
+) -> str:
+    content = [label, _canonical(estimator), dataset, known, rank, seed, _canonical(settings)]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _canonical(value: Any) -> Any:
+    """Parameters as JSON that is equal if and only if they are."""
+    if isinstance(value, BaseEraser):
+        parameters = value.get_params(deep=False)
+        return [type(value).__name__, {k: _canonical(v) for k, v in sorted(parameters.items())}]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [type(value).__name__, _canonical(asdict(value))]
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return ["array", value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
