@@ -83,10 +83,10 @@ def did_you_mean(name: Any, among: Iterable[Any]) -> str:
     Examples
     --------
     >>> did_you_mean("leopad", ["leopard", "mean"])
-    ' Did you mean leopard?'
+    " Did you mean 'leopard'?"
     """
     near = get_close_matches(str(name), [str(known) for known in among], n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(near)}?" if near else ""
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def require(what: str, extra: str, *modules: str) -> None:
