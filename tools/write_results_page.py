@@ -21,9 +21,9 @@ from results_figures import plane_figure
 
 from unspot.bench.summary import Line, display_name, lines
 from unspot.bench.tables import COLUMNS, Table, tables, to_markdown
-from unspot.grid import attack_chance
-from unspot.journal import read_journal
-from unspot.sweep import read_results
+from unspot.sweeps.grid import attack_chance
+from unspot.sweeps.journal import read_journal
+from unspot.sweeps.run import read_results
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
