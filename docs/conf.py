@@ -1,4 +1,4 @@
-"""Settings of the documentation. It builds without a network: nothing is fetched."""
+"""Settings of the documentation. The build needs no network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ myst_dmath_double_inline = True
 
 # -- API -----------------------------------------------------------------------------------------
 
-# numpydoc would list members a second time, beside autodoc's.
+# autodoc lists the members already.
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 autodoc_typehints = "none"  # the docstrings say the types, in words
@@ -64,12 +64,12 @@ html_theme_options = {
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
-# Only the methods have pages below them that are worth a list at the side.
+# Only the methods have pages below them, so only they need a list at the side.
 html_sidebars = {
     name: []
     for name in (
         *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
-        *("architecture", "api", "api/generated/*"),
+        *("architecture", "decisions", "api", "api/generated/*"),
     )
 }
 html_context = {"default_mode": "auto"}

@@ -1,14 +1,14 @@
-"""Lists that are made when the docs are built, from what is there: they cannot fall behind it.
+"""Lists that are made from the code when the docs are built, so they are never out of date.
 
-In a page, on a line of its own,
+A page can have these directives, each on its own line:
 
-- ``@public unspot.density`` becomes a table of the public classes and functions of a module, with
-  a page for each (``@public unspot.erasers.registry make`` of those named alone);
+- ``@public unspot.erasers.registry make`` becomes a table of these classes and functions of a
+  module, with a page for each; ``@public unspot.density`` lists all names in ``__all__``;
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
-- ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
-  pages are written by tools, and are there once their results are.
+- ``@pages methods/*`` becomes the names of the pages that match, for a table of contents. Some
+  pages are written by tools, and exist only after the tool has run.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def names(module: str, only: str | None = None) -> list[str]:
-    """Public classes and functions of a module, all or only some. Constants have no page."""
-    found = import_module(module)
-    listed = only.split() if only else getattr(found, "__all__", None)
+    """Classes and functions of a module: those in ``only``, or all public ones."""
+    imported = import_module(module)
+    listed = only.split() if only else getattr(imported, "__all__", None)
     if listed is None:
         logger.warning("%s has no __all__: nothing in it is public", module)
         return []
-    return [f"{module}.{name}" for name in listed if _has_page(found, name)]
+    return [f"{module}.{name}" for name in listed if _has_page(imported, name)]
 
 
 def _has_page(module: ModuleType, name: str) -> bool:
+    """Whether a name is a class or function; constants have no page."""
     try:
         return callable(getattr(module, name))
-    except ImportError as error:  # public names are imported on first use
-        logger.warning("%s.%s is public, but cannot be imported: %s", module.__name__, name, error)
+    except (AttributeError, ImportError) as error:  # public names are imported on first use
+        logger.warning("%s.%s is listed, but cannot be imported: %s", module.__name__, name, error)
         return False
 
 
@@ -68,7 +69,7 @@ def _object(name: str) -> Any:
 
 
 def _table(module: str, only: str | None, first: dict[int, str], folder: str) -> str:
-    """An autosummary. What has a page under another name already is listed under that."""
+    """An autosummary. A name that already has a page under another name is listed as that."""
     listed = [first.setdefault(id(_object(name)), name) for name in names(module, only)]
     lines = [".. autosummary::", f"   :toctree: {folder}", "   :nosignatures:", ""]
     return "\n".join([*lines, *(f"   ~{name}" for name in listed)])
@@ -79,7 +80,7 @@ def _directive(rst: str) -> str:
 
 
 def list_for_autosummary(app: Sphinx) -> None:
-    """Write all tables into one file that autosummary makes its pages from."""
+    """Write all tables into one file, from which autosummary makes its pages."""
     app.first_names = {}
     page = Path(app.srcdir, "api.md").read_text(encoding="utf-8")
     folder = str(Path(app.srcdir, FOLDER))
@@ -94,7 +95,7 @@ def list_for_autosummary(app: Sphinx) -> None:
 
 
 def modules(package: str) -> str:
-    """A table of the modules of a package, read and not imported."""
+    """A table of the modules of a package. The modules are read, but not imported."""
     folder = Path(import_module(package).__path__[0])
     lines = ["| module | what |", "|---|---|"]
     for path in sorted(folder.glob("[!_]*.py")):
@@ -127,15 +128,15 @@ def methods(folder: Path) -> str:
 
 def pages(folder: Path, pattern: str) -> str:
     """Names of the pages that match, without their suffix."""
-    found = sorted(folder.glob(f"{pattern}.md"))
-    return "\n".join(path.relative_to(folder).with_suffix("").as_posix() for path in found)
+    matching = sorted(folder.glob(f"{pattern}.md"))
+    return "\n".join(path.relative_to(folder).with_suffix("").as_posix() for path in matching)
 
 
 # -- docstrings ----------------------------------------------------------------------------------
 
 
 def keep_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """|x| in a docstring is an absolute value, and not one of reST's substitutions."""
+    """Escape bars: |x| in a docstring is an absolute value, not a substitution of reST."""
     in_example = False
     for i, line in enumerate(lines):
         in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
