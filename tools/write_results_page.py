@@ -133,7 +133,7 @@ def _data(found: Sequence[Source]) -> str:
         "rows of train / validation / test",
         "largest class",
         "cells",
-        "time of all cells, on a busy machine",
+        "time of all cells, on a shared machine",
     )
     return markdown(head, rows)
 
@@ -158,8 +158,8 @@ def cascaded_or_standard(found: Sequence[Source]) -> str:
         rows.append(
             (source.title, f"{wins} of {len(pairs)}", f"{fmean(gains):+.1f}", f"{fmean(kept):+.3f}")
         )
-    head = ("data", "ranks at which cascaded leaves less", "points less, mean", "A_50% gained")
-    verdict = "Positive: the cascade leaves the strongest attacker less, at equal rank."
+    head = ("data", "ranks where the cascade leaves less", "mean difference, points", "A_50% gained")
+    verdict = "Positive values: at the same rank, the cascade leaves less for the strongest attacker."
     return f"{verdict}\n\n{markdown(head, rows)}"
 
 
@@ -172,7 +172,7 @@ def steady_in_rank(found: Sequence[Source]) -> str:
             against = [(a, b) for a, b in steps if _exceeds(b, a)]
             shown = ", ".join(f"{a.rank} → {b.rank}" for a, b in against) or "none"
             rows.append((source.title, display_name(method), str(len(steps)), shown))
-    head = ("data", "method", "steps down", "steps at which the attacker gained, beyond the spread")
+    head = ("data", "method", "steps down", "steps where the attacker gained more than the spread")
     return markdown(head, rows)
 
 
@@ -263,18 +263,19 @@ def _verdict(duels: Sequence[Duel], utility: str) -> str:
     lost = [d for d in duels if not d.holds]
     title = COLUMNS[utility].title
     head = (
-        f"By {title}: of {len(duels)} points of other methods, ours leaves the strongest attacker "
-        f"no more, at no less utility, for **{len(duels) - len(lost)}**."
+        f"By {title}: there are {len(duels)} points of other methods. For "
+        f"**{len(duels) - len(lost)}** of them, ours has at least the same utility and leaves no "
+        "more for the strongest attacker, within the spread over seeds."
     )
     if not lost:
         return head
-    return f"{head} Not for: {', '.join(_named(d.rival) for d in lost)}."
+    return f"{head} The exceptions are: {', '.join(_named(d.rival) for d in lost)}."
 
 
 def _duels(duels: Sequence[Duel], source: Source, utility: str) -> str:
     rows = []
     for d in sorted(duels, key=lambda d: -d.rival.values[utility][0]):
-        ours = ("none has that utility", "–", "–")
+        ours = ("none has this utility", "–", "–")
         if d.ours is not None:
             ours = (_named(d.ours), _share(d.ours, utility), _points(d.ours, source))
         rows.append(
@@ -292,7 +293,7 @@ def _duels(duels: Sequence[Duel], source: Source, utility: str) -> str:
 
 
 QUESTIONS: dict[str, Callable[[Sequence[Source]], str]] = {
-    "Does cascaded beat standard at equal rank?": cascaded_or_standard,
+    "Is the cascade better than the standard method at the same rank?": cascaded_or_standard,
     "Does erasure grow steadily as the rank falls?": steady_in_rank,
     "Which batch size?": study_table(
         "batch", "attack", "probe_reference", "mdl", "neighbours", "task", "fit_seconds"
@@ -300,15 +301,15 @@ QUESTIONS: dict[str, Callable[[Sequence[Source]], str]] = {
     "How many kernels?": study_table(
         "kernels", "attack", "probe_reference", "mdl", "neighbours", "task"
     ),
-    "The paper's solver or ours, at equal time?": study_table(
+    "The paper's solver or ours, in the same time?": study_table(
         "solver", "attack", "probe_reference", "mdl", "neighbours", "fit_seconds"
     ),
-    "What does `preserve` buy?": study_table(
+    "What does `preserve` gain?": study_table(
         *("preserve", "attack", "probe_reference", "neighbours", "variance", "task_linear"),
         beside="cascade",
     ),
     "What do strong attackers see that the paper's probe does not?": strong_and_weak,
-    "Against the other methods, by strongest attacker": against_the_field,
+    "Comparison with the other methods, by strongest attacker": against_the_field,
 }
 
 
