@@ -1,4 +1,4 @@
-"""Build ``unspot/datasets/data/glove_gender.npz``, bit for bit the same wherever it runs.
+"""Build ``unspot/datasets/data/glove_gender.npz``, with the same bits on every machine.
 
     python tools/build_glove_gender.py SOURCE [-o OUT] [--top 150000]
 
@@ -32,7 +32,7 @@ def build(source: Path, *, top: int = TOP) -> bytes:
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:
-    """Arrays as an .npz file without time stamps, stored: zlib's output differs by version."""
+    """Arrays as an .npz file, without time stamps or compression, which vary by version."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():

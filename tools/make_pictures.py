@@ -65,7 +65,7 @@ def screenshot(page: Path, folder: Path) -> bytes:
 
 
 def shrink(image: Image.Image, path: Path) -> None:
-    """Write with 256 colours, which pictures of charts do not miss."""
+    """Write with 256 colours, which is enough for pictures of charts."""
     image.convert("RGB").quantize(256).save(path, optimize=True)
     if path.stat().st_size > MOST_BYTES:
         raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {MOST_BYTES:,}.")

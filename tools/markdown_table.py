@@ -8,6 +8,6 @@ __all__ = ["markdown"]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The first column to the left, the others to the right."""
+    """The first column is aligned to the left, the others to the right."""
     listed = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in listed)

@@ -2,10 +2,10 @@
 
     python tools/refresh_outputs.py docs/quickstart.md
 
-Every ``python`` block of a page runs in one session, every ``bash`` block in a shell, all in one
-temporary folder; the ``text`` block that follows one, or what stands between ``<!-- printed -->``
-and ``<!-- end -->``, is replaced by what it printed. Blocks called ``py`` and ``sh`` are not run.
-So the numbers in the docs are those of a run.
+All ``python`` blocks of a page run in one session, and each ``bash`` block runs in a shell, all in
+one temporary folder. The ``text`` block after such a block, or the text between
+``<!-- printed -->`` and ``<!-- end -->``, is replaced by the output. Blocks marked ``py`` and
+``sh`` are not run. So the numbers in the docs always come from a run.
 """
 
 from __future__ import annotations

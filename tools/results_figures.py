@@ -1,4 +1,4 @@
-"""The plane of erasure and utility: what the strongest attacker sees, against what is kept."""
+"""Figure of erasure against utility: what the strongest attacker sees, and what is kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POINTS = {
 
 
 def plane_figure(found: Sequence[Line], utilities: Sequence[str], chance: float) -> Figure:
-    """One panel a measure of utility; down and right is better."""
+    """One panel per measure of utility; lower and further right is better."""
     figure = Figure(figsize=(4.6 * len(utilities) + 2.2, 4.2), layout="constrained")
     panels = figure.subplots(1, len(utilities), sharey=True, squeeze=False)[0]
     for axes, utility in zip(panels, utilities, strict=True):

@@ -1,4 +1,4 @@
-"""Bring Vega, Vega-Lite and Vega-Embed into the package, with the licences of all they contain.
+"""Copy Vega, Vega-Lite and Vega-Embed into the package, with all licences that they need.
 
 Needs npm and the npm registry. Run it after changing ``VERSIONS``:
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def licences(modules: Path) -> str:
-    """Every distinct licence text once, under the packages that carry it."""
+    """Every licence text once, with the packages that have it."""
     carried: dict[str, list[str]] = {}
     for package in sorted(modules.glob("*/package.json")):
         about = json.loads(package.read_text(encoding="utf-8"))

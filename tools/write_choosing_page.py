@@ -1,10 +1,10 @@
-"""Write the tables of the docs' page on choosing from what ``benchmarks/choosing.py`` measured.
+"""Write the tables of the page on choosing from the results of ``benchmarks/choosing.py``.
 
     python tools/write_choosing_page.py
 
-reads ``benchmarks/results/choosing.json`` and writes ``docs/_generated/choosing_evidence.md``: for
-every data set what each setting erases and costs, the winners, and what each choice buys on
-average. Nothing here is typed by hand.
+reads ``benchmarks/results/choosing.json`` and writes ``docs/_generated/choosing_evidence.md``. For
+each data set, it shows what each setting erases and costs, and which settings are best. A last
+table shows the average effect of each choice. No number is typed by hand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN = LEOPARD()
 DEFAULT = {
     "metric": _PLAIN.metric,
     "preserve": _PLAIN.preserve,
-    "init": _PLAIN._init(ManifoldSolver()),  # what "auto" means in that metric
+    "init": _PLAIN._init(ManifoldSolver()),  # the meaning of "auto" in this metric
 }
 
 NAMES = {
@@ -37,7 +37,7 @@ NAMES = {
     "tweets": "Dialect of tweets (MiniLM, 384 dimensions, two classes; the task is sentiment)",
     "bios": "Gender in biographies (MiniLM, 384 dimensions, two classes; the task is occupation)",
 }
-#: Columns: title, what to read, scale, digits, whether less is better.
+#: Columns: title, scale, digits, whether lower is better.
 COLUMNS: dict[str, tuple[str, float, int, bool]] = {
     "advantage": ("strongest attacker over chance", 100, 1, True),
     "probe": ("paper's probe over chance", 100, 1, True),
@@ -45,19 +45,19 @@ COLUMNS: dict[str, tuple[str, float, int, bool]] = {
     "task_accuracy": ("task accuracy, %", 100, 1, False),
     "variance_kept": ("variance kept, %", 100, 0, False),
 }
-#: Within so many points of the strongest erasure, utility decides.
+#: Settings this close to the strongest erasure are compared by utility.
 NEAR = 0.02
 
 
 def page(rows: list[Row]) -> str:
-    """All tables and summaries as Markdown."""
+    """All tables and summaries, as Markdown."""
     cells = averaged([with_advantage(row) for row in rows])
     parts = [section(name, of) for name, of in _by(cells, "dataset").items()]
     return "\n".join([*parts, paired(cells)])
 
 
 def with_advantage(row: Row) -> Row:
-    """Accuracies as distances from chance, so that data sets compare."""
+    """Accuracies relative to chance, so that data sets can be compared."""
     return row | {
         "advantage": row["strongest_accuracy"] - row["chance"],
         "probe": row["paper_probe"] - row["chance"],
@@ -65,7 +65,7 @@ def with_advantage(row: Row) -> Row:
 
 
 def averaged(rows: list[Row]) -> list[Row]:
-    """One row a setting: lists over seeds of every number."""
+    """One row per setting, with a list over seeds for every number."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[(row["dataset"], *(row.get(key) for key in SETTING))].append(row)
@@ -81,7 +81,7 @@ def averaged(rows: list[Row]) -> list[Row]:
 
 
 def section(name: str, cells: list[Row]) -> str:
-    """One data set: a sentence of winners, and the table from the strongest erasure down."""
+    """One data set: the best settings, and a table that starts with the strongest erasure."""
     columns = [c for c in COLUMNS if any(cell[c] for cell in cells)]
     ordered = sorted(cells, key=lambda cell: fmean(cell["advantage"]))
     n_seeds = max(len(cell["advantage"]) for cell in cells)
@@ -89,7 +89,8 @@ def section(name: str, cells: list[Row]) -> str:
     lines = [
         f"### {NAMES.get(name, name)}",
         "",
-        f"Chance is {100 * cells[0]['chance']:.1f} %; accuracies are in points above it; {splits}.",
+        f"Chance is {100 * cells[0]['chance']:.1f} %. Accuracies are in points above chance; "
+        f"{splits}.",
         "",
         *winners([cell for cell in cells if cell["rank"] is not None]),
         "",
@@ -104,7 +105,7 @@ def section(name: str, cells: list[Row]) -> str:
 
 
 def winners(cells: list[Row]) -> list[str]:
-    """Who erases most, and who keeps most among those that erase about as much."""
+    """The strongest erasure, and the highest utility among settings that are close to it."""
     if not cells:
         return []
     strongest = min(cells, key=lambda cell: fmean(cell["advantage"]))
@@ -119,14 +120,14 @@ def winners(cells: list[Row]) -> list[str]:
             continue
         best = max(near, key=lambda cell: fmean(cell[column]))
         lines.append(
-            f"- Highest {COLUMNS[column][0].removesuffix(', %')} among the {len(near)} within "
-            f"{100 * NEAR:.0f} points of that: {_setting(best)}, {_text(best, column)} (strongest "
-            f"attacker {_text(best, 'advantage')})."
+            f"- Highest {COLUMNS[column][0].removesuffix(', %')} among the {len(near)} settings "
+            f"within {100 * NEAR:.0f} points of that: {_setting(best)}, {_text(best, column)} "
+            f"(strongest attacker {_text(best, 'advantage')})."
         )
     return lines
 
 
-# -- what a choice buys --------------------------------------------------------------------------
+# -- the effect of a choice -----------------------------------------------------------------------
 
 CHOICES: dict[str, tuple[Callable[[Row], bool], Row]] = {
     "whitened instead of euclidean": (lambda c: c["metric"] == "euclidean", {"metric": "whitened"}),
@@ -145,13 +146,13 @@ CHOICES: dict[str, tuple[Callable[[Row], bool], Row]] = {
 
 
 def paired(cells: list[Row]) -> str:
-    """Mean change by each choice, all else equal, over the data sets that have both."""
+    """Mean change with each choice, all else equal, over the data sets that have both."""
     columns = ("advantage", "probe", "a50", "task_accuracy", "variance_kept")
     lines = [
-        "### What each choice buys",
+        "### The effect of each choice",
         "",
-        "Mean change when one setting changes and all others stay, over the pairs that were "
-        "measured; in brackets the smallest and the largest change.",
+        "Mean change if one setting changes and all others stay the same, over the measured pairs. "
+        "The smallest and the largest change are in brackets.",
         "",
         _line(["choice", "pairs", *(COLUMNS[c][0] for c in columns)]),
         _line(["---", "---:", *("---:" for _ in columns)]),
@@ -171,15 +172,15 @@ def _differs_by(a: Row, b: Row, change: Row) -> bool:
 
 def _change(pairs: Iterable[tuple[Row, Row]], column: str) -> str:
     _, scale, digits, _ = COLUMNS[column]
-    found = [
+    changes = [
         scale * (fmean(b[column]) - fmean(a[column])) for a, b in pairs if a[column] and b[column]
     ]
-    if not found:
+    if not changes:
         return "–"
-    text = f"{fmean(found):+.{digits}f}"
-    return (
-        text if len(found) == 1 else f"{text} [{min(found):+.{digits}f}, {max(found):+.{digits}f}]"
-    )
+    text = f"{fmean(changes):+.{digits}f}"
+    if len(changes) == 1:
+        return text
+    return f"{text} [{min(changes):+.{digits}f}, {max(changes):+.{digits}f}]"
 
 
 # -- cells of tables -----------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""Write the docs' page of results from the committed result files of the benchmark.
+"""Write the page of results from the committed result files of the benchmark.
 
     python tools/write_results_page.py
 
 reads ``benchmarks/results/bench/*.jsonl`` (each made by ``unspot bench``) and writes
-``docs/results.md`` and the figures that it shows. Nothing there is typed by hand: sentences with
-numbers are made from the cells, and verdicts are comparisons of them.
+``docs/results.md`` and its figures. No number in the tables is typed by hand. Sentences with
+numbers are made from the cells, and verdicts compare them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ RESULTS = ROOT / "benchmarks" / "results" / "bench"
 PAGE = ROOT / "docs" / "results.md"
 STATIC = ROOT / "docs" / "_static"
 
-#: File, the paper's data set if it has one like it, and what to call it.
+#: For each file: the similar data set of the paper, and the title.
 DATA = {
     "glove": ("glove", "Gender of words (GloVe 6B, 100 dimensions)"),
     "tweets": ("dial", "Dialect of tweets (MiniLM, 384 dimensions; the task is sentiment)"),
     "bios": ("bios", "Gender in biographies (MiniLM, 384 dimensions; the task is occupation)"),
 }
-#: Of a task, logistic regression that is fitted to the end counts, where it was run.
+#: If logistic regression was run on the task, it is used instead of the paper's network.
 UTILITIES = ("neighbours", "task_linear", "task")
 FIELD = ROOT / "docs" / "_generated" / "field.md"
 FIELD_METRICS = (
     *("attack", "probe", "probe_reference", "neighbours"),
     *("task", "task_linear", "fit_seconds"),
 )
-#: Ours may have so much less utility than another method, at most: seeds vary more at times.
+#: At most this much less utility than another method is allowed; seeds sometimes vary more.
 NEAR = 0.02
 OURS = ("leopard", "cascade")
 
@@ -66,7 +66,7 @@ class Source:
 
     @property
     def chance(self) -> float:
-        """Of an attacker."""
+        """The chance of an attacker."""
         return attack_chance(self.facts)
 
     @property
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def field(source: Source) -> str:
-    """Every method once: those with a rank at the one nearest half of the features."""
+    """Every method once; methods with a rank at the one closest to half of the features."""
     chosen = tuple(_representatives(source, (*OURS, "pca", "random")))
     table = Table("field", "Field", chosen, FIELD_METRICS)
     return f"**{source.title}**, chance {100 * source.chance:.1f} %\n\n{to_markdown(table)}"
@@ -158,8 +158,15 @@ def cascaded_or_standard(found: Sequence[Source]) -> str:
         rows.append(
             (source.title, f"{wins} of {len(pairs)}", f"{fmean(gains):+.1f}", f"{fmean(kept):+.3f}")
         )
-    head = ("data", "ranks where the cascade leaves less", "mean difference, points", "A_50% gained")
-    verdict = "Positive values: at the same rank, the cascade leaves less for the strongest attacker."
+    head = (
+        "data",
+        "ranks where the cascade leaves less",
+        "mean difference, points",
+        "A_50% gained",
+    )
+    verdict = (
+        "Positive values: at the same rank, the cascade leaves less for the strongest attacker."
+    )
     return f"{verdict}\n\n{markdown(head, rows)}"
 
 
@@ -179,7 +186,7 @@ def steady_in_rank(found: Sequence[Source]) -> str:
 def study_table(
     name: str, *metrics: str, beside: str | None = None
 ) -> Callable[[Sequence[Source]], str]:
-    """The table of a study, for every data set that has it, and a method to compare with."""
+    """The table of a study for every data set that has it, with a method to compare with."""
 
     def answer(found: Sequence[Source]) -> str:
         parts = []
@@ -196,7 +203,7 @@ def study_table(
 
 
 def _by_setting(line: Line) -> tuple[float, float, str]:
-    """From the highest rank down; settings that are numbers in their order, after the others."""
+    """From the highest rank down; numeric settings come last, in their order."""
     setting = line.method.partition("=")[2]
     return -(line.rank or 0), float(setting) if setting.replace(".", "").isdigit() else -1, setting
 
@@ -226,7 +233,7 @@ def against_the_field(found: Sequence[Source]) -> str:
 
 @dataclass(frozen=True)
 class Duel:
-    """One point of another method, and the best of ours with at least its utility."""
+    """One point of another method, and our best point with at least its utility."""
 
     rival: Line
     ours: Line | None
@@ -243,7 +250,7 @@ def rivals(source: Source, utility: str) -> list[Line]:
 
 
 def duel(source: Source, rival: Line, utility: str) -> Duel:
-    """Ours may have less utility, or a stronger attacker, by no more than the seeds' spread."""
+    """Ours may be worse in utility or attacker, but by no more than the spread over seeds."""
     able = [
         line
         for line in source.lines
@@ -331,7 +338,7 @@ def _spread(line: Line, other: Line, metric: str) -> float:
 
 
 def _representatives(source: Source, ranked: Sequence[str] = OURS) -> list[Line]:
-    """Methods without a rank, and others at the rank nearest half of the features."""
+    """Methods without a rank, and others at the rank closest to half of the features."""
     half = source.facts["features"] / 2
     plain = [line for line in source.study("main") if line.rank is None]
     ours = []
@@ -359,7 +366,7 @@ def _points(line: Line, source: Source) -> str:
 
 
 def _with_spread(line: Line, mean: str, spread: str) -> str:
-    """One seed has no spread, which is not a spread of zero."""
+    """With one seed, no spread is shown: it is not zero, but unknown."""
     return f"{mean} ± {spread}" if line.n_seeds > 1 else mean
 
 

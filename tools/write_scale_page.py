@@ -1,10 +1,10 @@
-"""Write the figures of the docs' page on scale from what the benchmarks measured.
+"""Write the figures of the page on scale from the results of the benchmarks.
 
     python tools/write_scale_page.py
 
 reads ``benchmarks/results/{scale,transform,distributed}.json`` and writes
 ``docs/_generated/scale_figures.md``, ``docs/_generated/scale_estimate.md`` and
-``docs/_static/scale.png``. Nothing there is typed by hand.
+``docs/_static/scale.png``. No number is typed by hand.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ def main() -> None:
     curves(scale).savefig(PICTURE, dpi=130)
 
 
-# -- what was measured ---------------------------------------------------------------------------
+# -- measurements ---------------------------------------------------------------------------
 
 
 def measured(scale: Figures, transform: Figures, two: Figures) -> str:
-    """Every target of the benchmarks, and what came out."""
+    """Every target of the benchmarks, with the result."""
     n, d = scale["rows"], scale["features"]
     product, by_hand = transform["product"], transform["by_hand"]
     rows = [
         (
-            "fit of LEACE, speed of reading and XᵀX alone",
+            "fit of LEACE, speed relative to reading and XᵀX only",
             f"{n:,} × {d}",
             _times(scale["leace_speed_of_reading_and_multiplying"]),
             "≥ 0.70",
         ),
         (
-            "fit of L̄EOPARD, time of its row budget alone",
+            "fit of L̄EOPARD, time relative to its row budget in memory",
             f"{n:,} × {d}",
             _times(scale["leopard_times_its_budget_alone"]),
             "≤ 1.50",
@@ -64,7 +64,7 @@ def measured(scale: Figures, transform: Figures, two: Figures) -> str:
             "< 1,500 MB",
         ),
         (
-            "transform, speed of numpy by hand",
+            "transform, speed relative to simple numpy code",
             f"{by_hand['rows']:,} × {by_hand['features']}",
             _times(by_hand["speed_of_hand"]),
             "≥ 0.60",
@@ -76,7 +76,7 @@ def measured(scale: Figures, transform: Figures, two: Figures) -> str:
             "< 600 MB",
         ),
         (
-            "transform, speed of the bare product",
+            "transform, speed relative to the matrix product only",
             f"{product['rows']:,} × {product['features']}",
             _times(product["speed_of_product"]),
             "≥ 0.50",
@@ -88,19 +88,19 @@ def measured(scale: Figures, transform: Figures, two: Figures) -> str:
             "< 1,000 MB",
         ),
         (
-            "a step by two processes, speed of one",
+            "a step with two processes, speed relative to one",
             f"batch {two['rows']:,}, rank {two['rank']}",
             _times(two["times_faster"]),
             "≥ 1.60",
         ),
         (
-            "growth of LEACE's time in n (1: linear)",
+            "growth of LEACE's time with n (1 is linear)",
             f"up to {n:,}",
             f"{scale['leace_growth_per_row']:.2f}",
             "≤ 1",
         ),
         (
-            "growth of L̄EOPARD's time in n",
+            "growth of L̄EOPARD's time with n",
             f"up to {n:,}",
             f"{scale['leopard_growth_per_row']:.2f}",
             "≤ 1",
@@ -122,13 +122,13 @@ def _growth(scale: Figures) -> str:
     names = list(METHODS.values())
     return "\n".join(
         [
-            f"Seconds by n, at d = {scale['features']}, on {scale['threads']} cores; "
-            f"L̄EOPARD with a budget of {scale['budget_rows']:,} rows and "
+            f"Seconds for different n, with d = {scale['features']}, on {scale['threads']} cores. "
+            f"L̄EOPARD has a budget of {scale['budget_rows']:,} rows and "
             f"{scale['evaluations']} evaluations:",
             "",
             markdown(["n", *names], by_n),
             "",
-            f"Seconds by d, at n = {n:,}:",
+            f"Seconds for different d, with n = {n:,}:",
             "",
             markdown(["d", *names], by_d),
             "",
@@ -163,13 +163,13 @@ def curves(scale: Figures) -> Figure:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the estimate assumes."""
+    """The assumptions of the estimate."""
 
     rows: int = 10**9
     features: int = 1024
     machines: int = 8
     cores: int = 16
-    #: What a machine reads and writes a second, of its share of the files.
+    #: Bytes that a machine reads or writes per second.
     disk: float = 1e9
 
     @property
@@ -178,12 +178,12 @@ class Cluster:
 
 
 def estimate(scale: Figures, cluster: Cluster) -> str:
-    """Hours for a billion rows, from the measured rates at the same d."""
+    """Time for a billion rows, from the measured rates at the same d."""
     at = next(r for r in scale["by_features"] if r["features"] == cluster.features)
     cores = cluster.machines * cluster.cores
     per_core = {
         name: at["rows"] / at[name] / scale["threads"] for name in ("leace", "transform")
-    }  # rows a second
+    }  # rows per second
     reading = cluster.bytes / (cluster.machines * cluster.disk)
     rows = []
     for name, title, passes in (("leace", "class statistics, for LEACE", 1), _TRANSFORM):
@@ -197,25 +197,30 @@ def estimate(scale: Figures, cluster: Cluster) -> str:
                 _duration(max(computing, passes * reading)),
             )
         )
-    head = ["step", "measured, a core", "computing", "disk", "takes"]
+    head = ["step", "measured, per core", "computing", "disk", "total"]
     return "\n".join(
         [
-            f"{cluster.rows:,} × {cluster.features} in float32 are "
-            f"{cluster.bytes / 1e12:.1f} TB. {cluster.machines} machines of {cluster.cores} cores, "
-            f"each with a disk (or a network share) of {cluster.disk / 1e9:.0f} GB/s:",
+            f"{cluster.rows:,} × {cluster.features} numbers in float32 are "
+            f"{cluster.bytes / 1e12:.1f} TB. The estimate is for {cluster.machines} machines with "
+            f"{cluster.cores} cores, each with a disk (or a network share) of "
+            f"{cluster.disk / 1e9:.0f} GB/s:",
             "",
             markdown(head, rows),
             "",
-            f"L̄EOPARD itself, on one machine: {at['leopard']:.0f} s for {scale['evaluations']} "
-            f"evaluations on {scale['budget_rows']:,} rows of d = {cluster.features} on "
-            f"{scale['threads']} cores, whatever n is; a fit to the end takes 30 to 60 "
-            "evaluations.",
+            f"L̄EOPARD itself runs on one machine. It takes {at['leopard']:.0f} s for "
+            f"{scale['evaluations']} evaluations on {scale['budget_rows']:,} rows with "
+            f"d = {cluster.features} on {scale['threads']} cores, for any n. A complete fit takes "
+            "30 to 60 evaluations.",
             "",
-            "Assumed, and not measured: rates per core stay when all cores of a machine work "
-            "(memory bandwidth may bind first); the files lie evenly on the machines; reading, "
-            "computing and writing overlap, so that the slower one counts; no time is lost to "
-            "stragglers, scheduling or failures. Cores of the measurement: those of a shared "
-            "two-core virtual machine.",
+            "These assumptions were not measured:",
+            "",
+            "- the rate per core stays the same when all cores of a machine work (memory bandwidth "
+            "may be the limit);",
+            "- the files are spread evenly over the machines;",
+            "- reading, computing and writing overlap, so only the slowest of them counts;",
+            "- no time is lost to slow machines, scheduling or failures.",
+            "",
+            "The rates were measured on the cores of a shared two-core virtual machine.",
             "",
         ]
     )
