@@ -1,1 +1,1 @@
-"""What is measured, against what, as ratios in one run."""
+"""Benchmarks: each compares two ways to do the same work, as a ratio within one run."""

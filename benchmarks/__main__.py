@@ -1,4 +1,4 @@
-"""Run the benchmarks, print a table, write JSON: ``make bench``."""
+"""Run the benchmarks, print their results and write them as JSON: ``make bench``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from unspot.machine import versions
 
-#: In the order of the time they take; `solvers` and `choosing` have scripts of their own.
+#: The fastest first. `solvers` and `choosing` are run as separate scripts.
 QUICK = ("density", "probes", "neighbours", "transform", "distributed", "rank_path", "evaluate")
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,8 +1,9 @@
 """Evidence for the defaults: metric, preservation and start on three real data sets.
 
-Cascaded L̄EOPARD at a few ranks; the strongest of the quick attackers on test rows, the paper's
-probe, neighbours kept and, where there is one, the task. GloVe is in the package; the two sets of
-sentence vectors are research data that are not: they are read from ``--data`` where they are.
+Fits cascaded L̄EOPARD at a few ranks. Measures the strongest of the quick attackers on test rows,
+the paper's probe, the neighbours that are kept and, if there is one, the task. GloVe is in the
+package. The two sets of sentence vectors are research data and are not; they are read from the
+folder ``--data``.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def run(folder: Path, seeds: int = 2) -> list[dict[str, Any]]:
-    """One row a data set, rank, setting and seed; rows in the result file are kept."""
+    """One row per data set, rank, setting and seed; rows in the result file are not run again."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     done = {_key(row) for row in rows}
     for dataset in RANKS:
-        # The split of GloVe is fixed, and its rows are many: one seed tells.
+        # The split of GloVe is fixed and has many rows, so one seed is enough.
         for seed in range(1 if dataset == "glove" else seeds):
             data = _load(dataset, folder, seed)
             if data is None:

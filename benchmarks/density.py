@@ -1,4 +1,4 @@
-"""One step of density matching against dense autograd and against its own matrix products."""
+"""One step of density matching, compared with dense autograd and with its matrix products."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from unspot.density import GaussianMixture, mmd2_and_grad
 
 
 def run(rows: int = 8192, rank: int = 125, big_rows: int = 32_768) -> dict[str, Any]:
-    """Seconds and ratios of one value and gradient, K = 2, float32; and peak memory."""
+    """Time of one loss and gradient (K = 2, float32), ratios, and peak memory."""
     g = torch.Generator().manual_seed(0)
     z = torch.arange(rows) % 2
     Y = torch.randn(rows, rank, generator=g) + 0.1 * z[:, None]
     tiled, products = _best(lambda: mmd2_and_grad(Y, z)), _best(lambda: _products(Y))
     began = time.perf_counter()
-    gradient = _dense(Y, z)  # once: it takes long and several GB
+    gradient = _dense(Y, z)  # only once: it takes long and needs several GB
     dense = time.perf_counter() - began
     ours = mmd2_and_grad(Y, z)[1]
     return {
@@ -49,17 +49,17 @@ def _best(step: Callable[[], Any], repeat: int = 5) -> float:
 
 
 def _products(Y: torch.Tensor) -> None:
-    """The flops that a step needs: 1.5 products of 2·b²·r, the usual way, in pieces."""
+    """Only the products that a step needs, 1.5 times 2·b²·r operations, in pieces."""
     half = Y[: len(Y) // 2]
     for part in half.split(1024):
-        # For half of the rows: all distances' products, and both halves of the gradient's.
+        # For half of the rows: the products of all distances, and both halves of the gradient.
         tile = part @ Y.T
         tile @ Y
         tile.T @ part
 
 
 def _dense(Y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Eqs. 4–6 as one would write them first: n×n matrices and autograd."""
+    """Eqs. 4–6 in the simplest form: n×n matrices and autograd."""
     Y = Y.clone().requires_grad_()
     d2 = torch.cdist(Y, Y).square()
     n = len(Y)
@@ -75,7 +75,7 @@ def _dense(Y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 
 
 def _memory(rows: int, rank: int) -> float:
-    """Peak resident memory above the inputs, in a process of its own."""
+    """Peak resident memory above the inputs, measured in a separate process."""
     program = f"from benchmarks.density import peak; print(peak({rows}, {rank}))"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
@@ -84,17 +84,17 @@ def _memory(rows: int, rank: int) -> float:
 
 
 def peak(rows: int, rank: int) -> float:
-    """MB above what is resident before the step: inputs, libraries, a small first step."""
+    """MB above the memory before the step, which holds inputs, libraries and a small first step."""
     Y, z = torch.randn(rows, rank), torch.arange(rows) % 2
     mmd2_and_grad(Y[:600], z[:600])
-    Path("/proc/self/clear_refs").write_text("5")  # begin the peak anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = _status("VmRSS")
     mmd2_and_grad(Y, z)
     return (_status("VmHWM") - before) / 1024
 
 
 def _status(name: str) -> int:
-    """A line of Linux's own account of this process, in kB."""
+    """A value from the status of this process in Linux, in kB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(name)).split()[1])
 

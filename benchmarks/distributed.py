@@ -1,6 +1,6 @@
-"""One step of density matching by two processes against one, one thread each.
+"""One step of density matching with two processes, compared with one; one thread each.
 
-``python -m benchmarks distributed`` starts both by torchrun, in turns, on this machine.
+``python -m benchmarks distributed`` starts both with torchrun, in turns, on this machine.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ def run(
     steps: int = 6,
     repeats: int = 3,
 ) -> dict[str, Any]:
-    """Seconds of a value and gradient, and how far the results are from each other.
+    """Time of a loss and gradient, and the difference between the results.
 
     Parameters
     ----------
     rows, rank, features : int
-        b, r and d of the step.
+        The sizes b, r and d of the step.
     processes : int
-        How many against one.
+        Number of processes to compare with one.
     steps, repeats : int
-        A time is the best of ``steps`` in each of ``repeats`` runs, of which the median counts.
+        The time of a run is that of the fastest of ``steps`` steps; the result is the median over
+        ``repeats`` runs.
     """
     found: dict[int, list[dict[str, Any]]] = {1: [], processes: []}
     for _ in range(repeats):
@@ -74,7 +75,7 @@ def _started(processes: int, *sizes: int) -> dict[str, Any]:
 
 
 def work(rows: int, rank: int, features: int, steps: int) -> None:
-    """What each process does; the leader prints JSON."""
+    """The work of each process; the leader prints JSON."""
     torch.set_num_threads(1)
     g = torch.Generator().manual_seed(0)
     z = torch.arange(rows) % 2
@@ -88,7 +89,7 @@ def work(rows: int, rank: int, features: int, steps: int) -> None:
 
 
 def _steps(objective: Any, V: torch.Tensor, steps: int) -> dict[str, float]:
-    value, gradient = objective(V)  # once before the clock: what is allocated once
+    value, gradient = objective(V)  # a first step, not measured: it allocates memory
     times = []
     for _ in range(steps):
         began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""``evaluate`` with default settings on 22,000 rows of 100 features: under two minutes.
+"""``evaluate`` with default settings on 22,000 rows of 100 features; the limit is two minutes.
 
-On the bundled gendered words (21,996 rows, three classes, with a lexicon), and on the same number
-of synthetic rows with a task, where fairness is measured too.
+It runs on the bundled gendered words (21,996 rows, three classes, with a lexicon), and on about the
+same number of synthetic rows with a task, where fairness is measured too.
 
 Run: python -m benchmarks.evaluate
 """
@@ -19,7 +19,7 @@ from unspot.evaluation import mdl
 
 
 def run() -> dict[str, Any]:
-    """Seconds of both evaluations, by metric, and of one online description length."""
+    """Seconds of both evaluations, per metric, and of one online description length."""
     words = load_glove_gender()
     return {
         "words": _evaluated(words),
@@ -34,7 +34,7 @@ def _evaluated(data: Dataset) -> dict[str, Any]:
     found = evaluate(eraser, data)
     return {
         "seconds": time.perf_counter() - started,
-        "cpu_seconds": time.process_time() - worked,  # what a busy machine does not change
+        "cpu_seconds": time.process_time() - worked,  # other work on the machine hardly changes it
         "limit": 120,
         "by_metric": found.metadata["seconds"],
         "after": {row.key: row.after.mean for row in found if row.after},

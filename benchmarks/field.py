@@ -1,10 +1,10 @@
 """The field on GloVe: what the paper's probe finds after LEACE, FaRM and KRaM, and their seconds.
 
-Erasers with their defaults are fitted on the training rows, once a seed; the probe learns from the
-same rows, erased, and is tested on the test rows. Time is that of a fit on all 21,996 rows.
-Networks of this width are trained on one thread. Seconds are those of the clock, and beside them
-those of the processor, which other work on the machine hardly adds to; the load says if there was
-any.
+Erasers with their default parameters are fitted on the training rows, once per seed. The probe
+learns from the same rows after erasure, and is tested on the test rows. The time is that of a fit
+on all 21,996 rows. Networks of this width are trained on one thread. Both wall-clock seconds and
+processor seconds are reported. Other work on the machine hardly changes the processor seconds; the
+load shows whether there was any.
 
 Run: python -m benchmarks field
 """
@@ -24,13 +24,13 @@ from unspot.erasers.registry import make, method
 from unspot.evaluation import probe_accuracy
 
 METHODS = ("leace", "farm", "kram")
-#: The most points above chance that FaRM and KRaM may leave, and seconds of a fit on all rows.
+#: Limits for FaRM and KRaM: points above chance, and seconds of a fit on all rows.
 POINTS = 6.0
 SECONDS = {"farm": 180.0, "kram": 300.0}
 
 
 def run(seeds: int = 3, networks: int = 5) -> dict[str, Any]:
-    """For each method: accuracies of the probe by seed, their mean above chance, fit seconds."""
+    """For each method: accuracies of the probe per seed, their mean above chance, fit seconds."""
     data = load_glove_gender()
     chance = float(np.unique(data.test.z, return_counts=True)[1].max() / len(data.test))
     figures: dict[str, Any] = {
@@ -71,7 +71,7 @@ def _measure(name: str, data: Dataset, chance: float, seeds: int, networks: int)
 
 
 def _timed(name: str, seed: int, X: Any, z: Any) -> tuple[BaseEraser, float, float]:
-    """The fitted eraser, seconds by the clock and seconds of the processor."""
+    """The fitted eraser, wall-clock seconds and processor seconds."""
     seeded = "random_state" in method(name).parameters
     eraser = make(name, **({"random_state": seed} if seeded else {}))
     wall, processor = time.perf_counter(), time.process_time()

@@ -1,4 +1,4 @@
-"""A_50% against scikit-learn's NearestNeighbors, on the same rows and the same cores.
+"""A_50%, compared with scikit-learn's NearestNeighbors on the same rows and cores.
 
 Run: python -m benchmarks.neighbours
 """
@@ -15,7 +15,7 @@ from unspot.evaluation.geometry import neighbour_overlap
 
 
 def run(n: int = 6_600, d: int = 100, repeats: int = 3) -> dict[str, Any]:
-    """Seconds of both, their ratio, and both values, which must agree."""
+    """Seconds of both, their ratio, and both values, which must be equal."""
     X = np.random.default_rng(0).normal(size=(n, d))
     X_erased = X * (np.arange(d) < d // 2)
     ours, value = _best(lambda: neighbour_overlap(X, X_erased), repeats)

@@ -1,9 +1,9 @@
-"""The batched probe of five seeds against five fits of scikit-learn's MLPClassifier.
+"""The batched probe with five seeds, compared with five fits of scikit-learn's MLPClassifier.
 
-Wall-clock time, the best of three, on one thread and on all cores. scikit-learn is given the rows
-in double precision, as numpy makes them, and in single; the batched probe computes in single. Both
-do the same multiplications, so what the batch saves is what lies between them: the narrower the
-rows and the smaller the batches, the more.
+The time is wall-clock time, the best of three, on one thread and on all cores. scikit-learn gets
+the rows in double precision, the default of numpy, and in single precision. The batched probe
+computes in single precision. Both do the same multiplications, so the batch saves only the time
+between them. It saves more if the rows are narrow and the batches small.
 """
 
 from __future__ import annotations

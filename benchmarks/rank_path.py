@@ -1,9 +1,9 @@
-"""A rank path against fitting every rank from scratch: cost, and held-out MMD² at every rank.
+"""A rank path, compared with separate fits of every rank: cost, and held-out MMD² at every rank.
 
 Both are fitted on the same training rows with the same seeds, and measured on the same validation
-rows, which neither has seen. The seed of a fit draws its rows, and moves the held-out loss by a
-tenth and more, so that ranks are compared by the mean over seeds. Cost is counted in evaluations
-of loss and gradient, in their work (an evaluation is O(b²r) for b rows), and in seconds.
+rows, which neither has seen. The seed decides which rows a fit uses, and changes the held-out loss
+by a tenth or more. Ranks are therefore compared by the mean over seeds. Cost is the number of
+evaluations of loss and gradient, their work (an evaluation is O(b²r) for b rows), and seconds.
 
     python -m benchmarks rank_path
 """
@@ -23,7 +23,7 @@ from unspot.density import mmd2
 
 
 class Counter:
-    """Counts the evaluations of loss and gradient, and their work b²r."""
+    """Counts the evaluations of loss and gradient, and adds up their work b²r."""
 
     def __init__(self) -> None:
         self.calls, self.cost = 0, 0.0
@@ -47,7 +47,7 @@ def run(
     *,
     seeds: int = 3,
 ) -> dict[str, Any]:
-    """Both ways, standard and cascaded.
+    """Compare both, for the standard and the cascaded method.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def run(
     ranks : tuple of int
         In decreasing order.
     seeds : int
-        How many times each is fitted.
+        Number of fits of each.
     """
     counter = Counter()
     found: dict[str, Any] = {"max_rows": max_rows, "seeds": seeds}
@@ -71,7 +71,7 @@ def run(
 
 
 def compare(wrap: Any, ranks: list[int], settings: dict[str, Any], counter: Counter) -> Any:
-    """Losses at every rank by both ways, and what each cost."""
+    """Losses of both at every rank, and the cost of each."""
     data = load_glove_gender()
     started = time.perf_counter()
     path = rank_path(wrap(LEOPARD(**settings)), data, ranks)
@@ -91,7 +91,7 @@ def compare(wrap: Any, ranks: list[int], settings: dict[str, Any], counter: Coun
 
 
 def summary(ranks: list[int], runs: list[Any]) -> dict[str, Any]:
-    """Means over the seeds; a rank is worse where the means differ by more than their error."""
+    """Means over the seeds; a rank is worse if the means differ by more than their error."""
     rows = []
     for i, rank in enumerate(ranks):
         values = {way: [run[way][i] for run in runs] for way in ("path", "scratch")}

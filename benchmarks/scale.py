@@ -1,13 +1,13 @@
-"""Fitting on files that are larger than the memory it takes: time, memory, and growth in n and d.
+"""Fits on files that are larger than the memory in use: time, memory, and growth with n and d.
 
-- ``leace``: LEACE on a ``.npy`` file of 2M × 256 float32, against numpy that reads the same chunks
-  and multiplies XᵀX in the same dtype.
-- ``leopard``: LEOPARD on that file, against the same fit on its row budget alone, in memory.
+- ``leace``: LEACE on a ``.npy`` file of 2M × 256 float32, compared with numpy code that reads the
+  same chunks and multiplies XᵀX in the same dtype.
+- ``leopard``: LEOPARD on that file, compared with the same fit on only its row budget, in memory.
 - ``by_rows``, ``by_features``: both methods, and the transform, at five sizes of n and of d.
 
 ``python -m benchmarks scale`` writes ``results/scale.json``; ``python tools/write_scale_page.py``
-draws the curves and writes the numbers of ``docs/scale.md`` from it. Every measurement runs in a
-process of its own, so that its peak memory is its own; contestants take turns.
+draws the curves and writes the numbers of ``docs/scale.md`` from it. Each measurement runs in a
+separate process, so that its peak memory can be measured. The compared programs take turns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 CHUNK = 16_384  # rows of one product, as in unspot.data.statistics
-EVALUATIONS = 12  # of a fit: as many for all, so that times compare
+EVALUATIONS = 12  # per fit: the same for all, so that times can be compared
 BUDGET = 8192
 
 
@@ -36,18 +36,18 @@ def run(
     rows_of_widths: int = 200_000,
     folder: str | None = None,
 ) -> dict[str, Any]:
-    """Measure all of it.
+    """Run all measurements.
 
     Parameters
     ----------
     rows, features : int
         The size of the file: 2 GB by default.
     repeats : int
-        Each time is the median of so many runs.
+        Number of runs; each time is their median.
     widths, rows_of_widths : tuple of int, int
-        The five d, and n for all of them.
+        The five values of d, and the n for all of them.
     folder : str, optional
-        Where the temporary folder is made.
+        Where to make the temporary folder.
     """
     with tempfile.TemporaryDirectory(dir=folder) as name:
         file = Path(name) / "x.npy"
@@ -85,7 +85,7 @@ def _ratio(found: dict[str, Any], top: str, bottom: str) -> float:
 
 
 def _growth_rate(by_rows: list[dict[str, Any]], name: str) -> float:
-    """How the time grows from the second largest n to the largest: 1 is linear."""
+    """Growth of the time from the second largest n to the largest; 1 is linear."""
     from math import log
 
     small, large = by_rows[-2], by_rows[-1]
@@ -144,11 +144,11 @@ def _labels(n: int) -> Any:
     return np.arange(n) % 2
 
 
-# -- the contestants, each in a process of its own -----------------------------------------------
+# -- the compared programs, each in a separate process ---------------------------------------------
 
 
 def _multiply(file: Path, n: int, d: int) -> float:
-    """What LEACE cannot do without: read every row, multiply XᵀX."""
+    """Only what LEACE must do: read every row, and multiply XᵀX."""
     import numpy as np
 
     total = np.zeros((d, d), np.float32)
@@ -184,7 +184,7 @@ def _fitted(estimator: Any, file: Path, n: int) -> float:
 
     from unspot.erasers import streams
 
-    streams.LOAD_BYTES = 0  # the small sizes stay on disk too: one way for all
+    streams.LOAD_BYTES = 0  # the small sizes stay on disk too, so that all take the same path
     _warm(estimator)
     rows, z = np.load(file, mmap_mode="r")[:n], _labels(n)
     began = time.perf_counter()
@@ -193,7 +193,7 @@ def _fitted(estimator: Any, file: Path, n: int) -> float:
 
 
 def _warm(estimator: Any) -> None:
-    """One small fit before the clock: what is imported and allocated once."""
+    """A small fit that is not measured: it imports modules and allocates memory."""
     import numpy as np
     from sklearn.base import clone
 
@@ -202,7 +202,7 @@ def _warm(estimator: Any) -> None:
 
 
 def _budget(file: Path, n: int, d: int) -> float:
-    """The same fit on as many rows as it looks at, which are in memory already."""
+    """The same fit on only the rows that it uses, which are already in memory."""
     import numpy as np
 
     from unspot.data.sampling import sample_and_held_out
@@ -217,7 +217,7 @@ def _budget(file: Path, n: int, d: int) -> float:
 
 
 def _transform(file: Path, n: int, d: int) -> float:
-    """Erase and write the rows, by the bulk engine."""
+    """Erase the rows and write them, with ``transform_file``."""
     import numpy as np
 
     from unspot import Eraser

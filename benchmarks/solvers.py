@@ -1,9 +1,10 @@
-"""The manifold solver against the paper's on the bundled GloVe data, at equal held-out loss.
+"""The manifold solver, compared with the paper's at equal held-out loss, on the bundled GloVe data.
 
 How many evaluations of loss and gradient does the manifold solver need to reach the held-out
-MMD² (validation rows) that Algorithm 1 has after its 1000 full-batch epochs? Standard and
-cascaded, at two ranks; every training row is used by both. Takes long: 1000 epochs a cell; a
-cell that is in the result file already is not run again.
+MMD² (on validation rows) that Algorithm 1 has after 1000 full-batch epochs? Both solvers use all
+training rows. The comparison is made for the standard and the cascaded method, at two ranks. It
+takes long, because each cell has 1000 epochs. Algorithm 1 is not run again for a cell that is
+already in the result file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ RESULTS = Path(__file__).parent / "results" / "solvers.json"
 
 
 def run(ranks: tuple[int, ...] = (50, 25), epochs: int = 1000) -> dict[str, Any]:
-    """Evaluations and seconds of both solvers, by cell."""
+    """Evaluations and seconds of both solvers, per cell."""
     cells = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for rank in ranks:
         for cascaded in (False, True):

@@ -1,15 +1,15 @@
-"""How fast files are erased, against what no program can avoid, and in how much memory.
+"""Time and memory to erase files, compared with the least work that is possible.
 
-Two questions, each answered as ratios within one run:
+There are two comparisons, each a ratio within one run:
 
-- ``product``: an eraser of d = 768 applied to a ``.npy`` file, against the bare matrix product on
-  rows that are in memory already.
-- ``by_hand``: the same for d = 256, against numpy that reads, multiplies and writes in chunks, as
-  one would write it by hand (which neither checks nor renames nor brings anything to the disk).
-  Workers as threads and as processes are compared on the same file cut in parts.
+- ``product``: an eraser with d = 768 is applied to a ``.npy`` file, and compared with only the
+  matrix product on rows that are already in memory.
+- ``by_hand``: the same for d = 256, compared with simple numpy code that reads, multiplies and
+  writes in chunks, but does not check, rename or sync. Threads and processes as workers are
+  compared on the same file, cut into parts.
 
-``python benchmarks/transform.py [--rows N] [--rows-by-hand N]`` prints JSON. Every measurement
-runs in a process of its own, so that its peak memory is its own.
+``python benchmarks/transform.py [--rows N] [--rows-by-hand N]`` prints JSON. Each measurement runs
+in a separate process, so that its peak memory can be measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-CHUNK = 8192  # rows at a time, for the contestants that have no chunks of their own
+CHUNK = 8192  # rows at a time, for the programs that have no chunks of their own
 
 
 def run(
@@ -36,16 +36,16 @@ def run(
     repeats: int = 3,
     folder: str | None = None,
 ) -> dict[str, Any]:
-    """Measure both; files of ``rows`` × 768 and ``rows_by_hand`` × 256 live in a temporary folder.
+    """Measure both, with files of ``rows`` × 768 and ``rows_by_hand`` × 256 numbers.
 
     Parameters
     ----------
     rows, rows_by_hand : int
         The sizes: 3 GB and 2 GB (twice that on disk) by default.
     repeats : int
-        Each time is the median of so many runs, the contestants taking turns.
+        Number of runs; each time is their median. The compared programs take turns.
     folder : str, optional
-        Where the temporary folder is made.
+        Where to make the temporary folder.
     """
     with tempfile.TemporaryDirectory(dir=folder) as name:
         product = _against_product(Path(name), rows, 768, repeats)
@@ -85,7 +85,7 @@ def _against_hand(folder: Path, rows: int, d: int, repeats: int) -> dict[str, An
 
 
 def _turns(folder: Path, rows: int, d: int, names: list[str], repeats: int) -> dict[str, Any]:
-    """Every contestant in turn, several times, each in a process of its own: medians."""
+    """Run each program in turn, several times, in separate processes; the medians."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for _ in range(repeats):
         for name in names:
@@ -122,7 +122,7 @@ def _make(folder: Path, rows: int, d: int, parts: int = 0) -> None:
                 block[: min(CHUNK, n - start)].tofile(file)
 
 
-# -- the contestants, each in a process of its own ----------------------------------------------
+# -- the compared programs, each in a separate process ---------------------------------------------
 
 
 def _product(folder: Path, rows: int, d: int) -> None:
@@ -211,7 +211,7 @@ def _processes(folder: Path, rows: int, d: int) -> None:
 
 
 class _clock:
-    """Prints the seconds inside, and the most memory that was ever resident."""
+    """Prints the seconds inside, and the peak of resident memory."""
 
     def __enter__(self) -> None:
         self.started = time.perf_counter()
