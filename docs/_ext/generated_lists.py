@@ -7,8 +7,8 @@ A page can have these directives, each on its own line:
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
-- ``@pages methods/*`` becomes the names of the pages that match, for a table of contents. Some
-  pages are written by tools, and exist only after the tool has run.
+- ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
+  pages are written by tools, and are there once their results are.
 """
 
 from __future__ import annotations
