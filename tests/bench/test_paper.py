@@ -1,12 +1,13 @@
-"""The paper's numbers: whole, plausible, and found by the cells that they belong to."""
+"""The paper's numbers: whole, plausible, and found by their cells; and how our data differ."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
-from unspot.bench.paper import paper_data, paper_row, paper_rows, same_share
+from unspot.bench.paper import open_bench_data, paper_data, paper_row, paper_rows, same_share
 
 SHARES = {"probe", "probe_binary", "task", "neighbours_paper", "tpr_gap", "demographic_parity"}
 
@@ -68,3 +69,48 @@ def test_ranks_of_equal_share():
     assert same_share("glove", 151, 300) is None
     assert same_share("glove", 25, 100) == 75
     assert same_share("bios", 25, 384) == 50
+
+
+# -- our data and the paper's --------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    rng = np.random.default_rng(0)
+    z, y = np.tile(["f", "m"], 150), np.repeat(["nurse", "poet", "chef"], 100)
+    np.savez(tmp_path / "rows.npz", X=rng.normal(size=(300, 4)).astype(np.float16), z=z, y=y)
+    return tmp_path / "rows.npz"
+
+
+def test_the_bundled_words():
+    opened = open_bench_data("glove")
+    assert opened.paper == "glove"
+    assert "Vectors of 100 dimensions; the paper's have 300" in opened.difference
+    assert "rows; the paper has" not in opened.difference  # the same splits
+    assert opened.about_paper.startswith("In brackets: the paper. Vectors of 100")
+
+
+def test_a_file_alone_has_no_paper(file):
+    opened = open_bench_data(str(file))
+    assert opened.paper is None
+    assert opened.difference == opened.about_paper == ""
+
+
+def test_a_file_beside_the_paper_says_what_it_is(file):
+    opened = open_bench_data("bios", source=file)
+    assert opened.paper == "bios"
+    assert "Rows of rows.npz, which are not the paper's." in opened.difference
+    assert "largest batch has 8,192 rows; ours has all." in opened.difference
+    assert "150 / 60 / 90 rows; the paper has 255,710 / 39,369 / 98,344." in opened.difference
+
+
+def test_the_authors_folder_is_compared(file):
+    file.rename(file.parent / "bios.npz")
+    assert open_bench_data("bios", source=file.parent).paper == "bios"
+
+
+def test_a_sample_of_the_training_rows_is_said(file):
+    opened = open_bench_data(str(file), max_rows=40)
+    assert len(opened.data.train) == 40
+    assert "Fitted on 40 of 150 training rows." in opened.difference
+    assert open_bench_data(str(file), max_rows=4000).difference == ""
