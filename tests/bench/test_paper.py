@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from unspot.bench.paper import open_bench_data, paper_data, paper_row, paper_rows, same_share
+from unspot.bench.paper import (
+    open_bench_data,
+    paper_data,
+    paper_row,
+    paper_row_like,
+    paper_rows,
+    same_share,
+    with_paper,
+)
+from unspot.sweeps.tables import ResultLine
 
 SHARES = {"probe", "probe_binary", "task", "neighbours_paper", "tpr_gap", "demographic_parity"}
 
@@ -69,6 +78,24 @@ def test_ranks_of_equal_share():
     assert same_share("glove", 151, 300) is None
     assert same_share("glove", 25, 100) == 75
     assert same_share("bios", 25, 384) == 50
+
+
+def test_the_papers_row_of_the_same_share():
+    ours = [ResultLine("cascade", 42, 2), ResultLine("cascade/kernels=2", 42, 1)]
+    cascade, kernels = with_paper(ours, "glove", 100)
+    assert paper_row_like("glove", "cascade", 42, 100).rank == 125
+    assert cascade.published["probe_reference"] == (0.363, 0.005)  # its probe is the tables' one
+    assert "probe" not in cascade.published
+    assert "attack" not in cascade.published
+    assert "1a" in cascade.published_in
+    assert not kernels.published  # its table of kernels does not have that rank
+    assert not any(line.published for line in with_paper(ours, None, 100))
+
+
+def test_studies_of_the_paper_at_the_same_setting():
+    assert paper_row_like("glove", "cascade/kernels=2", 50, 100).study == "kernels=2"
+    assert paper_row_like("glove", "leopard/batch=full", 50, 100).study == "batch=full"
+    assert paper_row_like("dial", "leopard/batch=full", 50, 300).study == "batch=8192"
 
 
 # -- our data and the paper's --------------------------------------------------------------------

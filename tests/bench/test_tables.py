@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from unspot.bench.tables import paper_tables, to_csv
-from unspot.sweeps.tables import ResultLine, ResultTable
+from unspot.bench.tables import paper_tables, pick, study_of, to_csv
+from unspot.sweeps.tables import ResultLine
 
 PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}
 
@@ -79,6 +79,7 @@ def test_csv_has_all_digits_and_the_paper(lines):
     assert not [r for r in rows if r["method"] == "farm"]
 
 
-def test_metrics_without_a_title_keep_their_name():
-    line = ResultLine("mine", None, 1, {"my_metric": (2.0, 0.0)})
-    assert "my_metric" in ResultTable("t", "t", (line,), ("my_metric",)).to_markdown()
+def test_studies(lines):
+    assert [line.method for line in pick(lines, "kernels")] == ["cascade/kernels=2"]
+    assert {line.method for line in pick(lines, "main")} == {"original", "farm", "cascade"}
+    assert study_of("leopard/batch=512") == "batch"

@@ -55,7 +55,7 @@ def test_no_task_is_measured_where_there_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("glov", r"Got 'glov'.*\(glove, bios, dial\).*file.*Did you mean 'glove'\?"),
+        ("glov", r"Got 'glov'.*no such file.*\(glove, bios, dial\).*Did you mean 'glove'\?"),
         ("none.npz", "Got 'none.npz'.*no such file"),
         ("bios", "no folder for 'bios'.*--data FOLDER. Bias in Bios .*train.pickle.*repository"),
         ("dial", "Got no folder for 'dial'.*pos_pos.npy.*from the repository"),

@@ -71,6 +71,7 @@ def curves_figure(lines: Sequence[ResultLine], erasure: str, utility: str) -> Fi
     if not any(erasure in line.values and line.rank for line in lines):
         return None
     require("A figure", "report", "matplotlib")
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
@@ -79,7 +80,7 @@ def curves_figure(lines: Sequence[ResultLine], erasure: str, utility: str) -> Fi
         of_method = [line for line in lines if line.method == method]
         measured = [line for line in of_method if {erasure, utility} <= set(line.values)]
         if measured:
-            _draw(by_rank, by_utility, measured, i, erasure, utility)
+            _draw((by_rank, by_utility), measured, colormaps["tab20"](i % 20), erasure, utility)
     y, x = COLUMNS[erasure], COLUMNS[utility]
     by_rank.set(xlabel="rank: dimensions kept", ylabel=f"{y.title} {y.better}")
     by_utility.set(xlabel=f"{x.title} {x.better}")
@@ -89,35 +90,25 @@ def curves_figure(lines: Sequence[ResultLine], erasure: str, utility: str) -> Fi
     return figure
 
 
-def _draw(
-    by_rank: Any,
-    by_utility: Any,
-    lines: Sequence[ResultLine],
-    i: int,
-    erasure: str,
-    utility: str,
-) -> None:
-    """Draw the ``i``-th method."""
-    from matplotlib import colormaps
-
+def _draw(axes: Any, lines: Sequence[ResultLine], colour: Any, erasure: str, utility: str) -> None:
+    """Draw one method: erasure by rank, and erasure by utility."""
+    by_rank, by_utility = axes
     up, across = (100 if COLUMNS[key].unit == "share" else 1 for key in (erasure, utility))
     y = [up * line.values[erasure][0] for line in lines]
     bars = [up * line.values[erasure][1] for line in lines]
     x = [across * line.values[utility][0] for line in lines]
-    colour, name = colormaps["tab20"](i % 20), lines[0].name
     style = {"color": colour, "capsize": 2, "markersize": 4, "linewidth": 1.2}
     if lines[0].rank is None:
         by_rank.axhline(y[0], color=colour, linewidth=0.8, linestyle=":")
-        by_utility.errorbar(x, y, bars, fmt="s", label=name, **style)
+        by_utility.errorbar(x, y, bars, fmt="s", label=lines[0].name, **style)
     else:
         by_rank.errorbar([line.rank for line in lines], y, bars, fmt="o-", **style)
-        by_utility.errorbar(x, y, bars, fmt="o-", label=name, **style)
+        by_utility.errorbar(x, y, bars, fmt="o-", label=lines[0].name, **style)
 
 
 def map_figure(lines: Sequence[ResultLine], data: Dataset) -> Figure | None:
     """Figure 2: t-SNE before and after cascaded L̄EOPARD at the middle rank."""
-    cascades = pick(lines, "main", ["cascade"])
-    ranks = [line.rank for line in cascades if line.values and line.rank is not None]
+    ranks = [line.rank for line in lines if line.method == "cascade" and line.values and line.rank]
     if not ranks:
         return None
     rank = ranks[len(ranks) // 2]

@@ -75,7 +75,7 @@ def _contents(result: BenchResult, records: Sequence[Mapping[str, Any]]) -> Cont
     tables = paper_tables(lines)  # none if all cells failed
     first = tables[0].lines if tables else ()
     shown = [line for line in first if line.method != "original" and line.values]
-    original = next((line for line in pick(lines, "main", ["original"]) if line.values), None)
+    original = next((li for li in lines if li.method == "original" and li.values), None)
     on_plane = [line for study in ("main", "metric", "preserve") for line in pick(lines, study)]
     return Contents(
         title=f"Benchmark on {data.name}",

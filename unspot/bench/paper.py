@@ -88,9 +88,7 @@ def paper_rows() -> tuple[PaperRow, ...]:
     return tuple(_row(record) for record in _content()["records"])
 
 
-def paper_row(
-    dataset: str | None, method: str, rank: int | None, study: str = ""
-) -> PaperRow | None:
+def paper_row(dataset: str, method: str, rank: int | None, study: str = "") -> PaperRow | None:
     """The row of a cell, with the values of all tables that have it."""
     repeated = [
         row
@@ -103,7 +101,7 @@ def paper_row(
     # Later tables repeat earlier ones; the first to give a number is the one in the paper's text.
     values = {key: value for row in reversed(repeated) for key, value in row.values.items()}
     tables = ", ".join(dict.fromkeys(row.table for row in repeated))
-    return PaperRow(tables, str(dataset), method, rank, study, values)
+    return PaperRow(tables, dataset, method, rank, study, values)
 
 
 def same_share(dataset: str, rank: int, n_features: int) -> int | None:
@@ -123,14 +121,12 @@ def same_share(dataset: str, rank: int, n_features: int) -> int | None:
     return nearest if abs(nearest - wanted) <= tolerance else None
 
 
-def paper_row_like(
-    paper: str | None, method: str, rank: int | None, n_features: int
-) -> PaperRow | None:
+def paper_row_like(paper: str, method: str, rank: int | None, n_features: int) -> PaperRow | None:
     """The paper's row for one of our cells: the same method and setting, an equal share of ranks.
 
     Parameters
     ----------
-    paper : {"glove", "bios", "dial"} or None
+    paper : {"glove", "bios", "dial"}
         The paper's data set to compare with.
     method : str
         Our label: ``method`` or ``method/setting=value``.
@@ -138,8 +134,6 @@ def paper_row_like(
     n_features : int
         The number of dimensions of our vectors.
     """
-    if paper is None:
-        return None
     base, _, study = method.partition("/")
     if rank is not None:
         rank = same_share(paper, rank, n_features)
@@ -152,6 +146,8 @@ def paper_row_like(
 
 def with_paper(lines: Iterable[ResultLine], paper: str | None, n_features: int) -> list[ResultLine]:
     """The lines with the paper's numbers for the same cells."""
+    if paper is None:
+        return list(lines)
     compared = []
     for line in lines:
         row = paper_row_like(paper, line.method, line.rank, n_features)

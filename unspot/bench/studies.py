@@ -69,6 +69,10 @@ class Schedule:
     budget: str
     studies: tuple[str, ...]
 
+    def leopard(self, **settings: Any) -> LEOPARD:
+        """L̄EOPARD with our solver."""
+        return LEOPARD(max_rows=self.max_rows, **settings)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -103,14 +107,13 @@ def studies(
 def _main(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Every method of the paper, and the linear methods that it compares with."""
     networks = _network_preset(paper, schedule)
-    leopard = LEOPARD(max_rows=schedule.max_rows)
     return {
         "original": None,
         **{name: make(name) for name in ("leace", "inlp", "rlace")},
         **{name: make(name, **networks) for name in ("farm", "cascade:farm")},
         **{name: make(name, **networks) for name in ("kram", "cascade:kram")},
-        "leopard": leopard,
-        "cascade": Cascade(leopard),
+        "leopard": schedule.leopard(),
+        "cascade": Cascade(schedule.leopard()),
     }
 
 
@@ -122,13 +125,13 @@ def _field(paper: str | None, schedule: Schedule) -> dict[str, Any]:
 
 def _metric(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Our own settings: the metric in which densities are matched."""
-    return {"cascade/metric=whitened": Cascade(_ours(schedule, metric="whitened"))}
+    return {"cascade/metric=whitened": Cascade(schedule.leopard(metric="whitened"))}
 
 
 def _preserve(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Weights of the variance to preserve."""
     return {
-        f"cascade/preserve={weight:g}": Cascade(_ours(schedule, preserve=weight))
+        f"cascade/preserve={weight:g}": Cascade(schedule.leopard(preserve=weight))
         for weight in (0.1, 0.3, 1.0)
     }
 
@@ -136,34 +139,31 @@ def _preserve(paper: str | None, schedule: Schedule) -> dict[str, Any]:
 def _kernels(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """The number M of kernels in the mixture behind the paper's tables."""
     return {
-        f"cascade/kernels={m}": Cascade(_ours(schedule, kernel=GaussianMixture.reference(m)))
+        f"cascade/kernels={m}": Cascade(schedule.leopard(kernel=GaussianMixture.reference(m)))
         for m in (1, 2, 5, 10)
     }
 
 
 def _batch(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Batch sizes of Algorithm 1. An epoch has all rows: smaller batches, more steps."""
-    sizes = {"full": None, "2048": 2048, "512": 512}
-    erasers = {
-        label: LEOPARD(solver=_algorithm_1(paper, schedule, size)) for label, size in sizes.items()
-    }
-    return {
-        **{f"leopard/batch={label}": eraser for label, eraser in erasers.items()},
-        **{f"cascade/batch={label}": Cascade(eraser) for label, eraser in erasers.items()},
-    }
+    methods: dict[str, Any] = {}
+    for label, size in (("full", None), ("2048", 2048), ("512", 512)):
+        methods[f"leopard/batch={label}"] = LEOPARD(solver=_algorithm_1(paper, schedule, size))
+    for label, eraser in list(methods.items()):
+        methods[label.replace("leopard", "cascade")] = Cascade(eraser)
+    return methods
 
 
 def _solver(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Algorithm 1 and our solver, each with more and with less time."""
     first = _algorithm_1(paper, schedule, None)
     short = replace(first, epochs=max(1, first.epochs // 5))
+    brief = ManifoldSolver(max_evaluations=10)
     return {
         "cascade/solver=paper-short": Cascade(LEOPARD(solver=short)),
         "cascade/solver=paper": Cascade(LEOPARD(solver=first)),
-        "cascade/solver=manifold-10": Cascade(
-            _ours(schedule, solver=ManifoldSolver(max_evaluations=10))
-        ),
-        "cascade/solver=manifold": Cascade(_ours(schedule)),
+        "cascade/solver=manifold-10": Cascade(schedule.leopard(solver=brief)),
+        "cascade/solver=manifold": Cascade(schedule.leopard()),
     }
 
 
@@ -183,10 +183,6 @@ SCHEDULES = {
     "standard": Schedule(3, 7, 10_000, 500, 150, 2, "quick", tuple(STUDIES)),
     "paper": Schedule(5, 99, 10_000, None, None, 99, "standard", tuple(STUDIES)),
 }
-
-
-def _ours(schedule: Schedule, **settings: Any) -> LEOPARD:
-    return LEOPARD(max_rows=schedule.max_rows, **settings)
 
 
 def _algorithm_1(paper: str | None, schedule: Schedule, batch_size: int | None) -> PaperSolver:

@@ -45,15 +45,9 @@ def study_of(method: str) -> str:
     return method.partition("/")[2].partition("=")[0] or "main"
 
 
-def pick(
-    lines: Iterable[ResultLine], study: str, methods: Sequence[str] | None = None
-) -> list[ResultLine]:
-    """The lines of a study, or those of some of its methods."""
-    return [
-        line
-        for line in lines
-        if study_of(line.method) == study and (methods is None or line.method in methods)
-    ]
+def pick(lines: Iterable[ResultLine], study: str) -> list[ResultLine]:
+    """The lines of a study."""
+    return [line for line in lines if study_of(line.method) == study]
 
 
 def paper_tables(lines: Sequence[ResultLine]) -> list[ResultTable]:

@@ -26,7 +26,7 @@ from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
-from unspot.evaluation.scores import on_validation, over_seeds
+from unspot.evaluation.scores import check_metrics, on_validation, over_seeds
 from unspot.ranks.fits import fits, seeded, stages
 from unspot.ranks.selection import select
 from unspot.tables import Number, markdown, number_text
@@ -222,7 +222,9 @@ def rank_path(
     >>> path.ranks, path[3].eraser.rank
     ((5, 3, 1), 3)
     """
+    judged = on_validation(data.train, data.validation, data.lexicon)
     check_count("seeds", seeds)  # before the fits, which take long
+    check_metrics(metrics, judged)
     ranked, stage = stages(eraser, data.train)
     estimator, seed = seeded(ranked)
     checked = check_ranks(ranks, stage.X.shape[1], stage.what)
@@ -231,25 +233,14 @@ def rank_path(
     started = time.perf_counter()
     fitted_ranks = fits(estimator, stage, checked)
     for fitted in tqdm(fitted_ranks, "ranks", len(checked), unit="rank", disable=not verbose):
-        seconds = time.perf_counter() - started
-        points.append(_point(fitted, held_out(fitted.eraser_), seconds))
+        point = _point(fitted, held_out, seconds=time.perf_counter() - started)
+        if metrics:
+            scores = over_seeds(point.eraser, judged, metrics, seeds=seeds, random_state=seed)
+            point = replace(point, metrics=scores)
+        points.append(point)
         started = time.perf_counter()
     method = type(eraser).__name__
-    path = RankPath(tuple(points), data.train, data.validation, method, seed, data.lexicon)
-    return with_metrics(path, metrics, seeds=seeds) if metrics else path
-
-
-def with_metrics(path: RankPath, metrics: Sequence[str], *, seeds: int = 3) -> RankPath:
-    """The same path with more metrics, measured on its validation rows."""
-    check_count("seeds", seeds)
-    data = path.judged
-    points = []
-    for point in path.points:
-        scores = over_seeds(
-            point.eraser, data, metrics, seeds=seeds, random_state=path.random_state
-        )
-        points.append(replace(point, metrics={**point.metrics, **scores}))
-    return replace(path, points=tuple(points))
+    return RankPath(tuple(points), data.train, data.validation, method, seed, data.lexicon)
 
 
 def check_ranks(
@@ -331,13 +322,13 @@ def _floats(X: NDArray[Any]) -> NDArray[Any]:
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float32)
 
 
-def _point(fitted: Any, held_out: float, seconds: float) -> PathPoint:
+def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> PathPoint:
     history = getattr(fitted, "history_", {})
     losses, counts = history.get("loss", ()), history.get("evaluations", ())
     return PathPoint(
         fitted.rank_,
         fitted,
-        held_out,
+        held_out(fitted.eraser_),
         loss=float(losses[-1]) if len(losses) else None,
         evaluations=int(counts[-1]) if len(counts) else None,
         seconds=seconds,

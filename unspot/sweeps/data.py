@@ -102,11 +102,9 @@ def _read(
     path: Path, concept: str, task: str | None, features: str | None, random_state: int
 ) -> Dataset:
     if not path.exists():
-        if path.suffix in _TABLE_SUFFIXES:
-            raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
         raise FileNotFoundError(
-            f"Got {str(path)!r}, which is neither a named data set ({', '.join(DATA_NAMES)}) nor a "
-            f"file.{did_you_mean(path, DATA_NAMES)}"
+            f"Got {str(path)!r}, but there is no such file, and no data set of that name "
+            f"({', '.join(DATA_NAMES)}).{did_you_mean(path, DATA_NAMES)}"
         )
     columns = {"features": features, "concept": concept}
     try:

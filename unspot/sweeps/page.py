@@ -79,10 +79,10 @@ def plane(lines: Sequence[ResultLine], chance: float | None) -> Tradeoff | None:
     points = []
     # Curves come first: each gets a colour that no other method has, however many there are.
     for line in sorted(lines, key=lambda line: line.rank is None):
-        kept, attack = line.number(utility), line.number("attack")
-        if kept is not None and attack is not None and line.method != "original":
+        useful, attack = line.number(utility), line.number("attack")
+        if useful is not None and attack is not None and line.method != "original":
             label = "" if line.rank is None else f"rank {line.rank}"
-            points.append(TradeoffPoint(line.name, label, kept, attack, line.rank))
+            points.append(TradeoffPoint(line.name, label, useful, attack, line.rank))
     if len(points) < 2:
         return None
     titles = about(utility).title, about("attack").title

@@ -112,16 +112,20 @@ def sweep(
     file: Any = nullcontext(None) if path is None else Journal(path, settings, resume=resume)
     with file as journal:
         records = _earlier_results(journal, grid, retry)
-        left = [cell for cell in grid if cell.key not in records]
-        with tqdm(
-            total=len(grid), initial=len(records), unit="cell", disable=not verbose
-        ) as progress:
-            for record in _results(left, named, metrics, budget, n_jobs):
+        calls = [
+            delayed(run_cell)(cell, named[cell.dataset], metrics, budget)
+            for cell in grid
+            if cell.key not in records
+        ]
+        progress = tqdm(total=len(grid), initial=len(records), unit="cell", disable=not verbose)
+        with progress:
+            for record in _results(calls, n_jobs):
                 records[record["key"]] = record
                 if journal is not None:
                     journal.append(record)
                 progress.update()
-                progress.set_postfix_str(_describe(record))
+                rank = "" if record["rank"] is None else f" {record['rank']}"
+                progress.set_postfix_str(f"{record['dataset']} {record['method']}{rank}")
     return _frame([records[cell.key] for cell in grid])
 
 
@@ -174,15 +178,8 @@ def _parameters(estimator: Any) -> dict[str, str]:
     }
 
 
-def _results(
-    left: Sequence[Cell],
-    datasets: Mapping[str, Dataset],
-    metrics: Any,
-    budget: str,
-    n_jobs: int | None,
-) -> Iterator[dict[str, Any]]:
+def _results(calls: Sequence[Any], n_jobs: int | None) -> Iterator[dict[str, Any]]:
     """Results in the order in which they are finished, wherever joblib runs the cells."""
-    calls = [delayed(run_cell)(cell, datasets[cell.dataset], metrics, budget) for cell in left]
     try:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
     except ValueError:  # a backend, such as Ray's, that gives results only at the end
@@ -238,8 +235,3 @@ def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     names = dict.fromkeys(name for record in records for name in record.get("metrics", ()))
     rows = [{**record, **record.get("metrics", {})} for record in records]
     return pd.DataFrame(rows, columns=[*_FIRST, *names, *_LAST])
-
-
-def _describe(record: Mapping[str, Any]) -> str:
-    rank = "" if record["rank"] is None else f" {record['rank']}"
-    return f"{record['dataset']} {record['method']}{rank}"

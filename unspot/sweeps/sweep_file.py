@@ -34,8 +34,8 @@ class SweepFile:
     methods : dict of str to estimator or None
     data : dict of str to dict
         For every data set its path, concept, task, features…
-    ranks : Any
-        For all data sets, or a mapping of their names to ranks.
+    ranks : dict of str to sequence of int or fractions, or None
+        For every data set its ranks; None for the default ranks.
     options : dict
         ``seeds``, ``metrics`` and ``budget``, as far as the file has them.
     folder : path
@@ -44,7 +44,7 @@ class SweepFile:
 
     methods: dict[str, Any]
     data: dict[str, dict[str, Any]]
-    ranks: Any = None
+    ranks: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     folder: Path = Path()
 
@@ -92,7 +92,7 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
     ... ''')
     >>> plan = read_sweep_file(file)
     >>> list(plan.methods), plan.ranks, list(plan.data)
-    (['original', 'cascade'], [75, 50, 25], ['words'])
+    (['original', 'cascade'], {'words': [75, 50, 25]}, ['words'])
     """
     path = Path(path)
     content = _parsed(path)
@@ -148,15 +148,14 @@ def _method(label: str, value: Any) -> Any:
     return make(parameters.pop("method", label), **parameters)
 
 
-def _ranks(content: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
-    """The ranks of all data sets, or of each where one of them has ranks of its own."""
+def _ranks(content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranks of each data set: its own, or those of the file."""
     common = content.get("ranks")
     if isinstance(common, dict):
         _check_keys(common, tuple(data), "in [ranks]")
-        return {name: facts.get("ranks", common.get(name)) for name, facts in data.items()}
-    if not any("ranks" in facts for facts in data.values()):
-        return common
-    return {name: facts.get("ranks", common) for name, facts in data.items()}
+    else:
+        common = dict.fromkeys(data, common)
+    return {name: facts.get("ranks", common.get(name)) for name, facts in data.items()}
 
 
 def _check_options(budget: Any = "quick", metrics: Any = "attack", seeds: Any = 1) -> None:

@@ -1,4 +1,4 @@
-"""Cells summed up over seeds, beside the paper's."""
+"""Cells summed up over seeds, and their tables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unspot.bench.paper import paper_row_like, with_paper
-from unspot.bench.tables import pick, study_of
-from unspot.sweeps.tables import display_name, result_lines
+from unspot.sweeps.tables import (
+    ResultLine,
+    ResultTable,
+    display_name,
+    result_lines,
+    sweep_tables,
+)
 
 
 @pytest.fixture
@@ -46,28 +50,17 @@ def test_failed_cells_leave_the_others(frame):
     assert farm.number("attack") is None
 
 
-def test_the_papers_row_of_the_same_share(frame):
-    lines = with_paper(result_lines(frame), "glove", 100)
-    cascade = lines[1]
-    assert paper_row_like("glove", "cascade", 42, 100).rank == 125
-    assert cascade.published["probe_reference"] == (0.363, 0.005)  # its probe is the tables' one
-    assert "probe" not in cascade.published
-    assert "attack" not in cascade.published
-    assert "1a" in cascade.published_in
-    assert not lines[2].published  # its table of kernels does not have that rank
-    assert not any(line.published for line in with_paper(result_lines(frame), None, 100))
-
-
-def test_studies_of_the_paper_at_the_same_setting():
-    assert paper_row_like("glove", "cascade/kernels=2", 50, 100).study == "kernels=2"
-    assert paper_row_like("glove", "leopard/batch=full", 50, 100).study == "batch=full"
-    assert paper_row_like("dial", "leopard/batch=full", 50, 300).study == "batch=8192"
-
-
-def test_studies(frame):
-    lines = result_lines(frame)
-    assert [line.method for line in pick(lines, "kernels")] == ["cascade/kernels=2"]
-    assert [line.method for line in pick(lines, "main", ["farm"])] == ["farm"]
-    assert study_of("leopard/batch=512") == "batch"
+def test_names_of_methods():
     assert display_name("leopard/batch=512") == "L̄EOPARD, batch=512"
     assert display_name("something of mine") == "something of mine"
+
+
+def test_one_table_per_data_set(frame):
+    table, other = sweep_tables(pd.concat([frame, frame.assign(dataset="tweets")]))
+    assert (table.title, other.title) == ("words", "tweets")
+    assert "| L̄EOPARD, cascaded | 42 | 45.0 ± 5.0 |" in table.to_markdown()
+
+
+def test_metrics_without_a_title_keep_their_name():
+    line = ResultLine("mine", None, 1, {"my_metric": (2.0, 0.0)})
+    assert "my_metric" in ResultTable("t", "t", (line,), ("my_metric",)).to_markdown()
