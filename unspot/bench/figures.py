@@ -31,10 +31,7 @@ _POINTS = (
 
 
 def save_figures(
-    lines: Sequence[ResultLine],
-    records: Sequence[Mapping[str, Any]],
-    data: Dataset,
-    folder: Path,
+    lines: Sequence[ResultLine], records: Sequence[Mapping[str, Any]], data: Dataset, folder: Path
 ) -> list[Path]:
     """Draw figures 2, 3 and 4 as PNG and PDF, and the plane of the strongest attacker.
 

@@ -15,17 +15,7 @@ from unspot.data.dataset import Dataset
 from unspot.sweeps.data import DATA_NAMES, open_data, replaces_rows, sample_train
 from unspot.sweeps.tables import ResultLine
 
-__all__ = [
-    "BenchData",
-    "PaperRow",
-    "open_bench_data",
-    "paper_data",
-    "paper_row",
-    "paper_row_like",
-    "paper_rows",
-    "same_share",
-    "with_paper",
-]
+__all__ = ["BenchData", "open_bench_data", "paper_data", "paper_row", "paper_rows", "with_paper"]
 
 #: Our names of the paper's columns, where they differ. Its probe is the one of its tables.
 OUR_NAMES = {"probe": "probe_reference"}
@@ -225,12 +215,8 @@ def _differences(paper: str, data: Dataset) -> list[str]:
 
 def _row(record: dict[str, Any]) -> PaperRow:
     study = next((f"{key}={record[key]}" for key in ("batch", "kernels") if key in record), "")
+    values = {key: (mean, spread) for key, (mean, spread) in record["values"].items()}
     return PaperRow(
-        record["table"],
-        record["dataset"],
-        record["method"],
-        record["rank"],
-        study,
-        {key: (mean, spread) for key, (mean, spread) in record["values"].items()},
-        record.get("cited", False),
+        *(record["table"], record["dataset"], record["method"], record["rank"]),
+        *(study, values, record.get("cited", False)),
     )

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ class BenchResult:
     seconds: float
     files: tuple[Path, ...] = ()
 
-    @property
+    @cached_property
     def lines(self) -> list[ResultLine]:
         """The cells summed up over seeds, with the paper's numbers."""
         lines = result_lines(self.frame)

@@ -99,11 +99,8 @@ def sweep(
     named = _named_datasets(datasets)
     for data in named.values():
         check_metrics(metrics, data)
-    settings = {
-        "metrics": sorted(metrics) if not isinstance(metrics, str) else [metrics],
-        "budget": budget,
-        "version": METRICS_VERSION,
-    }
+    names = [metrics] if isinstance(metrics, str) else sorted(metrics)
+    settings = {"metrics": names, "budget": budget, "version": METRICS_VERSION}
     grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings)
     if path is None and resume:
         raise ValueError(

@@ -13,16 +13,7 @@ from unspot.tables import Number, latex, markdown
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "COLUMNS",
-    "Column",
-    "ResultLine",
-    "ResultTable",
-    "display_name",
-    "lines_by_dataset",
-    "result_lines",
-    "sweep_tables",
-]
+__all__ = ["COLUMNS", "ResultLine", "ResultTable", "display_name", "result_lines", "sweep_tables"]
 
 #: Columns of a frame of cells that are not shown in tables.
 _NOT_METRICS = {
