@@ -5,31 +5,42 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
-.PHONY: demo test test-ray docs bench clean
+.PHONY: help demo test test-fast test-ray lint docs bench clean
 
-demo: $(VENV)/.demo
+help:  ## Show this list.
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.demo  ## The tour on the bundled words, in about a minute.
 	$(BIN)/unspot demo
 
 # Two test processes of one thread each use two cores better than one process of two threads.
-test: $(VENV)/.test
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
+
+lint: $(VENV)/.test  ## ruff and mypy.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal --ignore tests/scale/test_ray.py $(ARGS)
+
+test: lint  ## What CI runs: everything, in under 12 minutes on two cores. ARGS="tests/io -k npz" for a part.
+	$(PYTEST) --durations 20 --ignore tests/scale/test_ray.py $(ARGS)
 	$(MAKE) --no-print-directory test-ray
+
+# Without what is slow: other processes, browsers, whole commands, scikit-learn's own checks.
+test-fast: lint  ## ruff, mypy and the quick tests, in under two minutes.
+	$(PYTEST) -m "not slow" --ignore tests/scale/test_ray.py $(ARGS)
 
 # Ray starts a dozen processes of its own and wants the machine to itself: after the others.
 test-ray: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/scale/test_ray.py
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs  ## The documentation, in docs/_build/html.
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(VENV)/.test
+bench: $(VENV)/.test  ## Benchmarks, as ratios in one run.
 	$(BIN)/python -m benchmarks
 
-clean:
+clean:  ## Remove what the other targets made.
 	rm -rf $(VENV) docs/_build docs/api/generated unspot-demo
 
 # The pinned torch first: another one may bring gigabytes of GPU packages.

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from unspot.bench.summary import Line, display_name
-from unspot.bench.tables import COLUMNS
+from unspot.sweeps.tables import COLUMNS, ResultLine, display_name
 
 CURVES = {
     "cascade": ("C3", "o-"),
@@ -32,7 +31,7 @@ POINTS = {
 }
 
 
-def plane_figure(found: Sequence[Line], utilities: Sequence[str], chance: float) -> Figure:
+def plane_figure(found: Sequence[ResultLine], utilities: Sequence[str], chance: float) -> Figure:
     """One panel per measure of utility; lower and further right is better."""
     figure = Figure(figsize=(4.6 * len(utilities) + 2.2, 4.2), layout="constrained")
     panels = figure.subplots(1, len(utilities), sharey=True, squeeze=False)[0]
@@ -47,7 +46,7 @@ def plane_figure(found: Sequence[Line], utilities: Sequence[str], chance: float)
     return figure
 
 
-def _draw(axes: object, own: Sequence[Line], utility: str, colour: str, style: str) -> None:
+def _draw(axes: object, own: Sequence[ResultLine], utility: str, colour: str, style: str) -> None:
     shown = [line for line in own if {"attack", utility} <= set(line.values)]
     if not shown:
         return

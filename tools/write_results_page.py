@@ -19,11 +19,12 @@ from typing import Any
 from markdown_table import markdown
 from results_figures import plane_figure
 
-from unspot.bench.summary import Line, display_name, lines
-from unspot.bench.tables import COLUMNS, Table, tables, to_markdown
+from unspot.bench.paper import with_paper
+from unspot.bench.tables import paper_tables, study_of
 from unspot.sweeps.grid import attack_chance
 from unspot.sweeps.journal import read_journal
 from unspot.sweeps.run import read_results
+from unspot.sweeps.tables import COLUMNS, ResultLine, ResultTable, display_name, result_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
@@ -54,15 +55,15 @@ class Source:
 
     key: str
     title: str
-    lines: list[Line]
+    lines: list[ResultLine]
     facts: dict[str, Any]
     seconds: float
 
-    def of(self, *methods: str) -> list[Line]:
+    def of(self, *methods: str) -> list[ResultLine]:
         return [line for line in self.lines if line.method in methods and line.values]
 
-    def study(self, name: str) -> list[Line]:
-        return [line for line in self.lines if line.study == name and line.values]
+    def study(self, name: str) -> list[ResultLine]:
+        return [line for line in self.lines if study_of(line.method) == name and line.values]
 
     @property
     def chance(self) -> float:
@@ -74,7 +75,7 @@ class Source:
         known = [u for u in UTILITIES if any(u in line.values for line in self.lines)]
         return known[:2]
 
-    def advantage(self, line: Line, metric: str = "attack") -> float:
+    def advantage(self, line: ResultLine, metric: str = "attack") -> float:
         """Points above chance."""
         chance = self.chance if metric == "attack" else self.facts["chance"]
         return 100 * (line.values[metric][0] - chance)
@@ -93,8 +94,8 @@ def main() -> None:
 def field(source: Source) -> str:
     """Every method once; methods with a rank at the one closest to half of the features."""
     chosen = tuple(_representatives(source, (*OURS, "pca", "random")))
-    table = Table("field", "Field", chosen, FIELD_METRICS)
-    return f"**{source.title}**, chance {100 * source.chance:.1f} %\n\n{to_markdown(table)}"
+    table = ResultTable("field", "Field", chosen, FIELD_METRICS)
+    return f"**{source.title}**, chance {100 * source.chance:.1f} %\n\n{table.to_markdown()}"
 
 
 def read(key: str) -> Source:
@@ -102,7 +103,7 @@ def read(key: str) -> Source:
     records = list(read_journal(path)[1].values())
     facts = records[0]["data"]
     paper, title = DATA[key]
-    cells = lines(read_results(path), paper, facts["features"])
+    cells = with_paper(result_lines(read_results(path)), paper, facts["features"])
     seconds = sum(record["seconds"] for record in records)
     return Source(key, title, cells, facts, seconds)
 
@@ -139,10 +140,10 @@ def _data(found: Sequence[Source]) -> str:
 
 
 def _tables(source: Source) -> Iterable[str]:
-    for table in tables(source.lines):
+    for table in paper_tables(source.lines):
         if table.name in ("erasure", "fairness", "by-rank"):
             yield f"#### {table.title}"
-            yield to_markdown(table)
+            yield table.to_markdown()
 
 
 # -- the questions -------------------------------------------------------------------------------
@@ -194,15 +195,15 @@ def study_table(
             own = source.study(name)
             ranks = {line.rank for line in own}
             own += [line for line in source.of(beside or "") if line.rank in ranks]
-            table = Table(name, name, tuple(sorted(own, key=_by_setting)), metrics)
+            table = ResultTable(name, name, tuple(sorted(own, key=_by_setting)), metrics)
             if own:
-                parts += [f"**{source.title}**", to_markdown(table)]
+                parts += [f"**{source.title}**", table.to_markdown()]
         return "\n\n".join(parts)
 
     return answer
 
 
-def _by_setting(line: Line) -> tuple[float, float, str]:
+def _by_setting(line: ResultLine) -> tuple[float, float, str]:
     """From the highest rank down; numeric settings come last, in their order."""
     setting = line.method.partition("=")[2]
     return -(line.rank or 0), float(setting) if setting.replace(".", "").isdigit() else -1, setting
@@ -235,12 +236,12 @@ def against_the_field(found: Sequence[Source]) -> str:
 class Duel:
     """One point of another method, and our best point with at least its utility."""
 
-    rival: Line
-    ours: Line | None
+    rival: ResultLine
+    ours: ResultLine | None
     holds: bool
 
 
-def rivals(source: Source, utility: str) -> list[Line]:
+def rivals(source: Source, utility: str) -> list[ResultLine]:
     return [
         line
         for line in source.lines
@@ -249,7 +250,7 @@ def rivals(source: Source, utility: str) -> list[Line]:
     ]
 
 
-def duel(source: Source, rival: Line, utility: str) -> Duel:
+def duel(source: Source, rival: ResultLine, utility: str) -> Duel:
     """Ours may be worse in utility or attacker, but by no more than the spread over seeds."""
     able = [
         line
@@ -323,21 +324,23 @@ QUESTIONS: dict[str, Callable[[Sequence[Source]], str]] = {
 # -- small parts ---------------------------------------------------------------------------------
 
 
-def _pairs(first: Iterable[Line], second: Iterable[Line]) -> list[tuple[Line, Line]]:
+def _pairs(
+    first: Iterable[ResultLine], second: Iterable[ResultLine]
+) -> list[tuple[ResultLine, ResultLine]]:
     by_rank = {line.rank: line for line in second}
     return [(line, by_rank[line.rank]) for line in first if line.rank in by_rank]
 
 
-def _exceeds(line: Line, other: Line) -> bool:
+def _exceeds(line: ResultLine, other: ResultLine) -> bool:
     gap = line.values["attack"][0] - other.values["attack"][0]
     return gap > _spread(line, other, "attack")
 
 
-def _spread(line: Line, other: Line, metric: str) -> float:
+def _spread(line: ResultLine, other: ResultLine, metric: str) -> float:
     return float(line.values[metric][1] ** 2 + other.values[metric][1] ** 2) ** 0.5
 
 
-def _representatives(source: Source, ranked: Sequence[str] = OURS) -> list[Line]:
+def _representatives(source: Source, ranked: Sequence[str] = OURS) -> list[ResultLine]:
     """Methods without a rank, and others at the rank closest to half of the features."""
     half = source.facts["features"] / 2
     plain = [line for line in source.study("main") if line.rank is None]
@@ -349,23 +352,23 @@ def _representatives(source: Source, ranked: Sequence[str] = OURS) -> list[Line]
     return [*plain, *ours]
 
 
-def _named(line: Line) -> str:
+def _named(line: ResultLine) -> str:
     return line.name if line.rank is None else f"{line.name}, r = {line.rank}"
 
 
-def _share(line: Line, metric: str) -> str:
+def _share(line: ResultLine, metric: str) -> str:
     mean, spread = line.values[metric]
     if COLUMNS[metric].unit == "share":
         return _with_spread(line, f"{100 * mean:.1f}", f"{100 * spread:.1f}")
     return _with_spread(line, f"{mean:.3f}", f"{spread:.3f}")
 
 
-def _points(line: Line, source: Source) -> str:
+def _points(line: ResultLine, source: Source) -> str:
     spread = 100 * line.values["attack"][1]
     return _with_spread(line, f"{source.advantage(line):+.1f}", f"{spread:.1f}")
 
 
-def _with_spread(line: Line, mean: str, spread: str) -> str:
+def _with_spread(line: ResultLine, mean: str, spread: str) -> str:
     """With one seed, no spread is shown: it is not zero, but unknown."""
     return f"{mean} ± {spread}" if line.n_seeds > 1 else mean
 

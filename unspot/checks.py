@@ -1,4 +1,4 @@
-"""What a user gave, checked: numbers, names, ranks, installed packages.
+"""Checks of what a user gave: numbers, names, ranks, seeds, installed packages.
 
 Each check returns the value as it is used, or raises an error with three parts: what came, what was
 expected, and the way out.
@@ -19,6 +19,7 @@ __all__ = [
     "check_count",
     "check_positive",
     "check_rank",
+    "check_seeds",
     "check_share",
     "did_you_mean",
     "require",
@@ -27,8 +28,7 @@ __all__ = [
 
 def check_count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """An integer within bounds."""
-    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if is_integer and value >= least and (most is None or value <= most):
+    if _is_integer(value) and value >= least and (most is None or value <= most):
         return int(value)
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
     raise ValueError(f"Got {name}={value!r}, but expected an integer {bounds}.")
@@ -36,40 +36,68 @@ def check_count(name: str, value: Any, *, least: int = 1, most: int | None = Non
 
 def check_positive(name: str, value: Any) -> float:
     """A finite number above zero."""
-    if isinstance(value, (int, float, np.number)) and 0 < value < np.inf:
+    if _is_number(value) and 0 < value < np.inf:
         return float(value)
     raise ValueError(f"Got {name}={value!r}, but expected a positive number.")
 
 
 def check_share(name: str, value: Any) -> float:
     """A number from 0 to below 1."""
-    if isinstance(value, (int, float, np.number)) and 0 <= value < 1:
+    if _is_number(value) and 0 <= value < 1:
         return float(value)
-    raise ValueError(f"Got {name}={value!r}, but expected a number from 0 (none) to below 1.")
+    raise ValueError(
+        f"Got {name}={value!r}, but expected a number from 0 to below 1, such as 0.1 for a tenth."
+    )
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    """One of some words."""
-    if isinstance(value, str) and value in choices:
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """One of several words."""
+    listed = list(choices)
+    if isinstance(value, str) and value in listed:
         return value
-    raise ValueError(f"Got {name}={value!r}, but expected {' or '.join(map(repr, choices))}.")
+    raise ValueError(
+        f"Got {name}={value!r}, but expected {_either(listed)}.{did_you_mean(value, listed)}"
+    )
 
 
-def check_bandwidth(value: Any) -> float | None:
-    """A positive number, or None for the median of distances."""
-    if isinstance(value, str) and value == "median":
+def check_bandwidth(value: Any, rules: Sequence[str] = ("median",)) -> float | None:
+    """A positive number, or None for the name of a rule that finds one from the data."""
+    if isinstance(value, str) and value in rules:
         return None
-    if isinstance(value, (int, float, np.number)) and 0 < value < np.inf:
+    if _is_number(value) and 0 < value < np.inf:
         return float(value)
-    raise ValueError(f"Got bandwidth={value!r}, but expected 'median' or a positive number.")
+    raise ValueError(
+        f"Got bandwidth={value!r}, but expected {_either(rules)} or a positive number."
+    )
+
+
+def check_seeds(seeds: Any) -> list[int]:
+    """Seeds as a list: a number n stands for 0 … n − 1, a list for itself.
+
+    Where only a number of seeds makes sense, use ``check_count("seeds", seeds)``.
+
+    Examples
+    --------
+    >>> check_seeds(3), check_seeds([5, 7])
+    ([0, 1, 2], [5, 7])
+    """
+    if _is_integer(seeds):
+        listed = list(range(seeds))
+    else:
+        listed = [] if isinstance(seeds, str) or not isinstance(seeds, Iterable) else list(seeds)
+    if listed and all(map(_is_integer, listed)) and len(set(listed)) == len(listed):
+        return [int(seed) for seed in listed]
+    raise ValueError(
+        f"Got seeds={seeds!r}, but expected a number of seeds of at least 1, or a list of "
+        "different integers, such as [0, 1, 2]."
+    )
 
 
 def check_rank(rank: Any, n_features: int, what: str = "the number of features") -> int:
-    """A rank as an integer from 1 to ``n_features``; a fraction in (0, 1) is of the features."""
-    is_integer = isinstance(rank, (int, np.integer)) and not isinstance(rank, (bool, np.bool_))
+    """A rank as an integer from 1 to ``n_features``; 0.5 stands for half of the features."""
     if isinstance(rank, (float, np.floating)) and 0 < rank < 1:
         return max(1, round(float(rank) * n_features))
-    if is_integer and 1 <= rank <= n_features:
+    if _is_integer(rank) and 1 <= rank <= n_features:
         return int(rank)
     raise ValueError(
         f"Got rank={rank!r}, but expected an integer from 1 to {n_features}, {what}, or a "
@@ -78,7 +106,7 @@ def check_rank(rank: Any, n_features: int, what: str = "the number of features")
 
 
 def did_you_mean(name: Any, among: Iterable[Any]) -> str:
-    """The end of a message about an unknown name: the nearest known ones, or nothing.
+    """The end of a message about an unknown name: the known names most like it, or nothing.
 
     Examples
     --------
@@ -86,11 +114,11 @@ def did_you_mean(name: Any, among: Iterable[Any]) -> str:
     " Did you mean 'leopard'?"
     """
     near = get_close_matches(str(name), [str(known) for known in among], n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f" Did you mean {_either(near)}?" if near else ""
 
 
 def require(what: str, extra: str, *modules: str) -> None:
-    """Refuse to begin if an optional package is not installed, with the command that installs it.
+    """Raise an error with the command to install, if an optional package is not installed.
 
     Examples
     --------
@@ -102,3 +130,15 @@ def require(what: str, extra: str, *modules: str) -> None:
             f"{what} needs {' and '.join(lacking)}, which is not installed: "
             f'pip install "unspot[{extra}]".'
         )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _either(words: Iterable[str]) -> str:
+    return " or ".join(map(repr, words))

@@ -7,6 +7,7 @@ A page can have these directives, each on its own line:
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
+- ``@rooms`` becomes the picture of the rooms and their imports;
 - ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
   pages are written by tools, and are there once their results are.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ast
 import re
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 FOLDER = "api/generated"
 PUBLIC = re.compile(r"^@public ([\w.]+)(?: ([\w. ]+))?$", re.MULTILINE)
 MODULES = re.compile(r"^@modules ([\w.]+)$", re.MULTILINE)
+ROOMS = re.compile(r"^@rooms$", re.MULTILINE)
 METHODS = re.compile(r"^@methods$", re.MULTILINE)
 PAGES = re.compile(r"^@pages (\S+)$", re.MULTILINE)
 
@@ -37,6 +40,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     folder = "../" * docname.count("/") + FOLDER
     text = PUBLIC.sub(lambda m: _directive(_table(m[1], m[2], app.first_names, folder)), source[0])
     text = MODULES.sub(lambda m: modules(m[1]), text)
+    text = ROOMS.sub(lambda _: rooms(Path(app.srcdir)), text)
     text = METHODS.sub(lambda _: methods(Path(app.srcdir, "methods")), text)
     source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)
 
@@ -107,6 +111,15 @@ def modules(package: str) -> str:
 def _as_markdown(docstring: str) -> str:
     sentence = " ".join(docstring.split("\n\n")[0].split())
     return sentence.replace("``", "`").replace("|", "\\|")
+
+
+def rooms(folder: Path) -> str:
+    """The picture of the rooms, in the order of the table on the page about the architecture."""
+    spec = spec_from_file_location("house", folder.parent / "tools" / "house.py")
+    house = module_from_spec(spec)
+    spec.loader.exec_module(house)
+    picture = house.picture(house.listed_rooms(folder / "architecture.md"))
+    return f"```{{raw}} html\n{picture}\n```"
 
 
 def methods(folder: Path) -> str:

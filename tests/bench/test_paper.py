@@ -1,12 +1,22 @@
-"""The paper's numbers: whole, plausible, and found by the cells that they belong to."""
+"""The paper's numbers: whole, plausible, and found by their cells; and how our data differ."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
-from unspot.bench.paper import paper_data, paper_row, paper_rows, same_share
+from unspot.bench.paper import (
+    open_bench_data,
+    paper_data,
+    paper_row,
+    paper_row_like,
+    paper_rows,
+    same_share,
+    with_paper,
+)
+from unspot.sweeps.tables import ResultLine
 
 SHARES = {"probe", "probe_binary", "task", "neighbours_paper", "tpr_gap", "demographic_parity"}
 
@@ -68,3 +78,66 @@ def test_ranks_of_equal_share():
     assert same_share("glove", 151, 300) is None
     assert same_share("glove", 25, 100) == 75
     assert same_share("bios", 25, 384) == 50
+
+
+def test_the_papers_row_of_the_same_share():
+    ours = [ResultLine("cascade", 42, 2), ResultLine("cascade/kernels=2", 42, 1)]
+    cascade, kernels = with_paper(ours, "glove", 100)
+    assert paper_row_like("glove", "cascade", 42, 100).rank == 125
+    assert cascade.published["probe_reference"] == (0.363, 0.005)  # its probe is the tables' one
+    assert "probe" not in cascade.published
+    assert "attack" not in cascade.published
+    assert "1a" in cascade.published_in
+    assert not kernels.published  # its table of kernels does not have that rank
+    assert not any(line.published for line in with_paper(ours, None, 100))
+
+
+def test_studies_of_the_paper_at_the_same_setting():
+    assert paper_row_like("glove", "cascade/kernels=2", 50, 100).study == "kernels=2"
+    assert paper_row_like("glove", "leopard/batch=full", 50, 100).study == "batch=full"
+    assert paper_row_like("dial", "leopard/batch=full", 50, 300).study == "batch=8192"
+
+
+# -- our data and the paper's --------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    rng = np.random.default_rng(0)
+    z, y = np.tile(["f", "m"], 150), np.repeat(["nurse", "poet", "chef"], 100)
+    np.savez(tmp_path / "rows.npz", X=rng.normal(size=(300, 4)).astype(np.float16), z=z, y=y)
+    return tmp_path / "rows.npz"
+
+
+def test_the_bundled_words():
+    opened = open_bench_data("glove")
+    assert opened.paper == "glove"
+    assert "Vectors of 100 dimensions; the paper's have 300" in opened.difference
+    assert "rows; the paper has" not in opened.difference  # the same splits
+    assert opened.about_paper.startswith("In brackets: the paper. Vectors of 100")
+
+
+def test_a_file_alone_has_no_paper(file):
+    opened = open_bench_data(str(file))
+    assert opened.paper is None
+    assert opened.difference == opened.about_paper == ""
+
+
+def test_a_file_beside_the_paper_says_what_it_is(file):
+    opened = open_bench_data("bios", source=file)
+    assert opened.paper == "bios"
+    assert "Rows of rows.npz, which are not the paper's." in opened.difference
+    assert "largest batch has 8,192 rows; ours has all." in opened.difference
+    assert "150 / 60 / 90 rows; the paper has 255,710 / 39,369 / 98,344." in opened.difference
+
+
+def test_the_authors_folder_is_compared(file):
+    file.rename(file.parent / "bios.npz")
+    assert open_bench_data("bios", source=file.parent).paper == "bios"
+
+
+def test_a_sample_of_the_training_rows_is_said(file):
+    opened = open_bench_data(str(file), max_rows=40)
+    assert len(opened.data.train) == 40
+    assert "Fitted on 40 of 150 training rows." in opened.difference
+    assert open_bench_data(str(file), max_rows=4000).difference == ""

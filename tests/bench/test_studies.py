@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from unspot import Dataset
-from unspot.bench.paper import paper_data
-from unspot.bench.studies import EFFORTS, STUDIES, studies
-from unspot.bench.summary import lines, study_of
+from unspot.bench.paper import paper_data, paper_row_like
+from unspot.bench.studies import SCHEDULES, STUDIES, studies
+from unspot.bench.tables import study_of
 from unspot.sweeps.grid import cells, named_methods
 
 
@@ -19,12 +18,12 @@ def rows(d):
     return Dataset.from_arrays(rng.normal(size=(60, d)), np.arange(60) % 2, random_state=0)
 
 
-@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("effort", SCHEDULES)
 @pytest.mark.parametrize(("paper", "d"), [("glove", 100), ("bios", 384), ("dial", 300), (None, 8)])
 def test_every_grid_is_valid(effort, paper, d):
     data = rows(d)
     keys = set()
-    for study in studies(tuple(STUDIES), data, paper, EFFORTS[effort]):
+    for study in studies(tuple(STUDIES), data, paper, SCHEDULES[effort]):
         assert list(study.ranks) == sorted(set(study.ranks), reverse=True)
         assert study.ranks
         assert all(1 <= rank <= d for rank in study.ranks)
@@ -42,25 +41,24 @@ def test_labels_find_the_papers_rows(paper):
     """Every method that the paper has, at one of the benchmark's ranks at least."""
     features = paper_data(paper)["features"]
     found = {}
-    for study in studies(("main", "batch", "kernels"), rows(features), paper, EFFORTS["paper"]):
-        grid = [(label, rank) for label in study.methods for rank in (*study.ranks, None)]
-        frame = pd.DataFrame(grid, columns=["method", "rank"]).assign(status="ok", error=None)
-        for line in lines(frame, paper, features):
-            found.setdefault(line.method, []).append(line.paper)
-    without = {label for label, known in found.items() if not any(known)}
+    for study in studies(("main", "batch", "kernels"), rows(features), paper, SCHEDULES["paper"]):
+        for label in study.methods:
+            ranks = (*study.ranks, None)
+            found[label] = [paper_row_like(paper, label, rank, features) for rank in ranks]
+    without = {label for label, rows in found.items() if not any(rows)}
     assert without <= {"inlp", "rlace", "cascade:farm", "cascade:kram", "cascade/kernels=10"}
     if paper != "glove":  # whose table of kernels ends at five
         assert "cascade/kernels=10" not in without
 
 
 def test_labels_belong_to_their_study():
-    for study in studies(tuple(STUDIES), rows(100), "glove", EFFORTS["standard"]):
+    for study in studies(tuple(STUDIES), rows(100), "glove", SCHEDULES["standard"]):
         names = {study_of(label) for label in study.methods}
         assert names == {"main" if study.name in ("main", "field") else study.name}
 
 
 def test_quick_is_less_than_standard_is_less_than_paper():
-    quick, standard, paper = (EFFORTS[name] for name in ("quick", "standard", "paper"))
+    quick, standard, paper = (SCHEDULES[name] for name in ("quick", "standard", "paper"))
     for lesser, greater in ((quick, standard), (standard, paper)):
         assert lesser.seeds <= greater.seeds
         assert lesser.max_rows <= greater.max_rows
@@ -68,14 +66,14 @@ def test_quick_is_less_than_standard_is_less_than_paper():
 
 
 def test_ranks_of_ones_own():
-    (study,) = studies(["main"], rows(10), None, EFFORTS["quick"], [0.5, 2])
+    (study,) = studies(["main"], rows(10), None, SCHEDULES["quick"], [0.5, 2])
     assert study.ranks == (5, 2)
 
 
 def test_unknown_studies_and_ranks():
-    with pytest.raises(ValueError, match=r"Got study 'mian', but expected some of main.*mean main"):
-        studies(["mian"], rows(10), None, EFFORTS["quick"])
-    with pytest.raises(ValueError, match="Got ranks 2, 5, 3, but expected them in decreasing"):
-        studies(["main"], rows(10), None, EFFORTS["quick"], [2, 5, 3])
-    with pytest.raises(ValueError, match="Got rank=11, but expected an integer from 1 to 10"):
-        studies(["main"], rows(10), None, EFFORTS["quick"], [11])
+    with pytest.raises(ValueError, match=r"Got study='mian', .*'kernels'.* Did you mean 'main'"):
+        studies(["mian"], rows(10), None, SCHEDULES["quick"])
+    with pytest.raises(ValueError, match=r"Got ranks 2, 5, 3, .* decreasing"):
+        studies(["main"], rows(10), None, SCHEDULES["quick"], [2, 5, 3])
+    with pytest.raises(ValueError, match=r"Got rank=11, .* from 1 to 10"):
+        studies(["main"], rows(10), None, SCHEDULES["quick"], [11])

@@ -7,28 +7,27 @@ import io
 
 import pytest
 
-from unspot.bench.paper import PaperRow
-from unspot.bench.summary import Line
-from unspot.bench.tables import Table, tables, to_csv, to_latex, to_markdown
+from unspot.bench.tables import paper_tables, pick, study_of, to_csv
+from unspot.sweeps.tables import ResultLine
 
-PAPER = PaperRow("1a, 3", "glove", "cascade", 125, "", {"probe": (0.363, 0.005)})
+PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}
 
 
 @pytest.fixture
-def found():
+def lines():
     values = {"probe_reference": (0.35, 0.012), "attack": (0.5, 0.0), "mdl_paper": (12.34, 0.1)}
     return [
-        Line("main", "original", None, 2, {"probe_reference": (0.999, 0.0), "attack": (1.0, 0.0)}),
-        Line("main", "farm", None, 1, errors=("RuntimeError: no",)),
-        Line("main", "cascade", 50, 2, {"attack": (0.6, 0.0)}),
-        Line("main", "cascade", 42, 2, values, PAPER),
-        Line("main", "cascade", 20, 2, {"attack": (0.4, 0.0)}),
-        Line("kernels", "cascade/kernels=2", 42, 1, {"attack": (0.5, 0.0), "task": (0.9, 0.0)}),
+        ResultLine("original", None, 2, {"probe_reference": (0.999, 0.0), "attack": (1.0, 0.0)}),
+        ResultLine("farm", None, 1, errors=("RuntimeError: no",)),
+        ResultLine("cascade", 50, 2, {"attack": (0.6, 0.0)}),
+        ResultLine("cascade", 42, 2, values, **PAPER),
+        ResultLine("cascade", 20, 2, {"attack": (0.4, 0.0)}),
+        ResultLine("cascade/kernels=2", 42, 1, {"attack": (0.5, 0.0), "task": (0.9, 0.0)}),
     ]
 
 
-def test_the_papers_tables(found):
-    made = {table.name: table for table in tables(found)}
+def test_the_papers_paper_tables(lines):
+    made = {table.name: table for table in paper_tables(lines)}
     assert set(made) == {"erasure", "by-rank", "kernels"}  # no task in the main study, no batches
     first = [(line.method, line.rank) for line in made["erasure"].lines]
     assert first == [("original", None), ("farm", None), ("cascade", 42)]  # the paper's rank
@@ -36,14 +35,14 @@ def test_the_papers_tables(found):
     assert [column.key for column in made["kernels"].columns] == ["attack", "task"]
 
 
-def test_without_the_paper_the_first_table_has_the_middle_rank(found):
-    ours = [line for line in found if line.paper is None or line.rank != 42]
-    (shown,) = [line for line in tables(ours)[0].lines if line.method == "cascade"]
+def test_without_the_paper_the_first_table_has_the_middle_rank(lines):
+    ours = [line for line in lines if line.rank != 42]
+    (shown,) = [line for line in paper_tables(ours)[0].lines if line.method == "cascade"]
     assert shown.rank == 20
 
 
-def test_markdown(found):
-    head, rule, *rows = to_markdown(tables(found)[0]).splitlines()
+def test_markdown(lines):
+    head, rule, *rows = paper_tables(lines)[0].to_markdown().splitlines()
     assert head.split(" | ")[2:4] == ["a_z, % ↓", "strongest attacker, % ↓"]
     assert rule.startswith("|:--|--:|")
     assert rows[0].startswith("| original | – | 99.9 ± 0.0 | 100.0 ± 0.0 |")
@@ -54,12 +53,12 @@ def test_markdown(found):
     assert len({row.count("|") for row in (head, rule, *rows)}) == 1
 
 
-def test_one_seed_has_no_spread(found):
-    assert "| 50.0 | 90.0 |" in to_markdown(tables(found)[-1])
+def test_one_seed_has_no_spread(lines):
+    assert "| 50.0 | 90.0 |" in paper_tables(lines)[-1].to_markdown()
 
 
-def test_latex_escapes_and_balances(found):
-    text = to_latex(tables(found)[0])
+def test_latex_escapes_and_balances(lines):
+    text = paper_tables(lines)[0].to_latex()
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 1
     body = [row for row in text.splitlines() if row.endswith(r"\\")]
     assert len({row.count(" & ") for row in body}) == 1
@@ -69,8 +68,8 @@ def test_latex_escapes_and_balances(found):
     assert not set("↓↑±–σ") & set(text)
 
 
-def test_csv_has_all_digits_and_the_paper(found):
-    rows = list(csv.DictReader(io.StringIO(to_csv(tables(found)))))
+def test_csv_has_all_digits_and_the_paper(lines):
+    rows = list(csv.DictReader(io.StringIO(to_csv(paper_tables(lines)))))
     cell = next(r for r in rows if r["rank"] == "42" and r["metric"] == "probe_reference")
     assert float(cell["mean"]) == 0.35
     assert float(cell["spread"]) == 0.012
@@ -80,6 +79,7 @@ def test_csv_has_all_digits_and_the_paper(found):
     assert not [r for r in rows if r["method"] == "farm"]
 
 
-def test_metrics_without_a_title_keep_their_name():
-    line = Line("main", "mine", None, 1, {"my_metric": (2.0, 0.0)})
-    assert "my_metric" in to_markdown(Table("t", "t", (line,), ("my_metric",)))
+def test_studies(lines):
+    assert [line.method for line in pick(lines, "kernels")] == ["cascade/kernels=2"]
+    assert {line.method for line in pick(lines, "main")} == {"original", "farm", "cascade"}
+    assert study_of("leopard/batch=512") == "batch"

@@ -68,7 +68,7 @@ def test_what_is_typed_arrives(cli, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["glov"], r"no benchmark \(glove, bios, dial\) and no file. Did you mean glove"),
+        (["glov"], r"Got 'glov'.*\(glove, bios, dial\).*Did you mean 'glove'"),
         (["bios"], "Got no folder for 'bios'.*unspot bench bios --data FOLDER.*Bias in Bios"),
         (["bios", "--data", "."], "without train.pickle or train.npz.*comes as train.pickle"),
         (["dial", "--data", "nowhere"], "no such folder.*DIAL.*come as pos_pos.npy"),
@@ -76,9 +76,9 @@ def test_what_is_typed_arrives(cli, tmp_path, monkeypatch):
         (["glove", "--ranks", "10,50,20"], "Got ranks 10, 50, 20, but expected them in decreasing"),
         (["glove", "--ranks", "400"], "Got rank=400, but expected an integer from 1 to 100"),
         (["glove", "--ranks", "half"], "Got --ranks half, but expected an integer"),
-        (["glove", "--methods", "leopart"], "Got method 'leopart', .*Did you mean leopard"),
-        (["glove", "--studies", "mian"], "Got study 'mian', .*Did you mean main"),
-        (["glove", "--effort", "fast"], "Got effort='fast', but expected one of quick"),
+        (["glove", "--methods", "leopart"], "Got method='leopart', .*Did you mean 'leopard'"),
+        (["glove", "--studies", "mian"], "Got study='mian', .*Did you mean 'main'"),
+        (["glove", "--effort", "fast"], "Got effort='fast', .*'quick'"),
         (["glove", "--retry"], "Got --retry without --resume"),
         (["small.npz", "--data", "small.npz"], "but expected one of them"),
         (["small.npz", "--task", "jbo"], "Got array 'jbo', .*Did you mean 'job'"),
@@ -94,9 +94,9 @@ def test_refusals(cli, file, monkeypatch, arguments, message):
 
 
 def test_what_is_not_installed_is_said_before_anything_runs(cli, monkeypatch):
-    from unspot.bench import needs
+    from unspot import checks
 
-    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "matplotlib" else 1)
+    monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "matplotlib" else 1)
     done = cli("bench", "glove")
     assert (
         'unspot bench needs matplotlib, which is not installed: pip install "unspot[report]"'

@@ -8,8 +8,8 @@ import pytest
 from unspot import LEOPARD, Cascade, Dataset, Eraser, load
 from unspot.erasers import leopard, streams
 from unspot.evaluation.attackers import attack
-from unspot.ranks.path import default_ranks
-from unspot.ranks.selection import MIN_ASIDE, Selection
+from unspot.ranks.path import MIN_ASIDE, default_ranks
+from unspot.ranks.selection import Selection
 from unspot.scale.processes import Team
 
 D, K = 10, 3
@@ -121,7 +121,7 @@ def test_half_precision(data):
 
 @pytest.mark.parametrize("bound", [2, -0.1, "low", True, None])
 def test_bounds_that_are_no_share(data, bound):
-    with pytest.raises(ValueError, match=r"Got max_advantage=.*, but expected a share from 0 to 1"):
+    with pytest.raises(ValueError, match=r"Got max_advantage=.*, but expected a number from 0"):
         LEOPARD("auto", max_advantage=bound).fit(data.train.X, data.train.z)
 
 

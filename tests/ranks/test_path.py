@@ -12,7 +12,7 @@ from unspot import LEACE, LEOPARD, Cascade, Dataset, rank_path
 from unspot.erasers.baselines import PCAProjection
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.ranks.fits import FAR_EVALUATIONS
-from unspot.ranks.path import check_ranks, default_ranks
+from unspot.ranks.path import check_ranks, default_ranks, held_out_discrepancy
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,7 @@ def test_the_full_rank_is_a_point_like_others(data):
 
 
 def test_low_ranks_are_as_good_as_from_scratch(path, data):
-    from unspot.ranks.path import _HeldOut
-
-    held_out = _HeldOut.of(data, LEOPARD(), 0)
+    held_out = held_out_discrepancy(data, LEOPARD(), 0)
     cascaded = path.method == "Cascade"
     for point in path.points[1:]:
         eraser = LEOPARD(point.rank, random_state=0)
@@ -195,8 +193,7 @@ def test_ranks_by_default():
 
 @pytest.mark.parametrize("seeds", [0, -1, 1.5, True])
 def test_metrics_are_measured_at_least_once(data, seeds):
-    message = f"Got seeds={seeds}, but expected a whole number of at least one"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"Got seeds={seeds}, .*of at least 1"):
         rank_path(PCAProjection(), data, [6, 3], metrics=["variance"], seeds=seeds)
 
 
@@ -208,9 +205,9 @@ def test_ranks_may_rise_or_be_fractions():
 @pytest.mark.parametrize(
     ("ranks", "message"),
     [
-        ([13, 5], "Got rank=13, but expected an integer from 1 to 12, the number of features"),
-        ([5, 0], "Got rank=0, but expected an integer from 1 to 12"),
-        ([5, 9, 2], r"Got ranks 5, 9, 2, but expected them in decreasing order .*: 9, 5, 2\."),
+        ([13, 5], "Got rank=13, .*from 1 to 12, the number of features"),
+        ([5, 0], "Got rank=0, .*from 1 to 12"),
+        ([5, 9, 2], r"Got ranks 5, 9, 2, .*decreasing order .*: 9, 5, 2\."),
         ([5, 5, 2], "without repeats: 5, 2"),
         ([], "Got no ranks"),
     ],
@@ -221,8 +218,7 @@ def test_bad_ranks(data, ranks, message):
 
 
 def test_ranks_of_a_cascade_are_of_what_linear_erasure_leaves(data):
-    message = "expected an integer from 1 to 11, the dimensions that linear erasure leaves of 12"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"Got rank=12, .*1 to 11, .*linear erasure leaves of 12"):
         rank_path(Cascade(LEOPARD()), data, [12, 5])
 
 
@@ -234,7 +230,7 @@ def test_an_eraser_without_a_rank(data, eraser):
 
 def test_unknown_rank_and_metric(data):
     path = rank_path(PCAProjection(), data, [6, 2])
-    with pytest.raises(KeyError, match="Got rank 5, but this path has 6, 2"):
+    with pytest.raises(KeyError, match=r"Got rank 5, .*6, 2"):
         path[5]
     with pytest.raises(ValueError, match=r"Got metric 'neighbors'.*Did you mean 'neighbours'"):
         rank_path(PCAProjection(), data, [6, 2], metrics=["neighbors"])

@@ -108,7 +108,7 @@ def test_a_noisy_curve_never_chooses_a_rank_that_leaks(monkeypatch):
 def test_nothing_is_good_enough_says_the_best(monkeypatch):
     path = made({9: 0.0, 5: 0.0, 1: 0.0})
     advantages(monkeypatch, {9: 0.4, 5: 0.3, 1: 0.07})
-    message = r"max_advantage=0.02, but at no rank .* least advantage seen is 0.070, at rank 1\."
+    message = r"max_advantage=0.02, .* 0.070, at rank 1\..*larger max_advantage"
     with pytest.raises(ValueError, match=message):
         path.select("largest", max_advantage=0.02)
 
@@ -157,7 +157,7 @@ def test_knee_by_the_paths_own_loss():
 
 
 def test_knee_needs_three():
-    with pytest.raises(ValueError, match="a path of 2 ranks, but a knee needs at least three"):
+    with pytest.raises(ValueError, match=r"2 ranks, .*at least three"):
         made({2: 0.0, 1: 0.0}).select("knee")
 
 
@@ -165,7 +165,7 @@ def test_utility_is_the_smallest_that_does():
     path = made(dict.fromkeys([9, 5, 3, 1], 0.0), task=[0.9, 0.85, 0.7, 0.5])
     assert path.select("utility", floor=0.8, utility="task").rank_ == 5
     assert path.select("utility", floor=0.2, utility="task").rank_ == 1
-    with pytest.raises(ValueError, match=r"no rank has that much task: the most seen is 0.900"):
+    with pytest.raises(ValueError, match=r"floor=0.95, .*task.* 0.900, at rank 9.*lower the floor"):
         path.select("utility", floor=0.95, utility="task")
 
 
@@ -173,6 +173,16 @@ def test_utility_is_measured_where_the_path_has_none(path):
     chosen = path.select("utility", floor=0.9)
     assert chosen.selection_.tried[chosen.rank_] >= 0.9
     assert 1 < chosen.rank_ < 8
+
+
+def test_two_rules_that_choose_one_rank_keep_their_evidence():
+    path = made(dict.fromkeys([9, 5, 1], 0.0), task=[0.9, 0.8, 0.1], neighbours=[0.9, 0.7, 0.1])
+    first = path.select("utility", floor=0.5, utility="task")
+    second = path.select("utility", floor=0.5, utility="neighbours")
+    assert first.rank_ == second.rank_ == 5
+    assert first.selection_.criterion == "task"
+    assert second.selection_.criterion == "neighbours"
+    assert not hasattr(path[5].estimator, "selection_")
 
 
 def test_the_choice_is_on_validation_rows(data, path):
@@ -200,13 +210,15 @@ def test_the_error_is_that_of_a_guess_on_as_many_rows(path):
 @pytest.mark.parametrize(
     ("rule", "options", "message"),
     [
-        ("larges", {}, r"Got rule 'larges', but expected one of .*Did you mean 'largest'\?"),
-        ("largest", {"bound": 1}, "option 'bound' for the rule 'largest', but it has max_adv"),
-        ("largest", {"max_advantage": 2}, "Got max_advantage=2, but expected a share"),
+        ("larges", {}, r"Got rule='larges', .*'mdl'.*Did you mean 'largest'"),
+        ("largest", {"bound": 1}, "option 'bound' for the rule 'largest', .*max_advantage"),
+        ("largest", {"max_advantage": 2}, "Got max_advantage=2, .*from 0 to"),
         ("largest", {"max_advantage": "low"}, "Got max_advantage='low'"),
         ("largest", {"attackers": ["mlp"]}, "Got the attacker 'mlp'"),
-        ("mdl", {"threshold": 95}, "Got threshold=95, but expected a share of the prior code"),
+        ("mdl", {"threshold": 95}, "Got threshold=95, .*share of the prior code"),
         ("utility", {}, "Got no floor"),
+        ("utility", {"floor": 0.5, "utility": "probe"}, "utility='probe', .*less.*'neighbours'"),
+        ("utility", {"floor": 0.5, "utility": "attack"}, "utility='attack', .*less.*'variance'"),
         ("knee", {"utility": "tasks"}, "Got metric 'tasks'"),
     ],
 )

@@ -1,7 +1,7 @@
-"""The paper's benchmark: its tables and figures on its data and on other data, with one command.
+"""The paper's benchmark: its tables and figures on its data or on other data, with one command.
 
-Numbers of the paper stand beside ours where it has the same cell. Where the data differ, the tables
-say so.
+Tables show the paper's numbers beside ours where the paper has the same cell, and they say where
+the data differ.
 """
 
 from __future__ import annotations

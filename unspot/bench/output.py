@@ -1,78 +1,118 @@
-"""Everything that a benchmark leaves in its folder, each a function of its result file."""
+"""The files that a benchmark leaves in its folder: tables, figures and a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unspot.bench.data import BenchData
-from unspot.bench.summary import Line, lines
-from unspot.bench.tables import Table, tables, to_csv, to_latex, to_markdown
+from unspot.bench.figures import gap_contents, save_figures
+from unspot.bench.tables import paper_tables, pick, to_csv
+from unspot.data.labels import encode
 from unspot.io.files import write_atomically
+from unspot.machine import versions
+from unspot.report.contents import Contents, Gaps
+from unspot.report.html import render
 from unspot.sweeps.journal import read_journal
+from unspot.sweeps.page import measures, plane
+from unspot.sweeps.tables import ResultLine, ResultTable
 
 if TYPE_CHECKING:
     from unspot.bench.run import BenchResult
 
-__all__ = ["summary_markdown", "write_all", "write_page"]
+__all__ = ["write_all", "write_page"]
 
 
 def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> list[Path]:
-    """Tables as Markdown, LaTeX and CSV, all cells as CSV, the page, and figures."""
-    found = lines(result.frame, result.source.paper, result.source.data.n_features)
-    made = tables(found)
+    """Write tables as Markdown, LaTeX and CSV, all cells as CSV, the page, and figures."""
+    tables = paper_tables(result.lines)
     texts = {
-        "tables.md": summary_markdown(made, found, result.source),
-        "tables.tex": "\n\n".join(f"% {table.title}\n{to_latex(table)}" for table in made) + "\n",
-        "tables.csv": to_csv(made),
+        "tables.md": _summary(result, tables),
+        "tables.tex": "\n\n".join(f"% {t.title}\n{t.to_latex()}" for t in tables) + "\n",
+        "tables.csv": to_csv(tables),
         "cells.csv": result.frame.to_csv(index=False),
     }
-    written = []
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-        written.append(folder / name)
-    known = read_journal(folder / "results.jsonl")[1]  # maybe with cells of other settings
-    records = [known[key] for key in result.frame["key"].unique()]
-    written.append(write_page(result, found, records, folder / "report.html"))
+    written = [folder / name for name in texts]
+    by_key = read_journal(folder / "results.jsonl")[1]  # it may hold cells of other settings
+    records = [by_key[key] for key in result.frame["key"].unique()]
+    written.append(write_page(result, records, folder / "report.html"))
     if figures:
-        from unspot.bench.figures import save_figures
-
-        written += save_figures(found, records, result.source.data, folder / "figures")
+        written += save_figures(result.lines, records, result.source.data, folder / "figures")
     return written
 
 
-def write_page(
-    result: BenchResult, found: Sequence[Line], records: Sequence[Any], path: Path
-) -> Path:
-    """One HTML page: the first table, and all methods on one plane."""
-    from datetime import datetime
-
-    from unspot.bench.page import contents
-    from unspot.report.html import render
-
-    page = render(contents(found, result.source, records, result.seconds), made=datetime.now())
+def write_page(result: BenchResult, records: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Write one HTML page: the first table, and all methods on one plane."""
+    page = render(_contents(result, records), made=datetime.now())
     write_atomically(path, page.encode())
     return path
 
 
-def summary_markdown(made: Sequence[Table], found: Sequence[Line], source: BenchData) -> str:
-    """All tables under one another, with what they were measured on."""
-    rows = " / ".join(f"{len(split):,}" for split in source.data)
+def _summary(result: BenchResult, tables: Sequence[ResultTable]) -> str:
+    """All tables as Markdown, with a description of the data."""
+    data = result.source.data
     parts = [
-        f"# Benchmark on {source.data.name}",
-        f"{rows} rows of train, validation and test, {source.data.n_features} features. "
-        f"Mean ± spread over seeds. {_about_paper(source)}".strip(),
+        f"# Benchmark on {data.name}",
+        f"{_rows(result)} rows of train, validation and test, {data.n_features} features. "
+        f"Mean ± spread over seeds. {result.source.about_paper}".strip(),
     ]
-    for table in made:
-        parts += [f"## {table.title}", to_markdown(table)]
-    failed = [f"- {line.name}: {error}" for line in found for error in line.errors]
+    for table in tables:
+        parts += [f"## {table.title}", table.to_markdown()]
+    failed = [f"- {line.name}: {error}" for line in result.lines for error in line.errors]
     if failed:
         parts += ["## Cells that failed", "\n".join(failed)]
     return "\n\n".join(parts) + "\n"
 
 
-def _about_paper(source: BenchData) -> str:
-    if source.paper is None:
-        return ""
-    return f"In brackets: the paper. {source.difference}"
+def _contents(result: BenchResult, records: Sequence[Mapping[str, Any]]) -> Contents:
+    """Everything on the page."""
+    lines, data = result.lines, result.source.data
+    chance = 1 / len(encode(data.test.z).classes)
+    tables = paper_tables(lines)  # none if all cells failed
+    first = tables[0].lines if tables else ()
+    shown = [line for line in first if line.method != "original" and line.values]
+    original = next((li for li in lines if li.method == "original" and li.values), None)
+    on_plane = [line for study in ("main", "metric", "preserve") for line in pick(lines, study)]
+    return Contents(
+        title=f"Benchmark on {data.name}",
+        subtitle=result.source.difference,
+        columns=tuple(line.title for line in shown),
+        chosen=len(shown) - 1,
+        chance=chance,
+        measures=measures(shown, original),
+        tradeoff=plane(on_plane, chance),
+        gaps=_gaps(shown, records),
+        facts=(("Benchmark", _facts(result)),),
+        notes=tuple(f"{line.title}: {line.errors[0]}" for line in lines if line.errors),
+    )
+
+
+def _gaps(shown: Sequence[ResultLine], records: Sequence[Mapping[str, Any]]) -> tuple[Gaps, ...]:
+    """The gaps of the chosen method, which is the last one; the others have none."""
+    chosen = gap_contents(records, shown[-1].rank) if shown and shown[-1].rank else None
+    if chosen is None or chosen.columns != (shown[-1].title,):
+        return ()
+    others: tuple[None, ...] = (None,) * (len(shown) - 1)
+    return tuple(
+        replace(gaps, points=tuple(replace(p, after=(*others, *p.after)) for p in gaps.points))
+        for gaps in chosen.gaps
+    )
+
+
+def _facts(result: BenchResult) -> tuple[tuple[str, str], ...]:
+    return (
+        ("data", result.source.data.name),
+        ("rows of train / validation / test", _rows(result)),
+        ("features", str(result.source.data.n_features)),
+        ("cells", str(sum(line.n_seeds for line in result.lines))),
+        ("seconds of this run", f"{result.seconds:.0f}"),
+        *versions().items(),
+    )
+
+
+def _rows(result: BenchResult) -> str:
+    return " / ".join(f"{len(split):,}" for split in result.source.data)

@@ -1,14 +1,26 @@
-"""The numbers of the paper's tables, to stand beside ours."""
+"""The paper's tables and data: its numbers beside ours, and what differs between the data."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-__all__ = ["PaperRow", "paper_data", "paper_row", "paper_rows", "same_share"]
+from unspot.data.dataset import Dataset
+from unspot.sweeps.data import DATA_NAMES, open_data, replaces_rows, sample_train
+from unspot.sweeps.tables import ResultLine
+
+__all__ = ["BenchData", "open_bench_data", "paper_data", "paper_row", "paper_rows", "with_paper"]
+
+#: Our names of the paper's columns, where they differ. Its probe is the one of its tables.
+OUR_NAMES = {"probe": "probe_reference"}
+#: The paper's largest batch, where it does not have all rows. Ours has; the tables say so.
+LARGEST_BATCH = {"bios": 8192, "dial": 8192}
 
 
 @dataclass(frozen=True)
@@ -49,8 +61,8 @@ def _content() -> dict[str, Any]:
 
 def paper_data(dataset: str) -> dict[str, Any]:
     """What the paper's data set was: vectors, features, rows of the splits."""
-    found: dict[str, Any] = _content()["datasets"][dataset]
-    return found
+    facts: dict[str, Any] = _content()["datasets"][dataset]
+    return facts
 
 
 @cache
@@ -66,22 +78,20 @@ def paper_rows() -> tuple[PaperRow, ...]:
     return tuple(_row(record) for record in _content()["records"])
 
 
-def paper_row(
-    dataset: str | None, method: str, rank: int | None, study: str = ""
-) -> PaperRow | None:
-    """The row of a cell: of all the tables that have it, the values together."""
-    found = [
+def paper_row(dataset: str, method: str, rank: int | None, study: str = "") -> PaperRow | None:
+    """The row of a cell, with the values of all tables that have it."""
+    repeated = [
         row
         for row in paper_rows()
         if (row.dataset, row.method, row.rank, row.study) == (dataset, method, rank, study)
         and not row.cited
     ]
-    if not found:
+    if not repeated:
         return None
     # Later tables repeat earlier ones; the first to give a number is the one in the paper's text.
-    values = {key: value for row in reversed(found) for key, value in row.values.items()}
-    tables = ", ".join(dict.fromkeys(row.table for row in found))
-    return PaperRow(tables, str(dataset), method, rank, study, values)
+    values = {key: value for row in reversed(repeated) for key, value in row.values.items()}
+    tables = ", ".join(dict.fromkeys(row.table for row in repeated))
+    return PaperRow(tables, dataset, method, rank, study, values)
 
 
 def same_share(dataset: str, rank: int, n_features: int) -> int | None:
@@ -95,20 +105,118 @@ def same_share(dataset: str, rank: int, n_features: int) -> int | None:
     total = int(paper_data(dataset)["features"])
     ranks = {row.rank for row in paper_rows() if row.dataset == dataset and row.rank}
     wanted = rank * total / n_features
-    nearest = min(ranks, key=lambda known: abs(known - wanted))
-    # Half of one of our dimensions, in dimensions of the paper; the same rank where they agree.
+    nearest = min(ranks, key=lambda rank: abs(rank - wanted))
+    # Half of one of our dimensions, counted in the paper's; equal ranks where both agree.
     tolerance = 0.5 * total / n_features if n_features != total else 0.0
     return nearest if abs(nearest - wanted) <= tolerance else None
 
 
+def paper_row_like(paper: str, method: str, rank: int | None, n_features: int) -> PaperRow | None:
+    """The paper's row for one of our cells: the same method and setting, an equal share of ranks.
+
+    Parameters
+    ----------
+    paper : {"glove", "bios", "dial"}
+        The paper's data set to compare with.
+    method : str
+        Our label: ``method`` or ``method/setting=value``.
+    rank : int or None
+    n_features : int
+        The number of dimensions of our vectors.
+    """
+    base, _, study = method.partition("/")
+    if rank is not None:
+        rank = same_share(paper, rank, n_features)
+        if rank is None:
+            return None
+    if study == "batch=full" and paper in LARGEST_BATCH:
+        study = f"batch={LARGEST_BATCH[paper]}"
+    return paper_row(paper, base, rank, study)
+
+
+def with_paper(lines: Iterable[ResultLine], paper: str | None, n_features: int) -> list[ResultLine]:
+    """The lines with the paper's numbers for the same cells."""
+    if paper is None:
+        return list(lines)
+    compared = []
+    for line in lines:
+        row = paper_row_like(paper, line.method, line.rank, n_features)
+        if row is not None:
+            values = {OUR_NAMES.get(key, key): value for key, value in row.values.items()}
+            line = replace(line, published=values, published_in=row.table)
+        compared.append(line)
+    return compared
+
+
+@dataclass(frozen=True)
+class BenchData:
+    """A data set, the paper's data set that it can be compared with, and what differs."""
+
+    data: Dataset
+    paper: str | None = None
+    difference: str = ""
+
+    @property
+    def about_paper(self) -> str:
+        """A sentence for tables that show the paper's numbers."""
+        return f"In brackets: the paper. {self.difference}".strip() if self.paper else ""
+
+
+def open_bench_data(
+    name: str,
+    *,
+    source: str | os.PathLike[str] | None = None,
+    max_rows: int | None = None,
+    **columns: Any,
+) -> BenchData:
+    """Load the data of a benchmark, and compare them with the paper's.
+
+    Parameters
+    ----------
+    name, source, max_rows, **columns
+        See ``unspot.sweeps.data.open_data``.
+
+    Examples
+    --------
+    >>> opened = open_bench_data("glove")
+    >>> opened.paper, opened.data.n_features
+    ('glove', 100)
+    """
+    data = open_data(name, source=source, **columns)
+    paper = name if name in DATA_NAMES else None
+    differences = [] if paper is None else _differences(paper, data)
+    if paper is not None and source is not None and replaces_rows(name, source):
+        differences.insert(0, f"Rows of {Path(source).name}, which are not the paper's.")
+    n_rows = len(data.train)
+    if max_rows is not None and max_rows < n_rows:
+        data = sample_train(data, max_rows)
+        differences.append(f"Fitted on {max_rows:,} of {n_rows:,} training rows.")
+    return BenchData(data, paper, " ".join(differences))
+
+
+def _differences(paper: str, data: Dataset) -> list[str]:
+    """Sentences about what differs between our rows and the paper's."""
+    theirs = paper_data(paper)
+    sentences = []
+    if data.n_features != theirs["features"]:
+        sentences.append(
+            f"Vectors of {data.n_features} dimensions; the paper's have {theirs['features']} "
+            f"({theirs['vectors']}). Its ranks are compared at equal shares of the dimensions."
+        )
+    n_rows = [len(split) for split in data]
+    if n_rows != theirs["rows"]:
+        ours, papers = (" / ".join(f"{n:,}" for n in rows) for rows in (n_rows, theirs["rows"]))
+        sentences.append(f"{ours} rows; the paper has {papers}.")
+    if paper in LARGEST_BATCH:
+        largest = LARGEST_BATCH[paper]
+        sentences.append(f"The paper's largest batch has {largest:,} rows; ours has all.")
+    return sentences
+
+
 def _row(record: dict[str, Any]) -> PaperRow:
     study = next((f"{key}={record[key]}" for key in ("batch", "kernels") if key in record), "")
+    values = {key: (mean, spread) for key, (mean, spread) in record["values"].items()}
     return PaperRow(
-        record["table"],
-        record["dataset"],
-        record["method"],
-        record["rank"],
-        study,
-        {key: (mean, spread) for key, (mean, spread) in record["values"].items()},
-        record.get("cited", False),
+        *(record["table"], record["dataset"], record["method"], record["rank"]),
+        *(study, values, record.get("cited", False)),
     )

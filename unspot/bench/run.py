@@ -6,13 +6,17 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unspot.bench.data import BenchData, open_data
 from unspot.bench.metrics import bench_metrics
-from unspot.bench.studies import EFFORTS, Effort, Study, studies
+from unspot.bench.output import write_all
+from unspot.bench.paper import BenchData, open_bench_data, with_paper
+from unspot.bench.studies import SCHEDULES, Schedule, Study, studies
+from unspot.checks import check_choice
 from unspot.sweeps.run import sweep
+from unspot.sweeps.tables import ResultLine, result_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,12 +26,18 @@ __all__ = ["BenchResult", "bench"]
 
 @dataclass(frozen=True, eq=False)
 class BenchResult:
-    """All cells as a frame, what they were run on, and the files that were written."""
+    """All cells as a frame, the data that they were run on, and the files that were written."""
 
     frame: pd.DataFrame
     source: BenchData
     seconds: float
     files: tuple[Path, ...] = ()
+
+    @cached_property
+    def lines(self) -> list[ResultLine]:
+        """The cells summed up over seeds, with the paper's numbers."""
+        lines = result_lines(self.frame)
+        return with_paper(lines, self.source.paper, self.source.data.n_features)
 
 
 def bench(
@@ -37,7 +47,7 @@ def bench(
     concept: str = "z",
     task: str | None = "y",
     features: str | None = None,
-    effort: str | Effort = "standard",
+    effort: str | Schedule = "standard",
     ranks: Sequence[int | float] | None = None,
     seeds: int | Sequence[int] | None = None,
     only: Sequence[str] | None = None,
@@ -55,74 +65,75 @@ def bench(
     Parameters
     ----------
     name, source, concept, task, features
-        The data: see ``unspot.bench.data.open_data``.
-    effort : {"quick", "standard", "paper"} or Effort
-        How much is run: minutes, tens of minutes, or the paper's own schedule.
+        The data: see ``unspot.sweeps.data.open_data``.
+    effort : {"quick", "standard", "paper"} or Schedule
+        How much is run: minutes, tens of minutes, or the paper's schedule.
     ranks : sequence of int or fractions, optional
-        Instead of the paper's.
+        Used instead of the paper's ranks.
     seeds : int or sequence of int, optional
-        Of every cell.
+        The seeds of every cell.
     only : sequence of str, optional
         Studies to run: main, field, metric, preserve, kernels, batch, solver.
     methods : sequence of str, optional
-        Labels of methods to run, of those that the studies have.
+        Labels of the studies' methods to run.
     max_train_rows : int, optional
         Fit on a sample of the training rows.
     out : path, optional
         A folder for ``results.jsonl``, to which every finished cell is added, and for tables,
         figures and the page.
     resume : bool
-        Go on with what is in ``out``.
+        Continue the run in ``out``.
     retry : bool
-        With ``resume``, run cells again that failed.
+        With ``resume``, run failed cells again.
     n_jobs : int, optional
-        Cells at once; as in ``sweep``.
+        The number of cells that run at once; as in ``sweep``.
     figures : bool
-        Whether to draw, which needs matplotlib.
+        Whether to draw figures, which needs matplotlib.
     verbose : bool
         Show progress.
     """
     started = time.perf_counter()
-    chosen = _effort(effort)
-    found = open_data(
-        name, source=source, concept=concept, task=task, features=features, max_rows=max_train_rows
-    )
-    listed = studies(only or chosen.studies, found.data, found.paper, chosen, ranks)
-    listed = [_limited(study, methods, listed) for study in listed]
+    if isinstance(effort, Schedule):
+        schedule = effort
+    else:
+        schedule = SCHEDULES[check_choice("effort", effort, SCHEDULES)]
+    columns = {"concept": concept, "task": task, "features": features}
+    source_data = open_bench_data(name, source=source, max_rows=max_train_rows, **columns)
+    to_run = studies(only or schedule.studies, source_data.data, source_data.paper, schedule, ranks)
+    if methods is not None:
+        to_run = _limited(to_run, methods)
     folder = None if out is None else Path(out)
-    options = {"retry": retry, "n_jobs": n_jobs, "verbose": verbose}
-    frame = _run(listed, found, chosen, seeds, folder, resume, **options)
-    result = BenchResult(frame, found, time.perf_counter() - started)
+    frame = _run(
+        to_run,
+        source_data,
+        folder,
+        seeds=schedule.seeds if seeds is None else seeds,
+        budget=schedule.budget,
+        resume=resume,
+        retry=retry,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    result = BenchResult(frame, source_data, time.perf_counter() - started)
     if folder is None:
         return result
-    from unspot.bench.output import write_all
-
     return replace(result, files=tuple(write_all(result, folder, figures=figures)))
 
 
 def _run(
-    listed: Sequence[Study],
-    found: BenchData,
-    effort: Effort,
-    seeds: Any,
-    folder: Path | None,
-    resume: bool,
-    **options: Any,
+    to_run: Sequence[Study], source: BenchData, folder: Path | None, *, resume: bool, **options: Any
 ) -> pd.DataFrame:
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
-    for study in listed:
-        if not study.methods:
-            continue
+    for study in to_run:
         frame = sweep(
             study.methods,
-            {found.data.name: found.data},
+            {source.data.name: source.data},
             study.ranks,
-            effort.seeds if seeds is None else seeds,
-            bench_metrics(found.data),
-            budget=effort.budget,
+            metrics=bench_metrics(source.data),
             path=None if folder is None else folder / "results.jsonl",
+            # All studies go into one file, which holds results after the first of them.
             resume=folder is not None and (resume or bool(frames)),
             **options,
         )
@@ -130,25 +141,13 @@ def _run(
     return pd.concat(frames, ignore_index=True)
 
 
-def _effort(effort: str | Effort) -> Effort:
-    if isinstance(effort, Effort):
-        return effort
-    if effort not in EFFORTS:
-        raise ValueError(f"Got effort={effort!r}, but expected one of {', '.join(EFFORTS)}.")
-    return EFFORTS[effort]
-
-
-def _limited(study: Study, methods: Sequence[str] | None, listed: Sequence[Study]) -> Study:
-    if methods is None:
-        return study
-    from difflib import get_close_matches
-
-    known = [label for other in listed for label in other.methods]
+def _limited(to_run: Sequence[Study], methods: Sequence[str]) -> list[Study]:
+    """The studies with only these methods, without studies that have none of them."""
+    labels = [label for study in to_run for label in study.methods]
     for method in methods:
-        if method not in known:
-            near = get_close_matches(str(method), known, n=2)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(
-                f"Got method {method!r}, but expected some of {', '.join(known)}.{hint}"
-            )
-    return replace(study, methods={k: v for k, v in study.methods.items() if k in methods})
+        check_choice("method", method, labels)
+    limited = [
+        replace(study, methods={k: v for k, v in study.methods.items() if k in methods})
+        for study in to_run
+    ]
+    return [study for study in limited if study.methods]

@@ -1,60 +1,63 @@
-"""The studies of the benchmark: which methods run, at which ranks, with how much effort.
+"""The studies of the benchmark: which methods run, at which ranks, on which schedule.
 
-A study's methods are labelled ``method`` or ``method/setting=value``, by the names that
-``unspot.bench.paper`` has for the paper's rows, so that both find each other.
+The methods of a study have labels, ``method`` or ``method/setting=value``. They use the names that
+the paper's rows have in ``unspot.bench.paper``, so that our cells find the paper's rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unspot.bench.paper import paper_data, paper_rows
+from unspot.checks import check_choice
 from unspot.data.dataset import Dataset
+from unspot.density import GaussianMixture
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leopard import LEOPARD
 from unspot.erasers.registry import make
-from unspot.projections import PaperSolver
+from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.ranks.path import check_ranks
 
-__all__ = ["EFFORTS", "STUDIES", "Effort", "Study", "studies"]
+__all__ = ["SCHEDULES", "STUDIES", "Schedule", "Study", "studies"]
 
-#: Ranks of the paper, those of its first tables among them.
-SHARES: dict[str, tuple[int, ...]] = {
+#: Ranks of the paper, with those of its first tables.
+PAPER_RANKS: dict[str, tuple[int, ...]] = {
     "glove": (250, 200, 150, 125, 100, 75, 50),
     "bios": (500, 350, 250, 150, 50, 10),
     "dial": (200, 125, 75, 50, 25, 15),
 }
-#: For other data.
+#: Shares of the dimensions that are kept, for other data.
 OTHER_SHARES = (0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
 
-#: Studies that run at all ranks; the others at a few.
+#: Studies that run at all ranks. The others run at a few ranks.
 BY_RANK = ("main", "field", "metric")
 
 
 @dataclass(frozen=True)
-class Effort:
+class Schedule:
     """How much of the benchmark is run.
 
     Parameters
     ----------
     seeds : int
-        Of every cell, if not said otherwise.
+        The number of seeds of every cell, by default.
     n_ranks : int
-        Ranks of the main study: the most.
+        The largest number of ranks of the main study.
     max_rows : int
-        Rows that the manifold solver works on.
+        The number of rows that the manifold solver works on.
     network_epochs : int or None
-        Of FaRM and KRaM, which otherwise keep their defaults; None: the paper's settings.
+        Epochs of FaRM and KRaM, whose other parameters keep their defaults; None for the paper's
+        settings.
     paper_epochs : int or None
-        Of Algorithm 1 in the studies of batch size and solver; None: the paper's.
+        Epochs of Algorithm 1 in the studies of batch size and solver; None for the paper's.
     study_ranks : int
-        Ranks of the smaller studies.
+        The number of ranks of the smaller studies.
     budget : {"quick", "standard", "thorough"}
-        How hard attackers try.
+        The effort of the attackers.
     studies : tuple of str
-        What is run by default.
+        The studies that are run by default.
     """
 
     seeds: int
@@ -65,6 +68,10 @@ class Effort:
     study_ranks: int
     budget: str
     studies: tuple[str, ...]
+
+    def leopard(self, **settings: Any) -> LEOPARD:
+        """L̄EOPARD with our solver."""
+        return LEOPARD(max_rows=self.max_rows, **settings)
 
 
 @dataclass(frozen=True)
@@ -80,99 +87,83 @@ def studies(
     names: Sequence[str],
     data: Dataset,
     paper: str | None,
-    effort: Effort,
+    schedule: Schedule,
     ranks: Sequence[int | float] | None = None,
 ) -> list[Study]:
     """The studies of these names, for a data set."""
-    from unspot.ranks.path import check_ranks
-
     for name in names:
-        if name not in STUDIES:
-            near = get_close_matches(str(name), STUDIES, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise ValueError(
-                f"Got study {name!r}, but expected some of {', '.join(STUDIES)}.{hint}"
-            )
-    d = data.n_features
-    chosen = _ranks(paper, d, effort.n_ranks) if ranks is None else check_ranks(ranks, d)
-    few = _middle(chosen, effort.study_ranks)
+        check_choice("study", name, STUDIES)
+    if ranks is None:
+        all_ranks = _ranks(paper, data.n_features, schedule.n_ranks)
+    else:
+        all_ranks = check_ranks(ranks, data.n_features)
+    few_ranks = _middle(all_ranks, schedule.study_ranks)
     return [
-        Study(name, STUDIES[name](paper, effort), chosen if name in BY_RANK else few)
+        Study(name, STUDIES[name](paper, schedule), all_ranks if name in BY_RANK else few_ranks)
         for name in names
     ]
 
 
-def _main(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """Every method of the paper, and the linear ones it is positioned against."""
-    networks = _network_preset(paper, effort)
-    leopard = LEOPARD(max_rows=effort.max_rows)
+def _main(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Every method of the paper, and the linear methods that it compares with."""
+    networks = _network_preset(paper, schedule)
     return {
         "original": None,
-        "leace": make("leace"),
-        "inlp": make("inlp"),
-        "rlace": make("rlace"),
-        "farm": make("farm", **networks),
-        "cascade:farm": make("cascade:farm", **networks),
-        "kram": make("kram", **networks),
-        "cascade:kram": make("cascade:kram", **networks),
-        "leopard": leopard,
-        "cascade": Cascade(leopard),
+        **{name: make(name) for name in ("leace", "inlp", "rlace")},
+        **{name: make(name, **networks) for name in ("farm", "cascade:farm")},
+        **{name: make(name, **networks) for name in ("kram", "cascade:kram")},
+        "leopard": schedule.leopard(),
+        "cascade": Cascade(schedule.leopard()),
     }
 
 
-def _field(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """The methods that the paper does not have, and baselines that keep comparisons honest."""
+def _field(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Methods that are not in the paper, and baselines for a fair comparison."""
     names = ("kernel", "adversarial", "matching", "mean", "random", "pca", "cascade:pca")
     return {name: make(name) for name in names}
 
 
-def _metric(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """Other settings of our own: the metric that densities are matched in."""
-    return {"cascade/metric=whitened": Cascade(_ours(effort, metric="whitened"))}
+def _metric(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Our own settings: the metric in which densities are matched."""
+    return {"cascade/metric=whitened": Cascade(schedule.leopard(metric="whitened"))}
 
 
-def _preserve(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """How much variance is asked for."""
+def _preserve(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Weights of the variance to preserve."""
     return {
-        f"cascade/preserve={weight:g}": Cascade(_ours(effort, preserve=weight))
+        f"cascade/preserve={weight:g}": Cascade(schedule.leopard(preserve=weight))
         for weight in (0.1, 0.3, 1.0)
     }
 
 
-def _kernels(paper: str | None, effort: Effort) -> dict[str, Any]:
+def _kernels(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """The number M of kernels in the mixture behind the paper's tables."""
-    from unspot.density import GaussianMixture
-
     return {
-        f"cascade/kernels={m}": Cascade(_ours(effort, kernel=GaussianMixture.reference(m)))
+        f"cascade/kernels={m}": Cascade(schedule.leopard(kernel=GaussianMixture.reference(m)))
         for m in (1, 2, 5, 10)
     }
 
 
-def _batch(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """Batch sizes of Algorithm 1, all rows of a step counted alike: fewer rows, more steps."""
-    return {
-        f"{name}/batch={label}": wrap(LEOPARD(solver=_algorithm_1(paper, effort, size)))
-        for name, wrap in (("leopard", _plain), ("cascade", Cascade))
-        for label, size in (("full", None), ("2048", 2048), ("512", 512))
-    }
+def _batch(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Batch sizes of Algorithm 1. An epoch has all rows: smaller batches, more steps."""
+    methods: dict[str, Any] = {}
+    for label, size in (("full", None), ("2048", 2048), ("512", 512)):
+        methods[f"leopard/batch={label}"] = LEOPARD(solver=_algorithm_1(paper, schedule, size))
+    for label, eraser in list(methods.items()):
+        methods[label.replace("leopard", "cascade")] = Cascade(eraser)
+    return methods
 
 
-def _solver(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """Algorithm 1 and ours, each with more and less time."""
-    from dataclasses import replace
-
-    from unspot.projections import ManifoldSolver
-
-    first = _algorithm_1(paper, effort, None)
+def _solver(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Algorithm 1 and our solver, each with more and with less time."""
+    first = _algorithm_1(paper, schedule, None)
     short = replace(first, epochs=max(1, first.epochs // 5))
+    brief = ManifoldSolver(max_evaluations=10)
     return {
         "cascade/solver=paper-short": Cascade(LEOPARD(solver=short)),
         "cascade/solver=paper": Cascade(LEOPARD(solver=first)),
-        "cascade/solver=manifold-10": Cascade(
-            _ours(effort, solver=ManifoldSolver(max_evaluations=10))
-        ),
-        "cascade/solver=manifold": Cascade(_ours(effort)),
+        "cascade/solver=manifold-10": Cascade(schedule.leopard(solver=brief)),
+        "cascade/solver=manifold": Cascade(schedule.leopard()),
     }
 
 
@@ -187,34 +178,24 @@ STUDIES: dict[str, Any] = {
 }
 
 #: ``quick``: minutes. ``standard``: the committed run. ``paper``: the paper's own schedule, hours.
-EFFORTS = {
-    "quick": Effort(1, 3, 3000, 40, 20, 1, "quick", ("main", "kernels", "batch")),
-    "standard": Effort(3, 7, 10_000, 500, 150, 2, "quick", tuple(STUDIES)),
-    "paper": Effort(5, 99, 10_000, None, None, 99, "standard", tuple(STUDIES)),
+SCHEDULES = {
+    "quick": Schedule(1, 3, 3000, 40, 20, 1, "quick", ("main", "kernels", "batch")),
+    "standard": Schedule(3, 7, 10_000, 500, 150, 2, "quick", tuple(STUDIES)),
+    "paper": Schedule(5, 99, 10_000, None, None, 99, "standard", tuple(STUDIES)),
 }
 
 
-def _ours(effort: Effort, **settings: Any) -> LEOPARD:
-    return LEOPARD(max_rows=effort.max_rows, **settings)
-
-
-def _plain(eraser: Any) -> Any:
-    return eraser
-
-
-def _algorithm_1(paper: str | None, effort: Effort, batch_size: int | None) -> PaperSolver:
-    """The paper's solver with another batch size, and fewer epochs if the effort says so."""
-    from dataclasses import replace
-
+def _algorithm_1(paper: str | None, schedule: Schedule, batch_size: int | None) -> PaperSolver:
+    """The paper's solver with another batch size, and fewer epochs if the schedule says so."""
     preset = PaperSolver.preset(paper or "glove")
-    epochs = min(preset.epochs, effort.paper_epochs or preset.epochs)
+    epochs = min(preset.epochs, schedule.paper_epochs or preset.epochs)
     return replace(preset, batch_size=batch_size, epochs=epochs)
 
 
-def _network_preset(paper: str | None, effort: Effort) -> dict[str, Any]:
-    """What the paper says of FaRM and KRaM for its data sets, which are larger than most."""
-    if effort.network_epochs is not None:
-        return {"n_epochs": effort.network_epochs}
+def _network_preset(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """The paper's parameters of FaRM and KRaM for its data sets, which are larger than most."""
+    if schedule.network_epochs is not None:
+        return {"n_epochs": schedule.network_epochs}
     presets: dict[str | None, dict[str, Any]] = {
         "bios": {"n_epochs": 50, "batch_size": 512},
         "dial": {"n_epochs": 50, "batch_size": 2048, "n_layers": 7},
@@ -225,17 +206,16 @@ def _network_preset(paper: str | None, effort: Effort) -> dict[str, Any]:
 def _ranks(paper: str | None, n_features: int, at_most: int) -> tuple[int, ...]:
     shares: Sequence[float] = OTHER_SHARES
     if paper is not None:
-        total = int(paper_data(paper)["features"])
-        known = SHARES[paper]
-        if at_most > len(known):  # all that its tables have
-            known = tuple({row.rank for row in paper_rows() if row.dataset == paper and row.rank})
-        shares = [rank / total for rank in known]
-    found = sorted({max(1, round(share * n_features)) for share in shares}, reverse=True)
-    return _middle(tuple(found), at_most)
+        ranks = PAPER_RANKS[paper]
+        if at_most > len(ranks):  # all ranks of the paper's tables
+            ranks = tuple({row.rank for row in paper_rows() if row.dataset == paper and row.rank})
+        shares = [rank / paper_data(paper)["features"] for rank in ranks]
+    ours = sorted({max(1, round(share * n_features)) for share in shares}, reverse=True)
+    return _middle(ours, at_most)
 
 
 def _middle(ranks: Sequence[int], at_most: int) -> tuple[int, ...]:
-    """At most so many of the ranks, evenly spread, the ends left out first."""
+    """At most this many of the ranks, evenly spread; the ends are left out first."""
     if len(ranks) <= at_most:
         return tuple(ranks)
     step = len(ranks) / at_most

@@ -1,223 +1,88 @@
-"""Tables of the benchmark: Markdown, LaTeX and CSV, the paper's numbers in brackets beside ours."""
+"""The paper's tables, made from the lines of a benchmark."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
-from unspot.bench.summary import Line, pick
+from unspot.sweeps.tables import ResultLine, ResultTable
 
-__all__ = ["COLUMNS", "Column", "Table", "tables", "to_csv", "to_latex", "to_markdown"]
+__all__ = ["paper_tables", "pick", "study_of", "to_csv"]
 
-
-@dataclass(frozen=True)
-class Column:
-    """A metric in a table."""
-
-    key: str
-    title: str
-    unit: str = ""  # "share" is shown in per cent
-    better: str = ""  # "↓" or "↑"
-
-
-COLUMNS = {
-    column.key: column
-    for column in (
-        Column("attack", "strongest attacker, %", "share", "↓"),
-        Column("probe", "probe of the text, %", "share", "↓"),
-        Column("probe_reference", "a_z, %", "share", "↓"),
-        Column("linear", "linear probe, %", "share", "↓"),
-        Column("probe_binary", "a_z binary, %", "share", "↓"),
-        Column("mdl", "MDL online, kbit", "kbit", "↑"),
-        Column("mdl_paper", "MDL of the paper, kbit", "kbit", "↑"),
-        Column("neighbours", "A_50% held out", "", "↑"),
-        Column("neighbours_paper", "A_50%", "", "↑"),
-        Column("words", "WS-353", "", "↑"),
-        Column("task", "a_y, %", "share", "↑"),
-        Column("task_linear", "task, logistic, %", "share", "↑"),
-        Column("tpr_gap", "TPR gap, RMS", "", "↓"),
-        Column("tpr_gap_correlation", "σ of gap and share", "", "↓"),
-        Column("demographic_parity", "DP", "", "↓"),
-        Column("variance", "variance kept, %", "share", "↑"),
-        Column("fit_seconds", "fit, s", "seconds", "↓"),
-    )
-}
-
-_ERASURE = ("probe_binary", "probe_reference", "attack", "mdl_paper", "mdl", "neighbours_paper")
-_UTILITY = ("words", "task", "task_linear", "fit_seconds")
+_ERASURE = (
+    *("probe_binary", "probe_reference", "attack", "mdl_paper", "mdl", "neighbours_paper"),
+    *("words", "task", "task_linear", "fit_seconds"),
+)
 _STUDY = (
     *("probe_reference", "attack", "mdl_paper", "neighbours_paper"),
     *("words", "task", "task_linear"),
 )
 _FAIRNESS = ("task", "tpr_gap", "tpr_gap_correlation", "demographic_parity")
-_LEOPARDS = ("leopard", "cascade")
+#: Title and metrics of the table of each of the smaller studies.
+_STUDIES = {
+    "batch": ("Batch size (Tables 6–8)", _STUDY),
+    "kernels": ("Number of kernels (Tables 9–11)", _STUDY),
+    "metric": ("Metric", (*_STUDY, "neighbours")),
+    "preserve": ("Preservation of variance", (*_STUDY, "variance")),
+    "solver": ("Solver", (*_STUDY, "fit_seconds")),
+}
+_FIRST_TABLES = {"1a", "1b", "1c"}
+_CSV_HEAD = (
+    *("table", "method", "rank", "metric", "mean", "spread"),
+    *("paper_mean", "paper_spread", "paper_table"),
+)
 
 
-@dataclass(frozen=True)
-class Table:
-    """Lines to show, and the metrics of them to show."""
-
-    name: str
-    title: str
-    lines: tuple[Line, ...]
-    metrics: tuple[str, ...]
-
-    @property
-    def columns(self) -> list[Column]:
-        """Those that at least one line has."""
-        return [
-            COLUMNS.get(key, Column(key, key))
-            for key in self.metrics
-            if any(key in line.values for line in self.lines)
-        ]
-
-
-def tables(found: Sequence[Line]) -> list[Table]:
-    """The paper's tables, as far as there are lines for them."""
-    main = pick(found, "main")
-    without = [line for line in main if line.rank is None]
-    shown = [*without, *_of_first_table(main)]
-    made = [
-        Table("erasure", "Erasure (Table 1)", tuple(shown), (*_ERASURE, *_UTILITY)),
-        Table("fairness", "Fairness of the task (Table 2)", tuple(shown), _FAIRNESS),
-        Table("by-rank", "By rank (Tables 3–5)", tuple(main), (*_ERASURE, *_UTILITY)),
-        Table("batch", "Batch size (Tables 6–8)", tuple(pick(found, "batch")), _STUDY),
-        Table("kernels", "Number of kernels (Tables 9–11)", tuple(pick(found, "kernels")), _STUDY),
-        Table("metric", "Metric", tuple(pick(found, "metric")), (*_STUDY, "neighbours")),
-        Table(
-            "preserve",
-            "Preservation of variance",
-            tuple(pick(found, "preserve")),
-            (*_STUDY, "variance"),
-        ),
-        Table("solver", "Solver", tuple(pick(found, "solver")), (*_STUDY, "fit_seconds")),
-    ]
-    return [table for table in made if table.lines and table.columns]
-
-
-def to_markdown(table: Table) -> str:
-    """A Markdown table.
+def study_of(method: str) -> str:
+    """The study that a label belongs to: the name of its setting.
 
     Examples
     --------
-    >>> line = Line("main", "leace", None, 2, {"attack": (0.81, 0.01)})
-    >>> print(to_markdown(Table("erasure", "Erasure", (line,), ("attack",))))
-    | method | r | strongest attacker, % ↓ |
-    |:--|--:|--:|
-    | LEACE | – | 81.0 ± 1.0 |
+    >>> study_of("cascade:farm"), study_of("cascade/kernels=2")
+    ('main', 'kernels')
     """
-    head, *body = _cells(table)
-    rows = [head, [":--", *["--:"] * (len(head) - 1)], *body]
-    return "\n".join(
-        "| " + " | ".join(row) + " |" if row[0] != ":--" else _rule(row) for row in rows
-    )
+    return method.partition("/")[2].partition("=")[0] or "main"
 
 
-def to_latex(table: Table) -> str:
-    r"""A ``booktabs`` table, ready for ``\input``."""
-    head, *body = _cells(table)
-    lines = [f"\\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", "\\toprule"]
-    lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
+def pick(lines: Iterable[ResultLine], study: str) -> list[ResultLine]:
+    """The lines of a study."""
+    return [line for line in lines if study_of(line.method) == study]
 
 
-def to_csv(made: Sequence[Table]) -> str:
-    """All tables as one long table: a row for each number."""
+def paper_tables(lines: Sequence[ResultLine]) -> list[ResultTable]:
+    """The paper's tables that there are lines for."""
+    main = pick(lines, "main")
+    first = (*(line for line in main if line.rank is None), *_ranks_of_first_table(main))
+    tables = [
+        ResultTable("erasure", "Erasure (Table 1)", first, _ERASURE),
+        ResultTable("fairness", "Fairness of the task (Table 2)", first, _FAIRNESS),
+        ResultTable("by-rank", "By rank (Tables 3–5)", tuple(main), _ERASURE),
+    ]
+    for study, (title, metrics) in _STUDIES.items():
+        tables.append(ResultTable(study, title, tuple(pick(lines, study)), metrics))
+    return [table for table in tables if table.columns]
+
+
+def _ranks_of_first_table(main: Sequence[ResultLine]) -> Iterator[ResultLine]:
+    """For each L̄EOPARD the ranks of the paper's first table, or else the middle rank."""
+    for method in ("leopard", "cascade"):
+        lines = [line for line in main if line.method == method]
+        first = [line for line in lines if _FIRST_TABLES & set(line.published_in.split(", "))]
+        middle = len(lines) // 2
+        yield from first or lines[middle : middle + 1]
+
+
+def to_csv(tables: Sequence[ResultTable]) -> str:
+    """All tables as one long table: one row per number."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "table",
-            "method",
-            "rank",
-            "metric",
-            "mean",
-            "spread",
-            "paper_mean",
-            "paper_spread",
-            "paper_table",
-        ]
-    )
-    for table in made:
+    writer.writerow(_CSV_HEAD)
+    for table in tables:
         for line in table.lines:
-            for column in table.columns:
-                if column.key in line.values:
-                    writer.writerow(_csv_row(table, line, column))
+            for metric in (column.key for column in table.columns if column.key in line.values):
+                cell = [table.name, line.method, line.rank, metric, *line.values[metric]]
+                published = line.published.get(metric, (None, None))
+                source = line.published_in if metric in line.published else None
+                writer.writerow([*cell, *published, source])
     return text.getvalue()
-
-
-def _of_first_table(main: Sequence[Line]) -> Iterator[Line]:
-    """Of each L̄EOPARD, the ranks that are in the paper's first table; else the middle one."""
-    for method in _LEOPARDS:
-        own = [line for line in main if line.method == method]
-        first = [line for line in own if _in_first_table(line)]
-        yield from first or own[len(own) // 2 : len(own) // 2 + 1]
-
-
-def _in_first_table(line: Line) -> bool:
-    named = set() if line.paper is None else set(line.paper.table.split(", "))
-    return bool(named & {"1a", "1b", "1c"})
-
-
-def _cells(table: Table) -> list[list[str]]:
-    head = ["method", "r", *(f"{c.title} {c.better}".strip() for c in table.columns)]
-    rows = [head]
-    for line in table.lines:
-        rank = "–" if line.rank is None else str(line.rank)
-        rows.append([line.name, rank, *(_cell(line, column) for column in table.columns)])
-    return rows
-
-
-def _cell(line: Line, column: Column) -> str:
-    if column.key not in line.values:
-        return "failed" if line.errors else "–"
-    mean, spread = line.values[column.key]
-    text = _number(mean, column)
-    if line.n_seeds > 1:
-        text += f" ± {_number(spread, column)}"
-    theirs = line.papers(column.key)
-    return text if theirs is None else f"{text} ({_number(theirs[0], column)})"
-
-
-def _number(value: float, column: Column) -> str:
-    if column.unit == "share":
-        return f"{100 * value:.1f}"
-    return f"{value:.1f}" if column.unit in ("kbit", "seconds") else f"{value:.2f}"
-
-
-def _rule(row: Sequence[str]) -> str:
-    return "|" + "|".join(row) + "|"
-
-
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "↓": "$\\downarrow$",
-    "↑": "$\\uparrow$",
-    "±": "$\\pm$",
-    "σ": "$\\sigma$",
-    "–": "--",
-    "L̄": "$\\overline{\\mathrm{L}}$",
-}
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(_latex(cell) for cell in cells) + r" \\"
-
-
-def _latex(text: str) -> str:
-    for sign, meant in _LATEX.items():
-        if sign not in "${}":  # those that the others bring in
-            text = text.replace(sign, meant)
-    return text
-
-
-def _csv_row(table: Table, line: Line, column: Column) -> list[object]:
-    mean, spread = line.values[column.key]
-    theirs = line.papers(column.key)
-    paper = ["", "", ""]
-    if theirs is not None and line.paper is not None:
-        paper = [str(theirs[0]), "" if theirs[1] is None else str(theirs[1]), line.paper.table]
-    rank = "" if line.rank is None else line.rank
-    return [table.name, line.method, rank, column.key, mean, spread, *paper]

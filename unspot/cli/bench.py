@@ -139,13 +139,13 @@ def _names(text: str | None) -> list[str] | None:
 
 def _check(folder: Path, *, resume: bool, retry: bool, figures: bool) -> None:
     """Refuse now what would fail after an hour."""
-    from unspot.bench.needs import require
+    from unspot.checks import require
 
     if retry and not resume:
         raise ValueError("Got --retry without --resume, but only a resumed run has failed cells.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"Got --output {folder}, which is a file, but expected a folder.")
-    require("unspot bench", "pandas", "jinja2", *(["matplotlib"] if figures else []))
+    require("unspot bench", "report", "pandas", "jinja2", *(["matplotlib"] if figures else []))
 
 
 def _refuse_inputs(folder: Path, html: Path | None, inputs: tuple[Path | str | None, ...]) -> None:
@@ -163,16 +163,13 @@ def _copy(page: Path, html: Path) -> None:
 
 
 def _show(result: BenchResult, html: Path | None) -> None:
-    from unspot.bench.summary import lines
-    from unspot.bench.tables import tables, to_markdown
+    from unspot.bench.tables import paper_tables
 
-    source = result.source
-    found = lines(result.frame, source.paper, source.data.n_features)
-    for table in tables(found)[:1]:
+    for table in paper_tables(result.lines)[:1]:
         typer.secho(table.title, bold=True)
-        typer.echo(to_markdown(table))
-    if source.paper is not None:
-        typer.echo(f"In brackets: the paper. {source.difference}".strip())
+        typer.echo(table.to_markdown())
+    if result.source.paper is not None:
+        typer.echo(result.source.about_paper)
     failed = failed_cells(result.frame)
     if failed:
         typer.echo(failed)

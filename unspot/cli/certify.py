@@ -89,16 +89,16 @@ def certify(
 
     unspot certify gender.safetensors test.parquet --concept gender --budget quick
     """
+    from unspot.checks import check_share
     from unspot.cli.options import refuse_inputs, refuse_orphans
     from unspot.eraser import load
     from unspot.evaluation.certificate import certify as attack_and_conclude
-    from unspot.ranks.selection import check_share
 
     refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))
     inputs = (eraser, data, labels, attack_rows, attack_labels)
     refuse_inputs({"--json": json, "--html": html}, inputs)
     if max_advantage is not None:
-        check_share(max_advantage, f"--max-advantage {max_advantage}")
+        check_share("--max-advantage", max_advantage)
     loaded = load(eraser)
     columns = {"concept": concept, "features": features}
     rows, seen = _dataset(

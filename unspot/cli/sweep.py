@@ -47,7 +47,7 @@ def sweep(
 
     Every finished cell is on the disk at once: after a kill, --resume goes on where it was.
     """
-    from unspot.bench.needs import require
+    from unspot.checks import require
     from unspot.cli.bench import end_if_all_failed
     from unspot.cli.options import refuse_inputs
     from unspot.io.files import write_atomically
@@ -56,7 +56,7 @@ def sweep(
 
     if retry and not resume:
         raise ValueError("Got --retry without --resume, but only a resumed sweep has failed cells.")
-    require("unspot sweep", "pandas", *(["jinja2"] if html else []))
+    require("unspot sweep", "report", "pandas", *(["jinja2"] if html else []))
     plan = read_sweep_file(file)
     results = output or file.with_suffix(".jsonl")
     refuse_inputs({"--output": results}, (file, *plan.files))
@@ -85,10 +85,10 @@ def sweep(
 def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> None:
     from datetime import datetime
 
-    from unspot.bench.sweep_page import sweep_contents
     from unspot.io.files import write_atomically
     from unspot.report.html import render
     from unspot.sweeps.journal import read_journal
+    from unspot.sweeps.page import sweep_contents
 
     records = read_journal(results)[1].values()
     contents = sweep_contents(frame, records, title=title)
@@ -96,13 +96,12 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
 
 
 def _show(frame: pd.DataFrame, written: list[Path]) -> None:
-    from unspot.bench.sweep_page import sweep_tables
-    from unspot.bench.tables import to_markdown
     from unspot.cli.bench import failed_cells
+    from unspot.sweeps.tables import sweep_tables
 
     for table in sweep_tables(frame):
         typer.secho(table.title, bold=True)
-        typer.echo(to_markdown(table) + "\n")
+        typer.echo(table.to_markdown() + "\n")
     failed = failed_cells(frame)
     if failed:
         typer.echo(failed)

@@ -185,7 +185,7 @@ class LEOPARD(BaseEraser):
         return Eraser.projection(U, loss=history.loss[history.kept], rows_used=len(rows))
 
     def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
-        from unspot.ranks.selection import fit_auto
+        from unspot.ranks.path import fit_auto
 
         chosen = fit_auto(self, X, target, self.max_advantage)
         self.rank_, self.history_, self.selection_ = (

@@ -1,4 +1,4 @@
-"""Ranks: a path of erasers from many directions to few, and rules that choose one of them."""
+"""Ranks: a path of erasers from high to low rank, and rules that choose one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits of one eraser at decreasing ranks: warm where the method allows, anew where it does not."""
+"""Fits of one eraser at decreasing ranks, each started from the fit before where it can be."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from unspot.projections import ManifoldSolver
 
 __all__ = ["Stage", "fits", "seeded", "stages"]
 
-#: A start from the rank above is good already, so few evaluations of loss and gradient refine it,
-#: and few without a gain end it: ``benchmarks/rank_path.py``. A rank of at least ``NEAR`` times the
-#: one above is nearly the same problem, and goes on with its rows.
+#: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
+#: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
+#: without a gain: ``benchmarks/rank_path.py``.
 NEAR = 0.87
 NEAR_EVALUATIONS, NEAR_PATIENCE = 10, 6
-#: Farther down a fit draws rows of its own: on rows that a subspace was fitted on, all its
-#: directions look alike. At full rank it draws this share of the budget, and at lower ranks more,
-#: for as much work: an evaluation is O(b²r).
+#: A fit at a much lower rank draws new rows: on the rows that a subspace was fitted on, all its
+#: directions look alike. At full rank it draws this share of the rows. At lower ranks it draws
+#: more, for the same work: an evaluation costs O(b²r).
 FAR_EVALUATIONS, FAR_PATIENCE = 16, 5
 FAR_SHARE = 0.5
 MIN_WARM_ROWS = 512
@@ -38,20 +38,31 @@ MIN_WARM_ROWS = 512
 
 @dataclass(frozen=True)
 class Stage:
-    """Training rows as the ranked eraser sees them, and the way back to the embeddings."""
+    """The rows that the ranked eraser is fitted on, and the way back to the embeddings.
+
+    Parameters
+    ----------
+    train : Split
+        The training rows.
+    X : array
+        The training rows as the ranked eraser sees them.
+    linear : Eraser or None
+        The first stage of a cascade.
+    """
 
     train: Split
     X: NDArray[Any]
-    linear: Eraser | None = None  # the first stage of a cascade
+    linear: Eraser | None = None
 
     @property
     def what(self) -> str:
+        """A name for the number of columns of ``X``, for messages."""
         if self.linear is None:
             return "the number of features"
         return f"the dimensions that linear erasure leaves of {self.linear.n_features}"
 
     def whole(self, fitted: Any, rank: int) -> Any:
-        """The fitted estimator of the embeddings, with its rank."""
+        """The fitted estimator for the embeddings, with its rank."""
         if self.linear is not None:
             fitted = _cascaded(self.linear, fitted, self.train)
         fitted.rank_ = rank
@@ -60,12 +71,11 @@ class Stage:
 
 def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     """The estimator whose rank varies, and the rows that it is fitted on."""
-    if not isinstance(eraser, Cascade):
-        ranked, stage = eraser, Stage(train, np.asarray(train.X))
-    else:
+    ranked, stage = eraser, Stage(train, np.asarray(train.X))
+    if isinstance(eraser, Cascade):
         ranked = LEOPARD() if eraser.eraser is None else eraser.eraser
         linear = LEACE(method="orthogonal").fit(train.X, train.z).eraser_
-        stage = Stage(train, coordinates(np.asarray(train.X), linear.U), linear)
+        stage = Stage(train, coordinates(stage.X, linear.U), linear)
     if not isinstance(ranked, BaseEraser) or "rank" not in ranked.get_params(deep=False):
         raise ValueError(
             f"Got {type(ranked).__name__}, which has no rank, but expected an eraser with one, "
@@ -75,14 +85,14 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
 
 
 def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
-    """The estimator fitted at each rank: the first as it is, the others warm where they can be."""
+    """The estimator fitted at each rank: the first from scratch, the others warm if possible."""
     U = None
     warm = _starts_warm(estimator)
     for number, rank in enumerate(ranks):
         fitted = clone(estimator).set_params(rank=rank)
         if U is not None:
             fitted.set_params(**_warm(estimator, U, rank, len(stage.X), number))
-        with warnings.catch_warnings():  # a path may show what the full rank leaves
+        with warnings.catch_warnings():  # a path may include the full rank
             warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
             fitted.fit(stage.X, stage.train.z)
         yield stage.whole(fitted, rank)
@@ -90,26 +100,22 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
 
 
 def _starts_warm(estimator: Any) -> bool:
-    """Whether it takes a start, and refines it: the paper's solver always goes all the way."""
-    if not isinstance(estimator, LEOPARD):
-        return False
-    return estimator.solver == "manifold" or isinstance(estimator.solver, ManifoldSolver)
+    """Whether it refines a start in a few steps. The paper's solver always runs to the end."""
+    return isinstance(estimator, LEOPARD) and (
+        estimator.solver == "manifold" or isinstance(estimator.solver, ManifoldSolver)
+    )
 
 
 def _warm(
     estimator: LEOPARD, U: NDArray[Any], rank: int, n_rows: int, number: int
 ) -> dict[str, Any]:
-    """Parameters of a fit that begins inside span(U): few steps, on rows of its own if far."""
+    """Parameters of a short fit that starts inside span(U), on new rows if the rank is far."""
+    solver = estimator.solver if isinstance(estimator.solver, ManifoldSolver) else ManifoldSolver()
     near = rank >= NEAR * U.shape[1]
-    solver = estimator.solver
-    full = solver if isinstance(solver, ManifoldSolver) else ManifoldSolver()
-    evaluations, patience = (
-        (NEAR_EVALUATIONS, NEAR_PATIENCE) if near else (FAR_EVALUATIONS, FAR_PATIENCE)
-    )
     brief = replace(
-        full,
-        max_evaluations=min(full.max_evaluations, evaluations),
-        patience=min(full.patience, patience),
+        solver,
+        max_evaluations=min(solver.max_evaluations, NEAR_EVALUATIONS if near else FAR_EVALUATIONS),
+        patience=min(solver.patience, NEAR_PATIENCE if near else FAR_PATIENCE),
     )
     if near:
         return {"init": U, "solver": brief}
@@ -130,7 +136,7 @@ def seeded(estimator: Any) -> tuple[Any, int]:
 
 
 def _cascaded(linear: Eraser, fitted: Any, train: Split) -> Cascade:
-    """The cascade of a linear stage and an eraser fitted after it, without fitting either."""
+    """The cascade of a linear stage and an eraser fitted after it, without another fit."""
     whole = Cascade(clone(fitted))
     whole.linear_, whole.estimator_ = linear, fitted
     whole.classes_, whole.n_features_in_ = fitted.classes_, linear.n_features

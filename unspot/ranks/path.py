@@ -1,36 +1,45 @@
-"""A path of ranks: one eraser for each, every fit begun inside the one before.
+"""A path of ranks: one eraser per rank, each fit started inside the subspace of the rank above.
 
-The rank is the dial between erasure and utility. ``rank_path`` fits many ranks for about the cost
-of one, and ``RankPath.select`` chooses among them by a rule, on validation rows.
+The rank decides between erasure and utility. ``rank_path`` fits many ranks for about the cost of
+one, and ``RankPath.select`` chooses one of them by a rule, on validation rows.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from unspot.checks import check_rank
-from unspot.data.dataset import Dataset, Lexicon, Split
-from unspot.data.labels import encode, encode_as
-from unspot.data.sampling import balanced_counts
+from unspot.checks import check_count, check_rank, check_share, require
+from unspot.data.dataset import Dataset, Lexicon, Split, stratified_parts
+from unspot.data.labels import Labels, encode, encode_as
+from unspot.data.sampling import balanced_counts, generator
+from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
+from unspot.erasers.leopard import KERNELS, LEOPARD
+from unspot.evaluation.scores import check_metrics, on_validation, over_seeds
 from unspot.ranks.fits import fits, seeded, stages
+from unspot.ranks.selection import select
+from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathPoint", "RankPath", "default_ranks", "rank_path"]
+__all__ = ["PathPoint", "RankPath", "default_ranks", "fit_auto", "rank_path"]
 
-#: The most validation rows that MMD² is measured on: it costs their square.
+#: The largest number of validation rows for MMD², whose cost grows with their square.
 MAX_HELD_OUT_ROWS = 4096
+#: With fewer rows of a class, nobody can say whether an attacker does better than chance.
+MIN_ASIDE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +54,11 @@ class PathPoint:
     held_out : float
         MMD² between the classes on validation rows, the same rows for every rank.
     loss : float or None
-        The loss of the fit, where the method has one.
+        The loss of the fit, if the method has one.
     metrics : mapping of str to (mean, spread over seeds)
-        What was asked for, measured on validation rows.
+        Metrics on validation rows.
     evaluations : int or None
-        Evaluations of loss and gradient that the fit took.
+        The number of evaluations of loss and gradient in the fit.
     seconds : float
         Time of the fit.
     """
@@ -69,7 +78,7 @@ class PathPoint:
         return result
 
     def row(self) -> dict[str, Any]:
-        """Plain values: one row of the table."""
+        """One row of the table, as plain values."""
         numbers = {"rank": self.rank, "held_out": self.held_out, "loss": self.loss}
         for name, (mean, spread) in self.metrics.items():
             numbers |= {name: mean, f"{name}_spread": spread}
@@ -78,10 +87,10 @@ class PathPoint:
 
 @dataclass(frozen=True, eq=False)
 class RankPath:
-    """Erasers of decreasing rank, what each leaves and costs, and rules to choose one.
+    """Erasers of decreasing rank, their metrics, and rules to choose one of them.
 
-    The path holds training and validation rows and never sees test rows: what it chooses can be
-    certified on those.
+    The path holds training and validation rows, and no test rows: use those to certify the eraser
+    that was chosen.
     """
 
     points: tuple[PathPoint, ...]
@@ -98,7 +107,7 @@ class RankPath:
         return iter(self.points)
 
     def __getitem__(self, rank: int) -> PathPoint:
-        """The point of a rank (not of a position)."""
+        """The point with this rank (not at this position)."""
         for point in self.points:
             if point.rank == rank:
                 return point
@@ -106,13 +115,18 @@ class RankPath:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """From the highest to the lowest."""
+        """The ranks, from the highest to the lowest."""
         return tuple(point.rank for point in self.points)
 
     @property
     def seconds(self) -> float:
         """Time of all fits."""
         return sum(point.seconds for point in self.points)
+
+    @property
+    def judged(self) -> Dataset:
+        """The data that choices are made on: its test rows are the validation rows."""
+        return on_validation(self.train, self.validation, self.lexicon)
 
     def select(self, rule: str = "largest", **options: Any) -> Any:
         """Choose a rank on validation rows, and return its fitted eraser.
@@ -121,28 +135,25 @@ class RankPath:
         ----------
         rule : {"largest", "mdl", "knee", "utility"}
             ``"largest"``: the largest rank at which the strongest attacker has an advantage of at
-            most ``max_advantage`` over guessing. ``"mdl"``: the largest rank at which the
-            concept's labels cost at least ``threshold`` of what they cost without the embeddings.
-            ``"knee"``: where the curve of erasure against utility bends most. ``"utility"``: the
-            smallest rank that still has ``floor`` of utility.
+            most ``max_advantage`` over guessing. ``"mdl"``: the largest rank at which the code of
+            the concept's labels is at least ``threshold`` times as long as without the embeddings.
+            ``"knee"``: the rank at which the curve of erasure against utility bends most.
+            ``"utility"``: the smallest rank with a utility of at least ``floor``.
         **options
-            Of the rule: see ``unspot.ranks.selection``.
+            Options of the rule: see ``unspot.ranks.selection``.
 
         Returns
         -------
         estimator
-            Fitted, with ``rank_`` and with ``selection_``, the rule and what it saw.
+            Fitted, with ``rank_``, and with ``selection_``: the rule and the values that it saw.
         """
-        from unspot.ranks.selection import select
-
         return select(self, rule, **options)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a rank."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError('to_frame needs pandas: pip install "unspot[report]"') from None
+        """The numbers as a data frame, one row per rank."""
+        require("to_frame", "report", "pandas")
+        import pandas as pd
+
         return pd.DataFrame([point.row() for point in self.points])
 
     def to_json(self) -> str:
@@ -156,15 +167,14 @@ class RankPath:
         return json.dumps(content, indent=1)
 
     def to_markdown(self) -> str:
-        """The same numbers as a table, each metric with its spread."""
-        # A metric that is undefined at one rank has its column all the same.
+        """The same numbers as a Markdown table, each metric with its spread."""
+        # A metric that is undefined at some ranks still has a column.
         names = list(dict.fromkeys(name for point in self.points for name in point.metrics))
-        header = ["rank", "held-out MMD²", *names, "seconds"]
-        lines = [header, ["---:"] * len(header)]
+        rows = [["rank", "held-out MMD²", *names, "seconds"]]
         for point in self.points:
             cells = [_cell(point.metrics.get(name)) for name in names]
-            lines.append([str(point.rank), f"{point.held_out:.5f}", *cells, f"{point.seconds:.1f}"])
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+            rows.append([str(point.rank), f"{point.held_out:.5f}", *cells, f"{point.seconds:.1f}"])
+        return markdown(rows) + "\n"
 
 
 def rank_path(
@@ -176,30 +186,29 @@ def rank_path(
     seeds: int = 3,
     verbose: bool = False,
 ) -> RankPath:
-    """Fit an eraser at many ranks, each begun inside the subspace of the rank above.
+    """Fit an eraser at many ranks, each started inside the subspace of the rank above.
 
     Parameters
     ----------
     eraser : estimator with a ``rank``
-        ``LEOPARD`` and ``Cascade(LEOPARD())`` start warm: from the directions of the previous
-        subspace that carry least discrepancy, refined by a few steps; the linear stage of a
-        cascade is fitted once. Any other eraser is fitted anew at every rank.
+        ``LEOPARD`` and ``Cascade(LEOPARD())`` start from the directions of the previous subspace
+        with the least discrepancy, and refine them in a few steps. The linear stage of a cascade is
+        fitted once. Any other eraser is fitted from scratch at every rank.
     data : Dataset
-        Fitted on ``train`` and measured on ``validation``; ``test`` is not touched.
+        Erasers are fitted on ``train`` and measured on ``validation``; ``test`` is not used.
     ranks : sequence of int or fractions, optional
         In decreasing (or increasing) order; by default nine tenths to one tenth of the features,
         and one twentieth.
     metrics : sequence of str
-        Measured at every rank: names of metrics of ``evaluate``, such as "neighbours" or
-        "probe".
+        Metrics of ``evaluate``, such as "neighbours" or "probe", to measure at every rank.
     seeds : int
-        How many times each metric is measured, for its spread.
+        The number of times that each metric is measured, for its spread.
     verbose : bool
         Show progress.
 
     Notes
     -----
-    One full fit at the highest rank, then about a dozen evaluations, O(b²r) each, a rank.
+    One full fit at the highest rank, then about a dozen evaluations of O(b²r) per rank.
 
     Examples
     --------
@@ -213,40 +222,31 @@ def rank_path(
     >>> path.ranks, path[3].eraser.rank
     ((5, 3, 1), 3)
     """
-    _check_seeds(seeds)  # now rather than after the fits
+    judged = on_validation(data.train, data.validation, data.lexicon)
+    check_count("seeds", seeds)  # before the fits, which take long
+    check_metrics(metrics, judged)
     ranked, stage = stages(eraser, data.train)
     estimator, seed = seeded(ranked)
     checked = check_ranks(ranks, stage.X.shape[1], stage.what)
-    held_out = _HeldOut.of(data, estimator, seed)
+    held_out = held_out_discrepancy(data, estimator, seed)
     points = []
     started = time.perf_counter()
     fitted_ranks = fits(estimator, stage, checked)
     for fitted in tqdm(fitted_ranks, "ranks", len(checked), unit="rank", disable=not verbose):
-        seconds = time.perf_counter() - started
-        points.append(_point(fitted, held_out, seconds))
+        point = _point(fitted, held_out, seconds=time.perf_counter() - started)
+        if metrics:
+            scores = over_seeds(point.eraser, judged, metrics, seeds=seeds, random_state=seed)
+            point = replace(point, metrics=scores)
+        points.append(point)
         started = time.perf_counter()
     method = type(eraser).__name__
-    path = RankPath(tuple(points), data.train, data.validation, method, seed, data.lexicon)
-    return with_metrics(path, metrics, seeds=seeds) if metrics else path
-
-
-def with_metrics(path: RankPath, metrics: Sequence[str], *, seeds: int = 3) -> RankPath:
-    """The same path with more metrics, measured on its validation rows."""
-    from unspot.evaluation.scores import on_validation, over_seeds
-
-    _check_seeds(seeds)
-    data = on_validation(path.train, path.validation, path.lexicon)
-    points = []
-    for point in path.points:
-        found = over_seeds(point.eraser, data, metrics, seeds=seeds, random_state=path.random_state)
-        points.append(replace(point, metrics={**point.metrics, **found}))
-    return replace(path, points=tuple(points))
+    return RankPath(tuple(points), data.train, data.validation, method, seed, data.lexicon)
 
 
 def check_ranks(
     ranks: Iterable[int | float] | None, n_features: int, what: str = "the number of features"
 ) -> tuple[int, ...]:
-    """Ranks as integers in decreasing order; mixed order, repeats and outliers are errors."""
+    """Ranks as integers in decreasing order. Mixed order, repeats and other ranks are errors."""
     if ranks is None:
         return default_ranks(n_features)
     given = list(ranks)
@@ -262,11 +262,6 @@ def check_ranks(
     return tuple(falling)
 
 
-def _check_seeds(seeds: Any) -> None:
-    if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or seeds < 1:
-        raise ValueError(f"Got seeds={seeds!r}, but expected a whole number of at least one.")
-
-
 def default_ranks(n_features: int) -> tuple[int, ...]:
     """Nine tenths to one tenth of the features, and one twentieth.
 
@@ -279,7 +274,55 @@ def default_ranks(n_features: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(share * n_features)) for share in shares}, reverse=True))
 
 
-def _point(fitted: Any, held_out: _HeldOut, seconds: float) -> PathPoint:
+def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> Any:
+    """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
+
+    A fifth of the rows, stratified, is set aside. The others fit a path of the default ranks, and
+    the fifth chooses by the rule ``largest`` with a tolerance of one standard error. If there are
+    many rows, a sample is used: ``max_rows`` to fit and a quarter as many to choose, so that files
+    of any size have the same cost.
+
+    Parameters
+    ----------
+    estimator : LEOPARD
+        Unfitted; its ``max_rows`` and ``random_state`` decide the sample.
+    X : array of shape (n, d), or ``Rows``
+    labels : Labels
+    max_advantage : float
+    """
+    check_share("max_advantage", max_advantage)
+    share = min(1.0, 1.25 * estimator.max_rows / len(X))
+    sizes = (0.8, 0.2) if share == 1.0 else (0.8 * share, 0.2 * share, 1.0 - share)
+    parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
+    _refuse_small_classes(labels, parts[1])
+    train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
+    path = rank_path(estimator, Dataset(train, aside, aside))
+    return path.select("largest", max_advantage=max_advantage, tolerance=1.0)
+
+
+def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:
+    counts = np.bincount(labels.codes[aside], minlength=len(labels.classes))
+    few = int(np.lexsort((labels.counts, counts))[0])
+    if counts[few] >= MIN_ASIDE:
+        return
+    n_of_class, n_rows = int(labels.counts[few]), len(labels)
+    way_out = "more rows of that class"
+    if n_of_class - round(0.8 * n_of_class) >= MIN_ASIDE:
+        # A sample sets max_rows/(4n) of every class aside. One row more, since parts are rounded.
+        enough = min(n_rows, ceil(4 * (MIN_ASIDE + 1) * n_rows / n_of_class))
+        way_out = f"a larger max_rows, which sets more of them aside: {enough} is enough"
+    raise ValueError(
+        f"Got rank='auto' and {n_of_class} rows of class {str(labels.classes[few])!r}, of "
+        f"which {int(counts[few])} are set aside to choose the rank, but expected at least "
+        f"{MIN_ASIDE}. Pass a number as the rank, or {way_out}."
+    )
+
+
+def _floats(X: NDArray[Any]) -> NDArray[Any]:
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float32)
+
+
+def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> PathPoint:
     history = getattr(fitted, "history_", {})
     losses, counts = history.get("loss", ()), history.get("evaluations", ())
     return PathPoint(
@@ -292,50 +335,30 @@ def _point(fitted: Any, held_out: _HeldOut, seconds: float) -> PathPoint:
     )
 
 
-@dataclass(frozen=True)
-class _HeldOut:
-    """MMD² on some validation rows: the same for every rank."""
+def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[Eraser], float]:
+    """A function of an eraser: MMD² between the classes, always on the same validation rows.
 
-    X: NDArray[Any]
-    codes: NDArray[np.int64]
-    kernel: Any
+    The kernel is that of the estimator if it is a LEOPARD, or else the paper's.
+    """
+    classes = encode(data.train.z, n_rows=len(data.train)).classes
+    codes = encode_as(data.validation.z, classes)
+    rng = np.random.default_rng(seed)
+    taken = balanced_counts(np.bincount(codes), MAX_HELD_OUT_ROWS)
+    by_class = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]
+    rows = np.sort(np.concatenate(by_class))
+    X, codes = np.asarray(data.validation.X[rows]), codes[rows]
+    kernel: Any = estimator.kernel if isinstance(estimator, LEOPARD) else None
+    if kernel in KERNELS:
+        kernel = KERNELS[kernel]()
 
-    @classmethod
-    def of(cls, data: Dataset, estimator: Any, seed: int) -> _HeldOut:
-        classes = encode(data.train.z, n_rows=len(data.train)).classes
-        codes = encode_as(data.validation.z, classes)
-        rng = np.random.default_rng(seed)
-        taken = balanced_counts(np.bincount(codes), MAX_HELD_OUT_ROWS)
-        rows = np.sort(
-            np.concatenate(
-                [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]
-            )
-        )
-        return cls(np.asarray(data.validation.X[rows]), codes[rows], _kernel(estimator))
+    def discrepancy(eraser: Eraser) -> float:
+        return float(mmd2(torch.from_numpy(np.array(eraser.reduce(X))), codes, kernel))
 
-    def __call__(self, eraser: Eraser) -> float:
-        import torch
-
-        from unspot.density import mmd2
-
-        Y = np.array(eraser.reduce(self.X))
-        return float(mmd2(torch.from_numpy(Y), self.codes, self.kernel))
-
-
-def _kernel(estimator: Any) -> Any:
-    """The estimator's own kernel, if it has one that MMD² can use; else the paper's."""
-    from unspot.erasers.leopard import KERNELS, LEOPARD
-
-    if not isinstance(estimator, LEOPARD):
-        return None
-    return KERNELS[estimator.kernel]() if estimator.kernel in KERNELS else estimator.kernel
+    return discrepancy
 
 
 def _cell(value: tuple[float, float] | None) -> str:
-    if value is None:
-        return "–"
-    mean, spread = value
-    return f"{mean:.3f} ± {spread:.3f}" if spread else f"{mean:.3f}"
+    return number_text(None if value is None else Number(value[0], value[1] or None))
 
 
 def _listed(ranks: Iterable[Any]) -> str:

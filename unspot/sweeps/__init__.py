@@ -1,4 +1,4 @@
-"""Sweeps: methods, ranks and seeds on several data sets, in one result file."""
+"""Sweeps: methods, ranks and seeds on several data sets, in one result file, with tables."""
 
 from __future__ import annotations
 

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from unspot.checks import check_rank
 from unspot.data.dataset import Dataset
 from unspot.data.labels import encode
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.registry import make
+from unspot.ranks.path import default_ranks
 
-__all__ = [
-    "ORIGINAL",
-    "Cell",
-    "attack_chance",
-    "cells",
-    "data_facts",
-    "data_fingerprint",
-    "named_methods",
-    "seed_list",
-]
+__all__ = ["Cell", "attack_chance", "cells", "data_facts", "data_fingerprint", "named_methods"]
 
-#: The name of no erasure at all.
+#: The name of the embeddings without erasure.
 ORIGINAL = "original"
 
 
@@ -38,12 +31,12 @@ class Cell:
     Parameters
     ----------
     method : str
-        What the method is called in tables.
+        The label of the method in tables.
     estimator : estimator or None
         Unfitted, with rank and seed; None for no erasure.
     dataset : str
     facts : mapping
-        What tables say about the data set: see ``data_facts``.
+        Facts about the data set for tables: see ``data_facts``.
     rank : int or None
         None for methods without a rank.
     seed : int
@@ -67,19 +60,18 @@ def cells(
     seeds: Sequence[int],
     settings: Mapping[str, Any],
 ) -> list[Cell]:
-    """All cells, data set by data set. Methods without a rank have one cell a seed."""
-    found = []
+    """All cells, data set by data set. Methods without a rank have one cell per seed."""
+    grid = []
     for name, data in datasets.items():
         facts = data_facts(data)  # once: it reads every row
-        wanted = _ranks_of(ranks, name, data.n_features)
+        ranks_of_data = _ranks_of(ranks, name, data.n_features)
         for label, estimator in methods.items():
-            own = wanted if rank_parameter(estimator) else [None]
-            for rank in own:
+            for rank in ranks_of_data if rank_parameter(estimator) else [None]:
                 for seed in seeds:
                     ready = prepared(estimator, rank, seed)
                     key = _key(label, ready, name, facts["fingerprint"], rank, seed, settings)
-                    found.append(Cell(label, ready, name, facts, rank, seed, key))
-    return found
+                    grid.append(Cell(label, ready, name, facts, rank, seed, key))
+    return grid
 
 
 def named_methods(methods: Any) -> dict[str, Any]:
@@ -88,8 +80,8 @@ def named_methods(methods: Any) -> dict[str, Any]:
     Parameters
     ----------
     methods : str, estimator, sequence of them, or mapping of labels to them
-        A name is one of ``unspot.methods()``, "cascade:NAME", or "original" for no erasure. An
-        estimator is called by its class.
+        A name is one of ``unspot.methods()``, "cascade:NAME", or "original" for no erasure. The
+        label of an estimator is the name of its class.
 
     Examples
     --------
@@ -113,39 +105,27 @@ def named_methods(methods: Any) -> dict[str, Any]:
     return dict(listed)
 
 
-def seed_list(seeds: Any) -> list[int]:
-    """Seeds as a list: a number n is 0 … n − 1."""
-    if isinstance(seeds, (bool, float, str)):
-        raise ValueError(f"Got seeds={seeds!r}, but expected a number of seeds, or a list of them.")
-    listed = list(range(seeds)) if isinstance(seeds, (int, np.integer)) else [*map(int, seeds)]
-    if not listed or len(set(listed)) < len(listed):
-        raise ValueError(f"Got seeds={seeds!r}, but expected at least one, and none twice.")
-    return listed
-
-
 def rank_parameter(estimator: Any) -> str | None:
-    """What the rank of an estimator is called among its parameters, if it has one."""
+    """The name of an estimator's parameter that is its rank, if it has one."""
     if estimator is None:
         return None
-    names = [name for name in ("rank", "eraser__rank") if name in estimator.get_params()]
-    return names[0] if names else None
+    parameters = estimator.get_params()
+    return next((name for name in ("rank", "eraser__rank") if name in parameters), None)
 
 
 def prepared(estimator: Any, rank: int | None, seed: int) -> Any:
     """A clone with rank and seed."""
-    from sklearn.base import clone
-
     if estimator is None:
         return None
     ready = clone(estimator)
-    own = {name: seed for name in ready.get_params() if name.endswith("random_state")}
+    changed = {name: seed for name in ready.get_params() if name.endswith("random_state")}
     if rank is not None:
-        own[str(rank_parameter(ready))] = rank
-    return ready.set_params(**own)
+        changed[str(rank_parameter(ready))] = rank
+    return ready.set_params(**changed)
 
 
 def data_fingerprint(data: Dataset) -> str:
-    """A short hash of all rows of the three splits: one row that changed is another data set."""
+    """A short hash of all rows of the three splits. Another row makes another data set."""
     digest = hashlib.sha256()
     for split in data:
         X = np.ascontiguousarray(split.X)
@@ -158,7 +138,7 @@ def data_fingerprint(data: Dataset) -> str:
 
 
 def data_facts(data: Dataset) -> dict[str, Any]:
-    """What tables say about a data set, and its fingerprint."""
+    """Facts about a data set for tables, and its fingerprint."""
     counts = encode(data.test.z, min_classes=1).counts if len(data.test) else np.ones(1)
     return {
         "fingerprint": data_fingerprint(data),
@@ -170,23 +150,25 @@ def data_facts(data: Dataset) -> dict[str, Any]:
 
 
 def attack_chance(facts: Mapping[str, Any]) -> float:
-    """What attackers get by guessing; where no classes are told, they were judged by rows."""
+    """The accuracy of an attacker who guesses.
+
+    Attackers are judged by balanced accuracy. In files without the number of classes, from an older
+    version, they were judged by accuracy.
+    """
     return 1 / facts["classes"] if "classes" in facts else float(facts["chance"])
 
 
 def _ranks_of(ranks: Any, dataset: str, n_features: int) -> Sequence[int | None]:
     """The ranks for one data set, from the highest, each once."""
-    own = ranks.get(dataset) if isinstance(ranks, Mapping) else ranks
-    if own is None:
-        from unspot.ranks.path import default_ranks
-
-        return list(default_ranks(n_features))
-    listed: Iterable[Any] = [own] if isinstance(own, (int, float)) else own
+    given = ranks.get(dataset) if isinstance(ranks, Mapping) else ranks
+    if given is None:
+        return default_ranks(n_features)
+    listed = [given] if isinstance(given, (int, float)) else given
     what = f"the number of features of {dataset!r}"
-    found = {check_rank(rank, n_features, what) for rank in listed}
-    if not found:
+    checked = {check_rank(rank, n_features, what) for rank in listed}
+    if not checked:
         raise ValueError(f"Got no ranks for {dataset!r}, but expected at least one.")
-    return sorted(found, reverse=True)
+    return sorted(checked, reverse=True)
 
 
 def _estimator(method: Any) -> Any:
@@ -209,21 +191,13 @@ def _label(method: Any) -> str:
     return f"cascade:{type(inner).__name__}" if inner is not None else type(method).__name__
 
 
-def _key(
-    label: str,
-    estimator: Any,
-    dataset: str,
-    known: str,
-    rank: int | None,
-    seed: int,
-    settings: Mapping[str, Any],
-) -> str:
-    content = [label, _canonical(estimator), dataset, known, rank, seed, _canonical(settings)]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+def _key(*content: Any) -> str:
+    text = json.dumps(_canonical(content), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _canonical(value: Any) -> Any:
-    """Parameters as JSON that is equal if and only if they are."""
+    """Parameters as JSON: equal JSON for equal parameters only."""
     if isinstance(value, BaseEraser):
         parameters = value.get_params(deep=False)
         return [type(value).__name__, {k: _canonical(v) for k, v in sorted(parameters.items())}]

@@ -1,7 +1,7 @@
 """A grid of methods, ranks and seeds on several data sets: parallel, and safe to interrupt.
 
-Where the cells run is joblib's choice (``joblib.parallel_config``): processes of this machine,
-Dask or Ray. What is finished is written at once by the process that called ``sweep``.
+joblib decides where the cells run (``joblib.parallel_config``): in processes of this machine, on
+Dask or on Ray. The process that called ``sweep`` writes every finished cell at once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
 from tqdm.auto import tqdm
 
+from unspot.checks import check_seeds, require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
 from unspot.evaluation.scores import check_metrics, score
-from unspot.sweeps.grid import Cell, cells, named_methods, seed_list
+from unspot.sweeps.grid import Cell, cells, named_methods
 from unspot.sweeps.journal import Journal, read_journal
 
 if TYPE_CHECKING:
@@ -26,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read_results", "sweep"]
 
-#: Raised whenever a metric changes its meaning, so that old results are not taken for new ones.
+#: Increased when a metric changes its meaning, so that old and new results are not mixed.
 METRICS_VERSION = 3
 DEFAULT_METRICS = ("attack", "probe", "neighbours")
-#: What identifies a cell, and what every cell has; the metrics stand between.
+#: The first and the last columns of the frame; the metrics are between them.
 _FIRST = ("dataset", "method", "rank", "seed")
 _LAST = ("kept_rank", "fit_seconds", "seconds", "status", "error", "key")
 
@@ -53,34 +56,35 @@ def sweep(
     Parameters
     ----------
     methods : names, estimators, or mapping of labels to them
-        Names of ``unspot.methods()``, "cascade:NAME", "original"; or estimators. Their rank and
-        random_state are set cell by cell.
+        Names of ``unspot.methods()``, "cascade:NAME", "original"; or estimators. Each cell sets
+        their rank and random_state.
     datasets : Dataset, several, or mapping of names to them
-        Fitted on train rows; attackers chosen on validation rows; all scores of test rows.
+        Methods are fitted on train rows, attackers are chosen on validation rows, and all scores
+        are of test rows.
     ranks : sequence of int or fractions, or mapping of data sets' names to them
-        For methods with a rank; the others have one cell a seed.
+        For methods with a rank; the others have one cell per seed.
     seeds : int or sequence of int
         Each decides the fit and every metric of a cell.
     metrics : sequence of str, or mapping of names to functions of a ``Problem``
         See ``evaluate``.
     budget : {"quick", "standard", "thorough"}
-        How hard attackers try.
+        The effort of the attackers.
     path : path, optional
-        A file that every finished cell is appended to.
+        A file to which every finished cell is appended.
     resume : bool
-        Go on with the cells that ``path`` does not hold yet.
+        Run only the cells that are not in ``path`` yet.
     retry : bool
-        With ``resume``, run cells again that failed.
+        With ``resume``, run failed cells again.
     n_jobs : int, optional
-        Cells at once; by default what ``joblib.parallel_config`` says, else one.
+        The number of cells that run at once; by default that of ``joblib.parallel_config``, or one.
     verbose : bool
         Show progress, with an estimate of the time left.
 
     Returns
     -------
     DataFrame
-        One row a cell: data set, method, rank, seed, the metrics, seconds, and the error of a
-        cell that failed. One that fails does not stop the others.
+        One row per cell: data set, method, rank, seed, the metrics, seconds, and the error of a
+        cell that failed. A failed cell does not stop the others.
 
     Examples
     --------
@@ -95,26 +99,30 @@ def sweep(
     named = _named_datasets(datasets)
     for data in named.values():
         check_metrics(metrics, data)
-    settings = {
-        "metrics": sorted(metrics) if not isinstance(metrics, str) else [metrics],
-        "budget": budget,
-        "version": METRICS_VERSION,
-    }
-    grid = cells(named_methods(methods), named, ranks, seed_list(seeds), settings)
+    names = [metrics] if isinstance(metrics, str) else sorted(metrics)
+    settings = {"metrics": names, "budget": budget, "version": METRICS_VERSION}
+    grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings)
     if path is None and resume:
-        raise ValueError("Got resume=True without a path, but there is no file to go on with.")
-    journal: Any = nullcontext(None) if path is None else Journal(path, settings, resume=resume)
-    with journal as kept:
-        records = _known(kept, grid, retry)
-        left = [cell for cell in grid if cell.key not in records]
-        bar = tqdm(total=len(grid), initial=len(records), unit="cell", disable=not verbose)
-        with bar:
-            for record in _results(left, named, metrics, budget, n_jobs):
+        raise ValueError(
+            "Got resume=True without a path, but expected the file to go on with. Pass its path."
+        )
+    file: Any = nullcontext(None) if path is None else Journal(path, settings, resume=resume)
+    with file as journal:
+        records = _earlier_results(journal, grid, retry)
+        calls = [
+            delayed(run_cell)(cell, named[cell.dataset], metrics, budget)
+            for cell in grid
+            if cell.key not in records
+        ]
+        progress = tqdm(total=len(grid), initial=len(records), unit="cell", disable=not verbose)
+        with progress:
+            for record in _results(calls, n_jobs):
                 records[record["key"]] = record
-                if kept is not None:
-                    kept.append(record)
-                bar.update()
-                bar.set_postfix_str(_describe(record))
+                if journal is not None:
+                    journal.append(record)
+                progress.update()
+                rank = "" if record["rank"] is None else f" {record['rank']}"
+                progress.set_postfix_str(f"{record['dataset']} {record['method']}{rank}")
     return _frame([records[cell.key] for cell in grid])
 
 
@@ -141,9 +149,9 @@ def run_cell(
     try:
         eraser = _fitted(cell.estimator, data)
         record |= {"kept_rank": eraser.rank, "fit_seconds": time.perf_counter() - started}
-        found = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
-        record |= {"metrics": found.values, "details": found.details, "status": "ok"}
-    except Exception as error:  # whatever it is, the other cells go on
+        scores = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
+        record |= {"metrics": scores.values, "details": scores.details, "status": "ok"}
+    except Exception as error:  # any error: the other cells go on
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     return record | {"seconds": time.perf_counter() - started}
 
@@ -159,9 +167,7 @@ def _parameters(estimator: Any) -> dict[str, str]:
     """Parameters that are not the default, as text."""
     if estimator is None:
         return {}
-    from sklearn.base import BaseEstimator
-
-    default = type(estimator)().get_params() if callable(type(estimator)) else {}
+    default = type(estimator)().get_params()
     return {
         name: repr(value)
         for name, value in estimator.get_params().items()
@@ -169,20 +175,11 @@ def _parameters(estimator: Any) -> dict[str, str]:
     }
 
 
-def _results(
-    left: Sequence[Cell],
-    datasets: Mapping[str, Dataset],
-    metrics: Any,
-    budget: str,
-    n_jobs: int | None,
-) -> Iterator[dict[str, Any]]:
-    """Results as they come, wherever joblib runs them."""
-    from joblib import Parallel, delayed
-
-    calls = [delayed(run_cell)(cell, datasets[cell.dataset], metrics, budget) for cell in left]
+def _results(calls: Sequence[Any], n_jobs: int | None) -> Iterator[dict[str, Any]]:
+    """Results in the order in which they are finished, wherever joblib runs the cells."""
     try:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    except ValueError:  # a backend, such as Ray's, that gives all results at the end
+    except ValueError:  # a backend, such as Ray's, that gives results only at the end
         at_once = max(1, Parallel(n_jobs=n_jobs)._effective_n_jobs())
         for start in range(0, len(calls), at_once):
             yield from Parallel(n_jobs=n_jobs)(calls[start : start + at_once])
@@ -190,14 +187,16 @@ def _results(
     yield from parallel(calls)
 
 
-def _known(journal: Journal | None, grid: Sequence[Cell], retry: bool) -> dict[str, dict[str, Any]]:
-    """Results of before that belong to this grid."""
+def _earlier_results(
+    journal: Journal | None, grid: Sequence[Cell], retry: bool
+) -> dict[str, dict[str, Any]]:
+    """Results in the file that belong to this grid."""
     if journal is None:
         return {}
-    prints = {cell.dataset: cell.facts["fingerprint"] for cell in grid}
+    fingerprints = {cell.dataset: cell.facts["fingerprint"] for cell in grid}
     for record in journal.records.values():
-        found = record["data"]["fingerprint"]
-        if prints.get(record["dataset"], found) != found:
+        fingerprint = record["data"]["fingerprint"]
+        if fingerprints.get(record["dataset"], fingerprint) != fingerprint:
             raise ValueError(
                 f"Got {str(journal.path)!r}, which holds results of other rows under the name "
                 f"{record['dataset']!r}. Use another file, or another name."
@@ -218,7 +217,7 @@ def _named_datasets(datasets: Any) -> dict[str, Dataset]:
         named = {data.name: data for data in several if isinstance(data, Dataset)}
         if len(named) < len(several):
             raise ValueError(
-                "Got data sets that are none, or two of one name, but expected unspot.Dataset "
+                "Got data sets of another type, or two of one name, but expected unspot.Dataset "
                 "objects of different names. Pass a mapping of names to them."
             )
     if not named:
@@ -227,15 +226,9 @@ def _named_datasets(datasets: Any) -> dict[str, Dataset]:
 
 
 def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError('sweep needs pandas: pip install "unspot[report]"') from None
+    require("sweep", "report", "pandas")
+    import pandas as pd
+
     names = dict.fromkeys(name for record in records for name in record.get("metrics", ()))
     rows = [{**record, **record.get("metrics", {})} for record in records]
     return pd.DataFrame(rows, columns=[*_FIRST, *names, *_LAST])
-
-
-def _describe(record: Mapping[str, Any]) -> str:
-    rank = "" if record["rank"] is None else f" {record['rank']}"
-    return f"{record['dataset']} {record['method']}{rank}"

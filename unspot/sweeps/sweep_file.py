@@ -1,72 +1,72 @@
-"""A sweep written down: a TOML file that names methods, data, ranks, seeds and metrics."""
+"""A sweep as a TOML file of methods, data, ranks, seeds and metrics."""
 
 from __future__ import annotations
 
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from unspot.checks import check_choice, check_seeds, did_you_mean
 from unspot.data.dataset import Dataset
+from unspot.erasers.registry import make
+from unspot.evaluation.attackers import BUDGETS
+from unspot.sweeps.data import DATA_NAMES, open_data
+from unspot.sweeps.grid import named_methods
 
 __all__ = ["SweepFile", "read_sweep_file"]
 
-_TOP = ("methods", "data", "ranks", "seeds", "metrics", "budget")
-_DATA = ("path", "source", "concept", "task", "features", "ranks", "max_rows", "random_state")
-_BUDGETS = ("quick", "standard", "thorough")
+_OPTIONS = ("seeds", "metrics", "budget")
+_TOP = ("methods", "data", "ranks", *_OPTIONS)
+#: Keys of a data set that are arguments of ``open_data``.
+_OPEN = ("concept", "task", "features", "max_rows", "random_state")
+_DATA = ("path", "source", *_OPEN, "ranks")
 
 
 @dataclass(frozen=True)
 class SweepFile:
-    """Arguments of ``sweep``, the data still as they are written.
+    """The arguments of ``sweep``, with the data sets not loaded yet.
 
     Parameters
     ----------
     methods : dict of str to estimator or None
     data : dict of str to dict
-        Of every data set: path, concept, task, features…
+        For every data set its path, concept, task, features…
+    ranks : dict of str to sequence of int or fractions, or None
+        For every data set its ranks; None for the default ranks.
     options : dict
-        ``seeds``, ``metrics`` and ``budget``, those that are given.
-    ranks : Any
-        For all data sets, or a mapping of names to them.
+        ``seeds``, ``metrics`` and ``budget``, as far as the file has them.
     folder : path
-        What paths in the file are relative to.
+        The folder of the file, to which its paths are relative.
     """
 
     methods: dict[str, Any]
     data: dict[str, dict[str, Any]]
-    ranks: Any = None
+    ranks: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     folder: Path = Path()
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files and folders that the data are read from."""
-        from unspot.bench.data import NAMES
-
-        named = [str(facts.get("path", name)) for name, facts in self.data.items()]
-        sources = [str(facts["source"]) for facts in self.data.values() if "source" in facts]
-        return tuple(self.folder / path for path in [*named, *sources] if path not in NAMES)
+        paths = [facts.get("path", name) for name, facts in self.data.items()]
+        sources = [facts["source"] for facts in self.data.values() if "source" in facts]
+        return tuple(self.folder / str(p) for p in [*paths, *sources] if p not in DATA_NAMES)
 
     def datasets(self) -> dict[str, Dataset]:
-        """The data sets, loaded now."""
+        """Load the data sets."""
         return {name: self._load(name, facts) for name, facts in self.data.items()}
 
     def _load(self, name: str, facts: Mapping[str, Any]) -> Dataset:
-        from dataclasses import replace
-
-        from unspot.bench.data import NAMES, open_data
-
-        where = str(facts.get("path", name))
-        if where not in NAMES:
-            where = str(self.folder / where)
-        known = {key: facts[key] for key in _DATA[2:] if key in facts and key != "ranks"}
+        path = str(facts.get("path", name))
+        if path not in DATA_NAMES:
+            path = str(self.folder / path)
+        arguments = {"task": None, **{key: facts[key] for key in _OPEN if key in facts}}
         if "source" in facts:
-            known["source"] = self.folder / str(facts["source"])
-        return replace(open_data(where, **{"task": None, **known}).data, name=name)
+            arguments["source"] = self.folder / str(facts["source"])
+        return replace(open_data(path, **arguments), name=name)
 
 
 def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
@@ -75,9 +75,9 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
     Parameters
     ----------
     path : path
-        A TOML file. ``methods`` is a list of names, or a table of labels to names or to tables of a
-        ``method`` and its parameters; ``data`` a table of names to tables of ``path``,
-        ``concept``, ``task``, ``features``, and their own ``ranks``; ``ranks``, ``seeds``,
+        A TOML file. ``methods`` is a list of names, or a table: for each label a name, or a table
+        of a ``method`` and its parameters. ``data`` has a table for each data set, with ``path``,
+        ``concept``, ``task``, ``features``, and ``ranks`` of this data set. ``ranks``, ``seeds``,
         ``metrics`` and ``budget`` are as in ``sweep``.
 
     Examples
@@ -90,9 +90,9 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
     ... [data.words]
     ... path = "glove"
     ... ''')
-    >>> found = read_sweep_file(file)
-    >>> list(found.methods), found.ranks, list(found.data)
-    (['original', 'cascade'], [75, 50, 25], ['words'])
+    >>> plan = read_sweep_file(file)
+    >>> list(plan.methods), plan.ranks, list(plan.data)
+    (['original', 'cascade'], {'words': [75, 50, 25]}, ['words'])
     """
     path = Path(path)
     content = _parsed(path)
@@ -108,12 +108,8 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
         raise ValueError(f"Got data = {data!r}, but expected tables, such as [data.words].")
     for name, facts in data.items():
         _check_keys(facts, _DATA, f"in [data.{name}]")
-    options: dict[str, Any] = {
-        k: content[k] for k in ("seeds", "metrics", "budget") if k in content
-    }
-    _check_budget(options.get("budget", "quick"))
-    _check_metrics(options.get("metrics", []))
-    _check_seeds(options.get("seeds", 1))
+    options = {key: content[key] for key in _OPTIONS if key in content}
+    _check_options(**options)
     return SweepFile(
         _methods(content["methods"]), data, _ranks(content, data), options, path.resolve().parent
     )
@@ -130,12 +126,9 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 def _methods(given: Any) -> dict[str, Any]:
     """Estimators by label, from a list of names or a table."""
-    from unspot.sweeps.grid import named_methods
-
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, list) and all(isinstance(name, str) for name in given):
-        return named_methods(given)
+    listed = given if isinstance(given, list) else [given]
+    if all(isinstance(name, str) for name in listed):
+        return named_methods(listed)
     if not isinstance(given, dict):
         raise ValueError(
             f"Got methods = {given!r}, but expected a list of names, or a table of labels."
@@ -144,8 +137,6 @@ def _methods(given: Any) -> dict[str, Any]:
 
 
 def _method(label: str, value: Any) -> Any:
-    from unspot.erasers.registry import make
-
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
@@ -157,52 +148,31 @@ def _method(label: str, value: Any) -> Any:
     return make(parameters.pop("method", label), **parameters)
 
 
-def _ranks(content: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
-    """The ranks of all, or of each data set where one has its own."""
+def _ranks(content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranks of each data set: its own, or those of the file."""
     common = content.get("ranks")
     if isinstance(common, dict):
         _check_keys(common, tuple(data), "in [ranks]")
-        return {name: facts.get("ranks", common.get(name)) for name, facts in data.items()}
-    if not any("ranks" in facts for facts in data.values()):
-        return common
-    return {name: facts.get("ranks", common) for name, facts in data.items()}
+    else:
+        common = dict.fromkeys(data, common)
+    return {name: facts.get("ranks", common.get(name)) for name, facts in data.items()}
 
 
-def _check_budget(budget: Any) -> None:
-    if budget not in _BUDGETS:
-        raise ValueError(
-            f"Got budget = {budget!r}, but expected one of {', '.join(_BUDGETS)}."
-            f"{_near(str(budget), _BUDGETS)}"
-        )
-
-
-def _check_metrics(metrics: Any) -> None:
-    named = isinstance(metrics, list) and all(isinstance(name, str) for name in metrics)
-    if not named and not isinstance(metrics, str):
+def _check_options(budget: Any = "quick", metrics: Any = "attack", seeds: Any = 1) -> None:
+    check_choice("budget", budget, BUDGETS)
+    check_seeds(seeds)
+    listed = metrics if isinstance(metrics, list) else [metrics]
+    if not all(isinstance(name, str) for name in listed):
         raise ValueError(
             f"Got metrics = {metrics!r}, but expected a list of names, such as "
             '["attack", "neighbours"].'
         )
 
 
-def _check_seeds(seeds: Any) -> None:
-    listed = seeds if isinstance(seeds, list) else [seeds]
-    if not all(type(seed) is int for seed in listed):
-        raise ValueError(
-            f"Got seeds = {seeds!r}, but expected a number of seeds, or a list of whole numbers, "
-            "such as [0, 1, 2]."
-        )
-
-
-def _check_keys(table: Iterable[str], known: tuple[str, ...], where: str) -> None:
+def _check_keys(table: Iterable[str], allowed: tuple[str, ...], where: str) -> None:
     for key in table:
-        if key not in known:
+        if key not in allowed:
             raise ValueError(
-                f"Got the key {key!r} {where}, but expected some of {', '.join(known)}."
-                f"{_near(key, known)}"
+                f"Got the key {key!r} {where}, but expected some of {', '.join(allowed)}."
+                f"{did_you_mean(key, allowed)}"
             )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    found = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {found[0]}?" if found else ""

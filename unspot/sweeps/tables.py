@@ -1,0 +1,242 @@
+"""Results of cells as lines and tables: the mean and the spread over seeds of every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unspot.tables import Number, latex, markdown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "ResultLine", "ResultTable", "display_name", "result_lines", "sweep_tables"]
+
+#: Columns of a frame of cells that are not shown in tables.
+_NOT_METRICS = {
+    *("dataset", "method", "rank", "seed", "kept_rank"),
+    *("seconds", "status", "error", "key"),
+}
+
+_NAMES = {
+    "leace": "LEACE",
+    "inlp": "INLP",
+    "rlace": "R-LACE",
+    "farm": "FaRM",
+    "cascade:farm": "FaRM, cascaded",
+    "kernel": "kernel erasure",
+    "matching": "moment matching",
+    "mean": "mean projection",
+    "random": "random projection",
+    "pca": "PCA",
+    "cascade:pca": "PCA, cascaded",
+    "kram": "KRaM",
+    "cascade:kram": "KRaM, cascaded",
+    "leopard": "L̄EOPARD",
+    "cascade": "L̄EOPARD, cascaded",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric in a table."""
+
+    key: str
+    title: str
+    unit: str = ""  # "share" is shown in per cent
+    better: str = ""  # "↓" or "↑"
+
+
+COLUMNS = {
+    column.key: column
+    for column in (
+        Column("attack", "strongest attacker, %", "share", "↓"),
+        Column("probe", "probe of the text, %", "share", "↓"),
+        Column("probe_reference", "a_z, %", "share", "↓"),
+        Column("linear", "linear probe, %", "share", "↓"),
+        Column("probe_binary", "a_z binary, %", "share", "↓"),
+        Column("mdl", "MDL online, kbit", "kbit", "↑"),
+        Column("mdl_paper", "MDL of the paper, kbit", "kbit", "↑"),
+        Column("neighbours", "A_50% held out", "", "↑"),
+        Column("neighbours_paper", "A_50%", "", "↑"),
+        Column("words", "WS-353", "", "↑"),
+        Column("task", "a_y, %", "share", "↑"),
+        Column("task_linear", "task, logistic, %", "share", "↑"),
+        Column("tpr_gap", "TPR gap, RMS", "", "↓"),
+        Column("tpr_gap_correlation", "σ of gap and share", "", "↓"),
+        Column("demographic_parity", "DP", "", "↓"),
+        Column("variance", "variance kept, %", "share", "↑"),
+        Column("fit_seconds", "fit, s", "seconds", "↓"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class ResultLine:
+    """One method at one rank, summed up over seeds.
+
+    Parameters
+    ----------
+    method : str
+        The label, such as "leace" or "cascade/kernels=2".
+    rank : int or None
+    n_seeds : int
+    values : mapping of str to (mean, spread)
+    errors : tuple of str
+        Messages of the cells that failed.
+    published : mapping of str to (mean, spread or None)
+        Numbers that a publication has for the same cell, by metric. Tables show them in brackets.
+    published_in : str
+        The tables that have these numbers.
+    """
+
+    method: str
+    rank: int | None
+    n_seeds: int
+    values: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    published: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    published_in: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the method in tables."""
+        return display_name(self.method)
+
+    @property
+    def title(self) -> str:
+        """The name with the rank."""
+        return self.name if self.rank is None else f"{self.name}, rank {self.rank}"
+
+    def number(self, metric: str) -> Number | None:
+        """The value of a metric; one seed has no spread."""
+        if metric not in self.values:
+            return None
+        mean, spread = self.values[metric]
+        return Number(mean, spread if self.n_seeds > 1 else None)
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Lines to show, and their metrics to show.
+
+    Examples
+    --------
+    >>> line = ResultLine("leace", None, 2, {"attack": (0.81, 0.01)})
+    >>> print(ResultTable("erasure", "Erasure", (line,), ("attack",)).to_markdown())
+    | method | r | strongest attacker, % ↓ |
+    |:--|--:|--:|
+    | LEACE | – | 81.0 ± 1.0 |
+    """
+
+    name: str
+    title: str
+    lines: tuple[ResultLine, ...]
+    metrics: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[Column]:
+        """The metrics that at least one line has."""
+        return [
+            COLUMNS.get(key, Column(key, key))
+            for key in self.metrics
+            if any(key in line.values for line in self.lines)
+        ]
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown(self._rows())
+
+    def to_latex(self) -> str:
+        r"""A ``booktabs`` table, ready for ``\input``."""
+        return latex(self._rows())
+
+    def _rows(self) -> list[list[str]]:
+        columns = self.columns
+        rows = [["method", "r", *(f"{column.title} {column.better}".strip() for column in columns)]]
+        for line in self.lines:
+            rank = "–" if line.rank is None else str(line.rank)
+            rows.append([line.name, rank, *(_cell(line, column) for column in columns)])
+        return rows
+
+
+def display_name(method: str) -> str:
+    """The name of a label in tables.
+
+    Examples
+    --------
+    >>> display_name("cascade:farm"), display_name("cascade/kernels=2")
+    ('FaRM, cascaded', 'L̄EOPARD, cascaded, kernels=2')
+    """
+    base, _, setting = method.partition("/")
+    name = _NAMES.get(base, base)
+    return f"{name}, {setting}" if setting else name
+
+
+def result_lines(frame: pd.DataFrame) -> list[ResultLine]:
+    """One line per method and rank, in the order in which they come."""
+    metrics = [column for column in frame.columns if column not in _NOT_METRICS]
+    groups: dict[tuple[str, int | None], list[Any]] = {}
+    for row in frame.to_dict("records"):
+        rank = None if _missing(row["rank"]) else int(row["rank"])
+        groups.setdefault((row["method"], rank), []).append(row)
+    return [
+        ResultLine(
+            method,
+            rank,
+            len(rows),
+            _means(rows, metrics),
+            tuple(dict.fromkeys(str(row["error"]) for row in rows if row["status"] == "failed")),
+        )
+        for (method, rank), rows in groups.items()
+    ]
+
+
+def lines_by_dataset(frame: pd.DataFrame) -> dict[str, list[ResultLine]]:
+    """The lines of each data set."""
+    groups = frame.groupby("dataset", sort=False)
+    return {str(name): result_lines(rows) for name, rows in groups}
+
+
+def sweep_tables(frame: pd.DataFrame) -> list[ResultTable]:
+    """One table per data set, with all metrics."""
+    tables = []
+    for name, lines in lines_by_dataset(frame).items():
+        metrics = dict.fromkeys(metric for line in lines for metric in line.values)
+        tables.append(ResultTable(name, name, tuple(lines), tuple(metrics)))
+    return tables
+
+
+def _means(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:
+    values = {}
+    for name in metrics:
+        column = [float(row[name]) for row in rows if not _missing(row[name])]
+        if column:
+            values[name] = (float(np.mean(column)), float(np.std(column)))
+    return values
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def _cell(line: ResultLine, column: Column) -> str:
+    number = line.number(column.key)
+    if number is None:
+        return "failed" if line.errors else "–"
+    text = _digits(number.value, column)
+    if number.spread is not None:
+        text += f" ± {_digits(number.spread, column)}"
+    if column.key in line.published:
+        text += f" ({_digits(line.published[column.key][0], column)})"
+    return text
+
+
+def _digits(value: float, column: Column) -> str:
+    """The value without its unit, which is in the title of the column."""
+    if column.unit == "share":
+        return f"{100 * value:.1f}"
+    return f"{value:.1f}" if column.unit in ("kbit", "seconds") else f"{value:.2f}"
