@@ -94,11 +94,9 @@ def test_refusals(cli, file, monkeypatch, arguments, message):
 
 
 def test_what_is_not_installed_is_said_before_anything_runs(cli, monkeypatch):
-    from unspot.bench import needs
+    from unspot import checks
 
-    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "matplotlib" else 1)
+    monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "matplotlib" else 1)
     done = cli("bench", "glove")
-    assert (
-        'unspot bench needs matplotlib, which is not installed: pip install "unspot[report]"'
-        in (done.err)
-    )
+    assert "unspot bench needs matplotlib" in done.err
+    assert 'pip install "unspot[report]"' in done.err

@@ -122,8 +122,9 @@ def test_the_last_of_two_values_is_not_taken_in_silence(cli, arguments, option, 
     assert done.err.startswith(message.rstrip())
 
 
-def test_other_options_may_be_given_again(cli):
-    done = cli("fit", "none.npy", "-o", "a", "-o", "b", "-c", "z", "--set", "x=1", "--set", "y=2")
+def test_other_options_may_be_given_again(cli, table):
+    given = ("-o", "a", "-o", "b", "-c", "gender", "--set", "x=1", "--set", "y=2")
+    done = cli("fit", table, *given)
     assert "Got parameter 'x'" in done.err
 
 

@@ -144,7 +144,7 @@ def test_ranks_as_typed():
         (["-m", "leace"], "Got LEACE, which has no rank, but expected an eraser with one"),
         (["--metrics", "linaer"], "Got metric 'linaer', .*Did you mean 'linear'"),
         (["--metrics", "task"], "Got metric 'task', but the data 'data.npz' have no task labels"),
-        (["-s", "larges"], "Got --select larges, .*Did you mean largest"),
+        (["-s", "larges"], "Got --select larges, .*Did you mean 'largest'"),
         (["-s", "mdl", "--floor", "1"], "Got --floor without --select utility"),
         (["--threshold", "1"], "Got --threshold without --select mdl"),
         (["-s", "utility"], "Got --select utility without --floor"),
