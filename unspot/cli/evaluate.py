@@ -104,8 +104,6 @@ def read_rows(
         ``concept``, ``features`` and ``task``: columns or arrays. By default the concept and the
         features are those that ``unspot fit`` wrote into the eraser.
     """
-    from unspot.evaluation.held_out import share_among
-
     data, labels = test
     others, labels_of_others = learn
     if others is None and labels_of_others is not None:
@@ -114,6 +112,9 @@ def read_rows(
     if others is None:
         return tested, None
     learned = _read_split(eraser, others, labels_of_others, flags[1], **names)
+    # After all that can be wrong with the files: it imports more than numpy.
+    from unspot.evaluation.held_out import share_among
+
     share = share_among(tested, learned)
     if share > 0.5:  # single rows may occur twice
         raise ValueError(
