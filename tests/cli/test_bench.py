@@ -34,7 +34,7 @@ def test_a_file_end_to_end(cli, file, tmp_path, monkeypatch):
     assert page.read_bytes() == (out / "report.html").read_bytes()
     again = cli("bench", "small.npz", "--quick", "--no-figures", "--resume", *options[:4])
     assert again.code == 0, again.err
-    assert "holds 3 results already. Go on with" in cli("bench", "small.npz", "--quick").err
+    assert re.search("3 results.*resume", cli("bench", "small.npz", "--quick").err)
 
 
 def test_what_is_typed_arrives(cli, tmp_path, monkeypatch):
@@ -68,21 +68,21 @@ def test_what_is_typed_arrives(cli, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["glov"], r"Got 'glov'.*\(glove, bios, dial\).*Did you mean 'glove'"),
-        (["bios"], "Got no folder for 'bios'.*unspot bench bios --data FOLDER.*Bias in Bios"),
-        (["bios", "--data", "."], "without train.pickle or train.npz.*comes as train.pickle"),
-        (["dial", "--data", "nowhere"], "no such folder.*DIAL.*come as pos_pos.npy"),
-        (["glove", "--data", "no.txt"], "no such file. Get glove.6B.zip or glove.42B.300d.zip"),
-        (["glove", "--ranks", "10,50,20"], "Got ranks 10, 50, 20, but expected them in decreasing"),
-        (["glove", "--ranks", "400"], "Got rank=400, but expected an integer from 1 to 100"),
-        (["glove", "--ranks", "half"], "Got --ranks half, but expected an integer"),
-        (["glove", "--methods", "leopart"], "Got method='leopart', .*Did you mean 'leopard'"),
-        (["glove", "--studies", "mian"], "Got study='mian', .*Did you mean 'main'"),
-        (["glove", "--effort", "fast"], "Got effort='fast', .*'quick'"),
-        (["glove", "--retry"], "Got --retry without --resume"),
-        (["small.npz", "--data", "small.npz"], "but expected one of them"),
-        (["small.npz", "--task", "jbo"], "Got array 'jbo', .*Did you mean 'job'"),
-        (["glove", "-o", "small.npz"], "Got --output small.npz, which is a file"),
+        (["glov"], "Got 'glov'.*glove, bios, dial.*Did you mean '?glove"),
+        (["bios"], "'bios'.*unspot bench bios --data FOLDER.*Bias in Bios"),
+        (["bios", "--data", "."], "train.pickle or train.npz.*train.pickle"),
+        (["dial", "--data", "nowhere"], "nowhere.*DIAL.*pos_pos.npy"),
+        (["glove", "--data", "no.txt"], "no.txt.*glove.6B.zip.*glove.42B.300d.zip"),
+        (["glove", "--ranks", "10,50,20"], "10, 50, 20.*decreasing"),
+        (["glove", "--ranks", "400"], "rank=400.*from 1 to 100"),
+        (["glove", "--ranks", "half"], "--ranks half.*integer"),
+        (["glove", "--methods", "leopart"], "'leopart'.*Did you mean '?leopard"),
+        (["glove", "--studies", "mian"], "'mian'.*Did you mean '?main"),
+        (["glove", "--effort", "fast"], "effort='fast'.*quick"),
+        (["glove", "--retry"], "--retry without --resume"),
+        (["small.npz", "--data", "small.npz"], "small.npz.*expected one"),
+        (["small.npz", "--task", "jbo"], "'jbo'.*Did you mean 'job'"),
+        (["glove", "-o", "small.npz"], "--output small.npz.*folder"),
     ],
 )
 def test_refusals(cli, file, monkeypatch, arguments, message):
@@ -98,7 +98,5 @@ def test_what_is_not_installed_is_said_before_anything_runs(cli, monkeypatch):
 
     monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "matplotlib" else 1)
     done = cli("bench", "glove")
-    assert (
-        'unspot bench needs matplotlib, which is not installed: pip install "unspot[report]"'
-        in (done.err)
-    )
+    assert "unspot bench needs matplotlib" in done.err
+    assert 'pip install "unspot[report]"' in done.err

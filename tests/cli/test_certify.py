@@ -1,6 +1,7 @@
 """unspot certify: a verdict for people, JSON for programs, an exit code for scripts."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_rows_to_judge_on_are_not_learned_by_heart(cli, clean, others, tmp_path)
     again.write_bytes(others.read_bytes())
     done = cli("certify", clean, others, "-c", "gender", "--attack-rows", again, *QUICK)
     assert done.code == 2
-    assert "with 100 % of the rows of" in done.err
+    assert re.search("--attack-rows .*100 % of the rows of others.npz", done.err)
 
 
 def test_a_bound_on_the_advantage(cli, leaking, clean, others):
@@ -136,7 +137,7 @@ def test_a_bound_on_the_advantage(cli, leaking, clean, others):
     assert (done.code, done.out) == (3, "")
     done = cli("certify", clean, others, *arguments, "--max-advantage", "5")
     assert done.code == 2
-    assert "Got --max-advantage=5.0, but expected a number from 0 to" in done.err
+    assert re.search(r"Got --max-advantage.5\.0, but expected a number from 0", done.err)
 
 
 def test_a_file_with_some_rows_of_the_fit(cli, table, tmp_path):

@@ -84,7 +84,7 @@ def test_an_array_comes_out(bios, model, tmp_path):
     out = tmp_path / "out.npy"
     result = run(bios, "--text", "bio", "-m", model, "--pooling", "mean", "-o", out, "--quiet")
     assert result.exit_code == 0, result.output
-    assert "Embedding" not in result.output
+    assert result.output == ""
     np.testing.assert_array_equal(np.load(out), embed_texts(TEXTS, model, pooling="mean"))
 
 
@@ -116,9 +116,9 @@ def test_an_existing_file_is_replaced_only_by_force(bios, model, tmp_path, capsy
     out = tmp_path / "out.npy"
     out.write_text("mine")
     arguments = (bios, "--text", "bio", "-m", model, "-o", out)
-    assert "exists already. Choose another name, or replace it with --force" in failed(
-        capsys, *arguments
-    )
+    message = failed(capsys, *arguments)
+    assert "exists already" in message
+    assert "--force" in message
     assert out.read_text() == "mine"
     assert run(*arguments, "--force").exit_code == 0
     assert np.load(out).shape == (4, 8)
@@ -142,7 +142,8 @@ def test_blank_texts_are_refused_with_their_row(model, tmp_path, capsys):
     path = tmp_path / "a.csv"
     path.write_text("bio,x\na,1\n  ,2\n")
     message = failed(capsys, path, "--text", "bio", "-m", model, "-o", tmp_path / "out.npy")
-    assert "Got 1 texts that are missing, blank or not text (the first in row 1" in message
+    assert "blank" in message
+    assert "row 1" in message
 
 
 def test_without_transformers_the_program_says_what_to_install(

@@ -1,6 +1,7 @@
 """unspot evaluate: a table for people, JSON for programs, one file or two."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,9 +36,7 @@ def test_a_table_for_people(cli, saved, table):
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == "dropped on data.parquet"
-    assert "probes learn from 200 rows, attackers are chosen on 80, and all is tested on 120" in (
-        done.out
-    )
+    assert re.search("learn from 200 rows.* on 80.*tested on 120", done.out)
     assert "split at random" in done.out
     row = next(line for line in lines if line.startswith("  Linear probe accuracy"))
     assert row.endswith("lower is better")
@@ -90,10 +89,10 @@ def test_rows_to_learn_from_in_a_file_of_their_own(cli, saved, rows, archive, tm
     arguments = ("evaluate", saved, archive, "-c", "gender", "-f", "X")
     done = cli(*arguments, "--train", archive, *QUICK)
     assert done.code == 2
-    assert "Got --train with 100 % of the rows of data.npz" in done.err
+    assert re.search("--train .*100 % of the rows of data.npz.*expected other rows", done.err)
     done = cli(*arguments, "--train", tmp_path / "train.npz", *QUICK)
     assert done.code == 0, done.err
-    assert "learn from 320 rows, attackers are chosen on 80, and all is tested on 400" in done.out
+    assert re.search("learn from 320 rows.* on 80.*tested on 400", done.out)
 
 
 def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, rows):
@@ -104,7 +103,7 @@ def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, r
         "--seeds", 1,
     )  # fmt: skip
     assert done.code == 0
-    assert "Warning: Got task labels that are a function of the concept" in done.err
+    assert re.search("Warning: .*task labels.*concept", done.err)
 
 
 def test_quiet_shows_no_warning(cli, table, tmp_path):
@@ -122,7 +121,7 @@ def test_quiet_shows_no_warning(cli, table, tmp_path):
 def test_errors_are_sentences(cli, saved, table):
     done = cli("evaluate", saved, table)
     assert done.code == 2
-    assert "Error: Got no concept. Name its column or array with --concept, or its file" in done.err
+    assert re.search("Error: Got no concept.*--concept.*--labels", done.err)
     done = cli("evaluate", saved, table, "-c", "gender", "-m", "mld")
     assert (done.code, "Did you mean 'mdl'?" in done.err) == (2, True)
     done = cli("evaluate", saved, table, "-c", "sex")

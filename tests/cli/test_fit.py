@@ -1,6 +1,7 @@
 """unspot fit: from every format, with every option, and refusing before it works."""
 
 import errno
+import re
 import time
 
 import numpy as np
@@ -140,8 +141,8 @@ def test_the_rank_is_chosen(cli, table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "rank", "message"),
     [
-        (["-c", "gender", "-m", "leopard", "-r", 6], 6, "rank 6 of 6 dimensions, which keeps them"),
-        (["-c", "id", "-m", "leace"], 0, "spans all 6 features: nothing is left of the embeddings"),
+        (["-c", "gender", "-m", "leopard", "-r", 6], 6, "rank 6 of 6"),
+        (["-c", "id", "-m", "leace"], 0, "all 6 features"),
     ],
 )
 def test_an_eraser_of_nothing_or_of_everything_is_a_warning(
@@ -165,7 +166,7 @@ def test_an_output_that_exists_is_refused_before_anything_is_read(cli, tmp_path)
     out.write_bytes(b"precious")
     done = cli("fit", tmp_path / "not-even-there.npy", "--concept", "z", "-o", out)
     assert done.code == 2
-    assert "exists already. Choose another name, or replace it with --force." in done.err
+    assert re.search("e.safetensors.*exists already.*--force", done.err)
     assert out.read_bytes() == b"precious"
 
 
@@ -177,7 +178,8 @@ def test_a_full_disk(cli, table, tmp_path, monkeypatch):
     out = tmp_path / "e.safetensors"
     done = cli("fit", table, "-c", "gender", "-m", "leace", "-o", out)
     assert done.code == 2
-    assert f"Error: No space left on the disk while writing '{out}'" in done.err
+    assert "No space left" in done.err
+    assert str(out) in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.parquet"]
 
 
@@ -191,20 +193,20 @@ def test_force_replaces(cli, table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-c", "gendr"], "Did you mean 'gender'?"),
-        (["-c", "gender", "-f", "emp"], "Did you mean 'emb'?"),
-        (["-c", "gender", "-f", "gender"], "which does not hold numbers alone"),
-        ([], "Got no concept. Name its column or array with --concept"),
-        (["-c", "gender", "--rank", "many"], "Got --rank many, but expected an integer such as"),
-        (["-c", "gender", "--rank", "900"], "Got rank=900, but expected an integer from 1 to 5"),
-        (["-c", "gender", "-m", "leopart"], "Did you mean leopard"),
-        (["-c", "gender", "-m", "leace", "--rank", "3"], "Got parameter 'rank' for method 'leace'"),
-        (["-c", "gender", "--set", "lr"], "Got --set lr, but expected KEY=VALUE"),
+        (["-c", "gendr"], "gendr.*Did you mean 'gender'"),
+        (["-c", "gender", "-f", "emp"], "emp.*Did you mean 'emb'"),
+        (["-c", "gender", "-f", "gender"], "gender.*numbers"),
+        ([], "no concept.*--concept.*--labels"),
+        (["-c", "gender", "--rank", "many"], "--rank many.*integer such as"),
+        (["-c", "gender", "--rank", "900"], "rank=900.*from 1 to 5"),
+        (["-c", "gender", "-m", "leopart"], "leopart.*Did you mean '?leopard"),
+        (["-c", "gender", "-m", "leace", "--rank", "3"], "'rank'.*'leace'"),
+        (["-c", "gender", "--set", "lr"], "--set lr.*KEY=VALUE"),
         (["-c", "gender", "--metric", "city"], "city"),
-        (["-c", "gender", "--labels", "none.txt"], "there is no such file"),
-        (["-c", "gender", "--concept", "id"], "Got --concept more than once, but expected one"),
-        (["-c", "gender", "-c", "id"], "One concept is erased at a time: to erase more, make"),
-        (["-c", "gender,id"], "make one column of labels: gender + '/' + id"),
+        (["-c", "gender", "--labels", "none.txt"], "none.txt.*no such file"),
+        (["-c", "gender", "--concept", "id"], "--concept more than once"),
+        (["-c", "gender", "-c", "id"], "--concept more than once.*One concept"),
+        (["-c", "gender,id"], "gender.*one column of labels"),
     ],
 )
 def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments, message):
@@ -212,7 +214,7 @@ def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments,
     done = cli("fit", table, *arguments, "-o", out)
     assert done.code == 2
     assert done.err.startswith("Error: ")
-    assert message in done.err
+    assert re.search(message, done.err), done.err
     assert len(done.err.splitlines()) == 1
     assert not out.exists()
 
@@ -220,20 +222,20 @@ def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments,
 @pytest.mark.parametrize(
     ("X", "z", "message"),
     [
-        ([[1.0, np.nan]] * 4, ["a", "b"] * 2, "Got 4 values of NaN or infinity in X (the first in"),
-        ([[1.0, 2.0]] * 4, ["a"] * 4, "Got one class in z (a)"),
-        ([[1.0, 2.0]] * 3, ["a", "b", "b"], "Got 1 row of class a in z"),
-        ([[1.0, 2.0]] * 4, [1.0, 2.0, np.nan, 1.0], "Got 1 missing labels in z"),
-        ([[1.0, 2.0]] * 4, ["a", "b"], "Got 2 labels in z"),
-        (np.zeros((0, 3)), [], "Got an empty table"),
-        ([["a", "b"]] * 4, ["a", "b"] * 2, "but expected numbers"),
+        ([[1.0, np.nan]] * 4, ["a", "b"] * 2, "4 values.*NaN or infinity.*X"),
+        ([[1.0, 2.0]] * 4, ["a"] * 4, "one class.*z.*a"),
+        ([[1.0, 2.0]] * 3, ["a", "b", "b"], "1 row of class a"),
+        ([[1.0, 2.0]] * 4, [1.0, 2.0, np.nan, 1.0], "1 missing label"),
+        ([[1.0, 2.0]] * 4, ["a", "b"], "2 labels.*4 rows"),
+        (np.zeros((0, 3)), [], "empty"),
+        ([["a", "b"]] * 4, ["a", "b"] * 2, "expected numbers"),
     ],
 )
 def test_data_that_cannot_be_fitted(cli, tmp_path, X, z, message):
     np.savez(tmp_path / "x.npz", X=np.asarray(X), z=np.asarray(z))
     done = cli("fit", tmp_path / "x.npz", "--concept", "z", "-o", tmp_path / "e.safetensors")
     assert done.code == 2
-    assert message in done.err
+    assert re.search(message, done.err), done.err
     assert not (tmp_path / "e.safetensors").exists()
 
 
@@ -242,4 +244,4 @@ def test_a_bound_without_a_choice_is_refused(cli, table, tmp_path):
     done = cli("fit", table, "--max-advantage", 0.1, *options)
     assert "Got --max-advantage without --rank auto" in done.err
     done = cli("fit", table, "--rank", "atuo", *options)
-    assert "or a fraction such as 0.5, or auto." in done.err
+    assert re.search("--rank atuo.*0.5.*auto", done.err)

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import unspot
 from unspot.cli import COMMANDS, app, main, sentence
+from unspot.evaluation.results import Evaluation, Row, Value
 
 HEAVY = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "torch", "plotly", "matplotlib")
 
@@ -37,6 +39,64 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stderr.splitlines()[-1]) == []
     assert "Usage: unspot" in done.stdout
+
+
+def _loaded_after(lines, folder):
+    """The exit codes of some command lines in one process, and heavy modules that they loaded."""
+    program = f"""
+import json, sys
+from unspot.cli import main
+codes = []
+for line in {lines!r}:
+    try:
+        main(line.split())
+    except SystemExit as ended:
+        codes.append(ended.code or 0)
+print(json.dumps([codes, [name for name in {HEAVY!r} if name in sys.modules]]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+    )
+    codes, loaded = json.loads(done.stdout.splitlines()[-1])
+    return codes, set(loaded)
+
+
+@pytest.fixture
+def eraser(tmp_path):
+    path = tmp_path / "e.safetensors"
+    unspot.Eraser.projection(np.eye(6)[:, 2:], method="dropped").save(path)
+    return path
+
+
+def test_facts_and_reports_need_neither_torch_nor_pandas(eraser, tmp_path):
+    row = Row("attack", "Strongest attacker", "share", Value(0.9), Value(0.5), "lower")
+    (tmp_path / "r.json").write_text(Evaluation("LEACE", (row,), {}).to_json())
+    lines = ["methods", "inspect e.safetensors", "report r.json -o page.html"]
+    codes, loaded = _loaded_after(lines, tmp_path)
+    assert codes == [0, 0, 0]
+    assert not loaded & {"torch", "pandas"}
+
+
+def test_files_that_cannot_be_read_are_refused_before_torch_is_loaded(eraser, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,z\n0.5,1.5,f\n2.5,3.5,m\n")
+    (tmp_path / "there.st").write_text("mine")
+    lines = [
+        "fit no.npz -c z -o new.st",
+        "fit x.txt -c z -o new.st",
+        "fit x.csv -c zz -o new.st",
+        "fit x.csv -c z -o there.st",
+        "path no.npz -c z",
+        "path x.csv -c zz",
+        "evaluate e.safetensors no.npz -c z",
+        "certify e.safetensors no.npz -c z",
+        "certify e.safetensors x.csv -c zz",
+        "transform e.safetensors no.npz -o new.npz",
+        "sweep no.toml",
+        "bench glove -o there.st",
+    ]
+    codes, loaded = _loaded_after(lines, tmp_path)
+    assert set(codes) == {2}
+    assert "torch" not in loaded
 
 
 def test_help_is_quick():
@@ -122,8 +182,9 @@ def test_the_last_of_two_values_is_not_taken_in_silence(cli, arguments, option, 
     assert done.err.startswith(message.rstrip())
 
 
-def test_other_options_may_be_given_again(cli):
-    done = cli("fit", "none.npy", "-o", "a", "-o", "b", "-c", "z", "--set", "x=1", "--set", "y=2")
+def test_other_options_may_be_given_again(cli, table):
+    given = ("-o", "a", "-o", "b", "-c", "gender", "--set", "x=1", "--set", "y=2")
+    done = cli("fit", table, *given)
     assert "Got parameter 'x'" in done.err
 
 

@@ -1,5 +1,7 @@
 """Labels in a file of their own, for the rows to judge on and for those to learn from."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,24 +57,19 @@ def test_labels_of_the_rows_to_learn_from(cli, files, fitted, kind, command, oth
                  files / "a.npy")  # fmt: skip
     done = cli(name, *arguments, *options)
     assert done.code == 2
-    assert (
-        f"a.npy', one array without labels. Give them in a second file, with --{other}-labels"
-        in (done.err)
-    )
+    assert re.search(f"a.npy'.*without labels.*--{other}-labels", done.err)
     done = cli(name, *arguments, f"--{other}-labels", files / f"a.{kind}", *options)
     assert done.code == 0, done.err
     assert said in done.out
     done = cli(name, *arguments[:-2], f"--{other}-labels", files / f"a.{kind}", *options)
     assert done.code == 2
-    assert f"Got --{other}-labels without {rows_option}, the rows that they belong to" in done.err
+    assert f"--{other}-labels without {rows_option}" in done.err
 
 
 def test_rows_without_labels_say_the_option(cli, files, fitted):
     done = cli("evaluate", fitted, files / "b.npy")
     assert done.code == 2
-    assert (
-        "b.npy', one array without labels. Give them in a second file, with --labels." in done.err
-    )
+    assert re.search("b.npy'.*without labels.*--labels", done.err)
 
 
 @pytest.mark.parametrize("command", ["evaluate", "certify"])
@@ -80,7 +77,7 @@ def test_numbers_are_to_be_cut_into_bins(cli, files, fitted, command):
     np.save(files / "age.npy", np.linspace(20.0, 60.0, 200))
     done = cli(command, fitted, files / "b.npy", "--labels", files / "age.npy")
     assert done.code == 2
-    assert "Cut the values into bins and evaluate on those labels" in done.err
+    assert "bins" in done.err
 
 
 def test_a_column_that_was_asked_for_is_not_replaced(cli, files, fitted):
@@ -104,7 +101,7 @@ def test_names_of_the_fit_do_not_block_an_array_without_names(
     assert done.code == 0, done.err
     done = cli(name, fitted, files / "new.npy", "--labels", files / "b.txt", "-f", "X", *options)
     assert done.code == 2  # what is asked for is not ignored
-    assert "is one array and has no columns" in done.err
+    assert re.search("'X'.*new.npy.*--labels", done.err)
 
 
 @pytest.fixture

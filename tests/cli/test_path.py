@@ -90,7 +90,7 @@ def test_without_a_rank_that_will_do_the_page_is_still_written(cli, file, tmp_pa
     shared = ("-m", "pca", "-r", "6,5", "--metrics", "linear", "--html", page, "-o", out)
     done = cli("path", file, "-c", "z", *shared)
     assert done.code == 2
-    assert "least advantage seen is" in done.err
+    assert "least advantage" in done.err
     assert page.exists()
     assert not out.exists()
 
@@ -106,8 +106,7 @@ def test_rows_that_are_too_few_for_a_certificate_lose_nothing_else(cli, file, tm
     assert done.code == 0, done.err
     assert load(out).rank == 2
     assert "rank 2" in page.read_text(encoding="utf-8")
-    assert re.search(r"No certificate: Got \d+ rows in the validation split, but attackers need at "
-                     r"least \d+ to learn 2 classes. Give more rows", done.out)  # fmt: skip
+    assert re.search(r"No certificate: .*\d+ rows.*at least \d+.*Give more rows", done.out)
     assert "attack_rows" not in done.out + done.err
     assert f"Written: {out}" in done.out
 
@@ -133,22 +132,22 @@ def test_ranks_as_typed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-r", "1,3,2"], "Got ranks 1, 3, 2, but expected them in decreasing order"),
-        (["-r", "3,3"], "Got ranks 3, 3, but expected them in decreasing order without repeats"),
-        (["-r", "9"], "Got rank=9, but expected an integer from 1 to 5, the dimensions that"),
-        (["-r", "0"], "Got rank=0, but expected an integer"),
-        (["-r", "a,b"], "Got --ranks a, but expected an integer such as 125"),
-        (["-r", "1:9"], "Got --ranks 1:9, but expected FIRST:LAST:STEP"),
-        (["-r", "9:1:2"], "Got --ranks 9:1:2, but expected FIRST:LAST:STEP"),
-        (["-m", "leopart"], "Got method 'leopart', .*Did you mean leopard"),
-        (["-m", "leace"], "Got LEACE, which has no rank, but expected an eraser with one"),
-        (["--metrics", "linaer"], "Got metric 'linaer', .*Did you mean 'linear'"),
-        (["--metrics", "task"], "Got metric 'task', but the data 'data.npz' have no task labels"),
-        (["-s", "larges"], "Got --select larges, .*Did you mean largest"),
-        (["-s", "mdl", "--floor", "1"], "Got --floor without --select utility"),
-        (["--threshold", "1"], "Got --threshold without --select mdl"),
-        (["-s", "utility"], "Got --select utility without --floor"),
-        (["--set", "rnk=3"], "Got parameter 'rnk' for method 'leopard', .*Did you mean rank"),
+        (["-r", "1,3,2"], "1, 3, 2.*decreasing"),
+        (["-r", "3,3"], "3, 3.*decreasing.*repeat"),
+        (["-r", "9"], "rank=9.*from 1 to 5"),
+        (["-r", "0"], "rank=0.*integer"),
+        (["-r", "a,b"], "--ranks a,.*integer such as 125"),
+        (["-r", "1:9"], "--ranks 1:9.*FIRST:LAST:STEP"),
+        (["-r", "9:1:2"], "--ranks 9:1:2.*FIRST:LAST:STEP"),
+        (["-m", "leopart"], "'leopart'.*Did you mean '?leopard"),
+        (["-m", "leace"], "LEACE.*no rank.*expected"),
+        (["--metrics", "linaer"], "'linaer'.*Did you mean 'linear'"),
+        (["--metrics", "task"], "'task'.*no task labels"),
+        (["-s", "larges"], "--select larges.*Did you mean 'largest'"),
+        (["-s", "mdl", "--floor", "1"], "--floor without --select utility"),
+        (["--threshold", "1"], "--threshold without --select mdl"),
+        (["-s", "utility"], "--select utility without --floor"),
+        (["--set", "rnk=3"], "'rnk'.*'leopard'.*Did you mean '?rank"),
     ],
 )
 def test_refusals(cli, file, arguments, message):

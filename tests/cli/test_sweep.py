@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,7 +131,7 @@ def test_failed_cells_are_named_and_retried(cli, folder, monkeypatch):
     monkeypatch.setattr(PCAProjection, "_fit_eraser", broken)
     done = cli("sweep", folder / "sweep.toml")
     assert done.code == 0, done.err
-    assert "4 of 10 cells failed, the first (pca) with: RuntimeError: out of luck" in done.out
+    assert re.search(r"4 of 10 cells failed.*pca.*RuntimeError: out of luck", done.out)
     monkeypatch.setattr(PCAProjection, "_fit_eraser", good)
     assert "4 of 10" in cli("sweep", folder / "sweep.toml", "--resume").out
     done = cli("sweep", folder / "sweep.toml", "--resume", "--retry")
@@ -150,7 +151,7 @@ def test_without_a_single_result_the_exit_code_is_one(cli, folder, monkeypatch, 
     done = cli("sweep", "sweep.toml", *options)
     assert done.code == 1
     said = done.err if "-q" in options else done.out
-    assert "4 of 4 cells failed, the first (pca) with: RuntimeError: out of luck" in said
+    assert re.search(r"4 of 4 cells failed.*pca.*RuntimeError: out of luck", said)
     if "-q" in options:
         assert (done.out, done.err.count("\n")) == ("", 1)
         assert all((folder / name).exists() for name in options if "." in name)
@@ -174,42 +175,40 @@ def test_who_is_quiet_hears_of_failed_cells(cli, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("seeds = 2", "seed = 2", "Got the key 'seed' in .*sweep.toml.*Did you mean 'seeds'"),
-        ("concept =", "concpt =", r"the key 'concpt' in \[data.small\].*Did you mean 'concept'"),
-        ('"pca"', '"pcaa"', "Got method 'pcaa', .*Did you mean pca"),
-        ('"linear"', '"linaer"', "Got metric 'linaer', .*Did you mean 'linear'"),
-        ("ranks = [3, 1]", "ranks = [9]", "Got rank=9, but expected an integer from 1 to 6"),
-        ("ranks = [3, 1]", "ranks = []", "Got no ranks for 'small'"),
-        ("seeds = 2", "seeds = 0", "Got seeds=0, .*at least 1"),
+        ("seeds = 2", "seed = 2", "'seed'.*sweep.toml.*Did you mean '?seeds"),
+        ("concept =", "concpt =", r"'concpt'.*data.small.*Did you mean '?concept"),
+        ('"pca"', '"pcaa"', "'pcaa'.*Did you mean '?pca"),
+        ('"linear"', '"linaer"', "'linaer'.*Did you mean 'linear'"),
+        ("ranks = [3, 1]", "ranks = [9]", "rank=9.*from 1 to 6"),
+        ("ranks = [3, 1]", "ranks = []", "no ranks.*'small'"),
+        ("seeds = 2", "seeds = 0", "seeds ?= ?0.*expected"),
         (
             "seeds = 2",
             'seeds = ["a"]',
-            r"Got seeds=\['a'\], .*a number of seeds",
+            r"\['a'\].*expected.*seed",
         ),
-        ("seeds = 2", "seeds = [[1]]", r"Got seeds=\[\[1\]\], .*a number of seeds"),
-        ("seeds = 2", "seeds = true", "Got seeds=True, .*a number of seeds"),
-        ('["linear", "variance"]', "3", "Got metrics = 3, but expected a list of names, such as"),
-        ('["linear", "variance"]', "[3]", r"Got metrics = \[3\], but expected a list of names"),
-        ('["linear", "variance"]', "{a = 1}", "Got metrics = {'a': 1}, but expected a list"),
-        ("seeds = 2", 'budget = "quik"', "Got budget='quik', .*Did you mean 'quick'"),
-        ("small.npz", "big.npz", "big.npz', but there is no such file"),
+        ("seeds = 2", "seeds = [[1]]", r"\[\[1\]\].*expected.*seed"),
+        ("seeds = 2", "seeds = true", "True.*expected.*seed"),
+        ('["linear", "variance"]', "3", "metrics = 3.*list of names"),
+        ('["linear", "variance"]', "[3]", r"metrics = \[3\].*list of names"),
+        ('["linear", "variance"]', "{a = 1}", "metrics = {'a': 1}.*list"),
+        ("seeds = 2", 'budget = "quik"', "budget ?= ?'quik'.*Did you mean '?quick"),
+        ("small.npz", "big.npz", "big.npz'.*no such file"),
         ('concept = "z"', 'concept = "q"', "'q'"),
         ('concept = "z"', 'concept = "z"\\ntask = "jbo"', "jbo"),
-        ("seeds = 2", "seeds = ", "which is not TOML"),
-        ("[data.small]", "[nothing.small]", "Got the key 'nothing'"),
-        ("methods =", "#", "without methods, but expected methods and data"),
+        ("seeds = 2", "seeds = ", "sweep.toml.*TOML"),
+        ("[data.small]", "[nothing.small]", "'nothing'"),
+        ("methods =", "#", "without methods.*methods and data"),
         (
             'methods = ["original", "pca", "random"]',
             'methods = {ours = {method = "pca", rnk = 3}}',
-            "Got parameter 'rnk' for method 'pca', .*Did you mean rank",
+            "'rnk'.*'pca'.*Did you mean '?rank",
         ),
-        ('methods = ["original", "pca", "random"]', "methods = {a = 3}", "Got 3 for the method"),
-        ('methods = ["original", "pca", "random"]', "methods = 3", "Got methods = 3, but"),
+        ('methods = ["original", "pca", "random"]', "methods = {a = 3}", "Got 3.*method"),
+        ('methods = ["original", "pca", "random"]', "methods = 3", "methods = 3.*expected"),
     ],
 )
 def test_files_that_say_something_else(cli, folder, old, new, message):
-    import re
-
     assert old in SWEEP
     (folder / "sweep.toml").write_text(SWEEP.replace(old, new.replace("\\n", "\n")))
     done = cli("sweep", folder / "sweep.toml")
@@ -221,14 +220,14 @@ def test_files_that_say_something_else(cli, folder, old, new, message):
 def test_results_of_other_settings_and_other_rows_are_refused(cli, folder, rows):
     assert cli("sweep", folder / "sweep.toml", "-q").code == 0
     done = cli("sweep", folder / "sweep.toml")
-    assert "holds 10 results already. Go on with" in done.err
+    assert re.search("sweep.jsonl.*10 results.*resume", done.err)
     (folder / "sweep.toml").write_text(SWEEP.replace('"linear", ', ""))
     done = cli("sweep", folder / "sweep.toml", "--resume")
-    assert "holds results of other settings (metrics was" in done.err
+    assert re.search("sweep.jsonl.*other settings.*metrics", done.err)
     (folder / "sweep.toml").write_text(SWEEP)
     np.savez(folder / "small.npz", X=rows[0] + 1, z=rows[1])
     done = cli("sweep", folder / "sweep.toml", "--resume")
-    assert "holds results of other rows under the name 'small'" in done.err
+    assert re.search("sweep.jsonl.*other rows.*'small'", done.err)
 
 
 def test_two_sweeps_on_one_file(cli, folder):
@@ -237,7 +236,7 @@ def test_two_sweeps_on_one_file(cli, folder):
         fcntl.flock(file, fcntl.LOCK_EX)
         done = cli("sweep", folder / "sweep.toml", "--resume")
     assert done.code == 2
-    assert "which another sweep is writing right now" in done.err
+    assert re.search("sweep.jsonl.*another sweep", done.err)
 
 
 def test_small_refusals(cli, folder):
@@ -245,7 +244,7 @@ def test_small_refusals(cli, folder):
     assert "there is no such file" in cli("sweep", folder / "none.toml").err
     (folder / "results.json").write_text(json.dumps({"rows": []}))
     done = cli("sweep", folder / "sweep.toml", "-o", folder / "results.json", "--resume")
-    assert "does not begin as results of a sweep do" in done.err
+    assert re.search("results.json.*results of a sweep", done.err)
     assert json.loads((folder / "results.json").read_text()) == {"rows": []}  # untouched
 
 

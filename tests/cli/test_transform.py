@@ -88,7 +88,8 @@ def test_an_output_that_exists(cli, eraser, table, tmp_path):
     (tmp_path / "c.parquet").write_bytes(b"precious")
     done = cli("transform", eraser, table, "-o", tmp_path / "c.parquet")
     assert done.code == 2
-    assert "exists already. Choose another name, or replace it with --force." in done.err
+    assert "exists already" in done.err
+    assert "--force" in done.err
     assert (tmp_path / "c.parquet").read_bytes() == b"precious"
     assert cli("transform", eraser, table, "-o", tmp_path / "c.parquet", "--force").code == 0
     full = tmp_path / "full"
@@ -96,7 +97,8 @@ def test_an_output_that_exists(cli, eraser, table, tmp_path):
     (full / "thesis.tex").write_text("precious")
     done = cli("transform", eraser, table, "-o", full)
     assert done.code == 2
-    assert "is not empty and was not written by `unspot transform`" in done.err
+    assert "full" in done.err
+    assert "unspot transform" in done.err
 
 
 def test_an_eraser_that_is_none(cli, table, tmp_path):

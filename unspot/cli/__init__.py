@@ -1,4 +1,4 @@
-"""The command line: one typer command a module, and one place where errors become sentences.
+"""The command line: one module per command, and one place where errors become sentences.
 
 A command is a function in the module of the same name, and is registered by its name in
 ``COMMANDS``. Command modules import what they need inside the function, so that ``unspot --help``
@@ -12,12 +12,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from unspot._version import __version__
-from unspot.cli.options import OnceCommand
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -37,7 +37,11 @@ COMMANDS: tuple[str, ...] = (
     "embed",
 )
 
-#: What a user can put right: shown as one sentence. Anything else is a bug, with its traceback.
+#: Options that people repeat because they want both values. For others, such as --seed, a script
+#: may add a value behind its own: there the last one counts.
+_ONCE = ("concept", "features", "task")
+
+#: Errors that a user can put right: shown as one sentence. Others are bugs, with their traceback.
 _EXPECTED = (ValueError, LookupError, OSError, ImportError, MemoryError)
 
 app = typer.Typer(
@@ -49,6 +53,25 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class OnceCommand(TyperCommand):
+    """A command that refuses a second value of an option that takes one and looks like a list."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for param in order:
+            if param.name in _ONCE and order.count(param) > 1:
+                raise ValueError(_given_twice(param))
+        return super().parse_args(ctx, args)
+
+
+def _given_twice(param: Any) -> str:
+    from unspot.data.labels import TWO_CONCEPTS
+
+    ways_out = {"concept": f" {TWO_CONCEPTS}", "features": " Give a comma list, such as e_0,e_1."}
+    message = f"Got {param.opts[0]} more than once, but expected one value."
+    return message + ways_out.get(param.name, "")
 
 
 def _show_version(asked: bool) -> None:
@@ -66,13 +89,13 @@ def _program(
             metavar="",
             callback=_show_version,
             is_eager=True,
-            help="Show the version and stop.",
+            help="Show the version and exit.",
         ),
     ] = False,
     debug: Annotated[
         bool,
         typer.Option(
-            "--debug", metavar="", help="Show the traceback of an error (or UNSPOT_DEBUG=1)."
+            "--debug", metavar="", help="Show the traceback of an error (or set UNSPOT_DEBUG=1)."
         ),
     ] = False,
 ) -> None:
@@ -85,12 +108,15 @@ for _name in COMMANDS:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program; always ends in ``SystemExit``.
+    """Run the program; it always ends in ``SystemExit``.
 
-    0; 1 for a bug, and where every cell of a sweep failed; 2 for a user's error; 3 for a leak, to
-    those who asked.
+    The exit code is 0; 1 for a bug, or if every cell of a sweep failed; 2 for a user's error; 3
+    for a leak, if ``unspot certify`` was asked to fail on one; 130 after Ctrl-C.
     """
-    _replace_unknown_letters()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A "±" that the terminal's encoding lacks becomes "?" and does not end an hour of work.
+            stream.reconfigure(errors="replace")
     arguments = _debug_first(sys.argv[1:] if argv is None else argv)
     try:
         app(args=arguments, prog_name="unspot")
@@ -100,12 +126,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     except _EXPECTED as error:
         if os.environ.get("UNSPOT_DEBUG", "0") not in ("", "0"):
             raise
-        typer.secho(f"{_who()}Error: {sentence(error)}", fg=typer.colors.RED, err=True)
+        rank = os.environ.get("RANK", "0")  # which of the processes of torchrun this is
+        process = "" if rank == "0" else f"Process {rank}: "
+        typer.secho(f"{process}Error: {sentence(error)}", fg=typer.colors.RED, err=True)
         raise SystemExit(2) from None
 
 
 def sentence(error: BaseException) -> str:
-    """An error as one line without its type, which a user need not know."""
+    """An error as one line, without its type."""
     if isinstance(error, MemoryError):
         return "The memory of this machine is not enough. " + str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -115,20 +143,7 @@ def sentence(error: BaseException) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-def _who() -> str:
-    """Which of the processes of torchrun speaks."""
-    rank = os.environ.get("RANK", "0")
-    return "" if rank == "0" else f"Process {rank}: "
-
-
-def _replace_unknown_letters() -> None:
-    """A "±" that a terminal's encoding lacks becomes "?": it must not end the work of an hour."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
 def _debug_first(argv: Sequence[str]) -> list[str]:
     # People add --debug to the end of the line that failed, where a command would refuse it.
-    rest = [a for a in argv if a != "--debug"]
+    rest = [argument for argument in argv if argument != "--debug"]
     return ["--debug", *rest] if len(rest) < len(argv) else rest

@@ -6,12 +6,32 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from unspot.cli.tour import Demo
+    from unspot.data.dataset import Dataset
+
+#: The files that the demo writes.
+FILES = {
+    "report.html": "the report: open it in a browser",
+    "eraser.safetensors": "the eraser: load it with unspot.load",
+    "erased.npz": "all words and their erased vectors",
+}
+
+NEXT = (
+    "  data.parquet has a column of vectors, emb, and one of labels, gender:",
+    "",
+    "  unspot fit data.parquet --features emb --concept gender -o gender.safetensors",
+    "  unspot evaluate gender.safetensors test.parquet --html report.html",
+    "  unspot transform gender.safetensors new/*.parquet -o clean/",
+    "",
+    "  unspot --help lists the rest.",
+)
 
 
 def demo(
@@ -22,13 +42,13 @@ def demo(
         int, typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep, of 100.")
     ] = 40,
     tsne: Annotated[
-        bool, typer.Option("--tsne", help="Draw maps by t-SNE instead of PCA (slower).")
+        bool, typer.Option("--tsne", metavar="", help="Draw maps by t-SNE, not PCA (slower).")
     ] = False,
 ) -> None:
     """Take gender out of 21,996 word vectors, and see what is left.
 
     Fits LEACE, LEOPARD and its cascade on vectors that come with the package, attacks the
-    results, and writes a report. Needs no network; about a minute.
+    results, and writes a report. Needs no network; takes about a minute.
     """
     from unspot.datasets import load_glove_gender
 
@@ -37,12 +57,12 @@ def demo(
     show = _Show()
     show.begin(data, rank)
     started = time.perf_counter()
-    from unspot.cli.tour import run_demo
+    from unspot.cli.tour import run_demo  # it takes a second or more: the beginning is shown first
 
-    found = run_demo(output, data, rank=rank, map_kind="tsne" if tsne else "pca", step=show.step)
-    show.table(found)
-    show.neighbours(found)
-    show.files(found, replaced, time.perf_counter() - started)
+    result = run_demo(output, data, rank=rank, map_kind="tsne" if tsne else "pca", step=show.step)
+    show.table(result)
+    show.neighbours(result)
+    show.files(output, replaced, time.perf_counter() - started)
 
 
 def _check(output: Path, rank: int, n_features: int) -> bool:
@@ -57,14 +77,6 @@ def _check(output: Path, rank: int, n_features: int) -> bool:
     return any((output / name).exists() for name in FILES)
 
 
-#: What the demo writes.
-FILES = {
-    "report.html": "the report: open it in a browser",
-    "eraser.safetensors": "the eraser: load it with unspot.load",
-    "erased.npz": "all words and their erased vectors",
-}
-
-
 class _Show:
     """Output for a terminal of 80 columns."""
 
@@ -73,7 +85,7 @@ class _Show:
 
         self.console = Console(highlight=False)
 
-    def begin(self, data: Any, rank: int) -> None:
+    def begin(self, data: Dataset, rank: int) -> None:
         train, _, test = (f"{len(split):,}" for split in data)
         self.console.print("\n[bold]Taking gender out of word vectors[/bold]\n")
         self.console.print(
@@ -92,13 +104,11 @@ class _Show:
         seconds = time.perf_counter() - started
         self.console.print(f"  [green]✓[/green] {name:<28}[dim]{seconds:6.1f} s[/dim]")
 
-    def table(self, found: Demo) -> None:
-        from rich.table import Table
-
+    def table(self, result: Demo) -> None:
         from unspot.report.tables import measure_groups
 
-        contents = found.contents
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        contents = result.contents
+        grid = self._grid()
         grid.add_column("", no_wrap=True)
         for name in ("before", *contents.columns):
             grid.add_column(name, justify="right", no_wrap=True)
@@ -116,38 +126,24 @@ class _Show:
             self.console.print(f"\n[bold]{name}: {verdict.headline}.[/bold]")
             self.console.print(f"{verdict.sentence}\n")
 
-    def neighbours(self, found: Demo) -> None:
-        from rich.table import Table
-
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in ("Nearest words", "before", f"after {found.contents.columns[-1]}"):
-            grid.add_column(name)
-        for entry in found.neighbours:
+    def neighbours(self, result: Demo) -> None:
+        grid = self._grid("Nearest words", "before", f"after {result.contents.columns[-1]}")
+        for entry in result.neighbours:
             after = [w if w in entry.before else f"[bold]{w}[/bold]" for w in entry.after]
             grid.add_row(entry.word, ", ".join(entry.before), ", ".join(after))
         self.console.print(grid)
 
-    def files(self, found: Demo, replaced: bool, seconds: float) -> None:
-        from rich.markup import escape
-
-        folder = escape(str(found.files[0].parent))
-        self.console.print(f"\n[bold]Written to {folder}/[/bold]", soft_wrap=True)
+    def files(self, folder: Path, replaced: bool, seconds: float) -> None:
+        self.console.print(f"\nWritten to {folder}/", style="bold", markup=False, soft_wrap=True)
         if replaced:
             self.console.print("  [dim]Files of an earlier demo were replaced.[/dim]")
         for name, meaning in FILES.items():
             self.console.print(f"  {name:<20} {meaning}")
         self.console.print("\n[bold]Next, with a file of your own[/bold]")
-        for line in NEXT:
-            self.console.print(line, markup=False)
+        self.console.print("\n".join(NEXT), markup=False)
         self.console.print(f"\n[dim]{seconds:.0f} s in all.[/dim]")
 
+    def _grid(self, *names: str) -> Table:
+        from rich.table import Table
 
-NEXT = (
-    "  data.parquet has a column of vectors, emb, and one of labels, gender:",
-    "",
-    "  unspot fit data.parquet --features emb --concept gender -o gender.safetensors",
-    "  unspot evaluate gender.safetensors test.parquet --html report.html",
-    "  unspot transform gender.safetensors new/*.parquet -o clean/",
-    "",
-    "  unspot --help lists the rest.",
-)
+        return Table(*names, box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -1,4 +1,4 @@
-"""``unspot embed``."""
+"""``unspot embed``: a file of texts in, a file of vectors out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from unspot.cli import options
 
 
 class Pooling(StrEnum):
@@ -20,8 +22,9 @@ def embed(
     texts: Annotated[
         Path,
         typer.Argument(
+            metavar="TEXTS",
             help="A .csv, .tsv or .parquet file with a column of texts, a .txt file with one text "
-            "a line, or a .pickle file of Bias in Bios."
+            "per line, or a .pickle file of Bias in Bios.",
         ),
     ],
     model: Annotated[
@@ -29,6 +32,7 @@ def embed(
         typer.Option(
             "--model",
             "-m",
+            metavar="MODEL",
             help="A folder with a model and its tokenizer, or a name on the Hugging Face hub.",
         ),
     ],
@@ -37,11 +41,12 @@ def embed(
         typer.Option(
             "--output",
             "-o",
+            metavar="FILE",
             help="Where the vectors go: .parquet with all other columns, or .npy without.",
         ),
     ],
     text: Annotated[
-        str | None, typer.Option("--text", help="The column that holds the texts.")
+        str | None, typer.Option(metavar="NAME", help="The column that holds the texts.")
     ] = None,
     pooling: Annotated[
         Pooling,
@@ -50,26 +55,27 @@ def embed(
         ),
     ] = Pooling.cls,
     column: Annotated[
-        str, typer.Option(help="What the column of vectors is called in a .parquet file.")
+        str, typer.Option(metavar="NAME", help="Name of the column of vectors in a .parquet file.")
     ] = "embedding",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts in one pass.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Texts per batch.")] = 32,
     max_length: Annotated[
         int | None,
-        typer.Option(help="Tokens of a text that are read; by default all that the model can."),
+        typer.Option(metavar="N", help="Tokens to read of a text; by default all that fit."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu or cuda; by default CUDA where there is one.")
+        str | None,
+        typer.Option(metavar="NAME", help="cpu or cuda; by default cuda if there is one."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the output file.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Turn texts into vectors by a frozen language model.
+    """Turn texts into vectors with a frozen language model.
 
-    The vectors are the last hidden state. With a folder as the model, nothing is fetched.
+    unspot embed bios.csv --text bio --model ./bert -o bios.parquet
 
-    Example: unspot embed bios.csv --text bio --model ./bert -o bios.parquet
+    The vectors are the last hidden state. With a folder as the model, nothing is downloaded.
     """
-    from unspot.cli.options import refuse_inputs
+    from unspot.cli.outputs import refuse_inputs
     from unspot.io.files import refuse_existing
     from unspot.models.embedding import (
         check_column,
@@ -79,7 +85,7 @@ def embed(
         write_embeddings,
     )
 
-    # Everything that can be wrong is checked before the hours that the model takes.
+    # All that can be wrong is checked before the model, which may take hours.
     check_output(output)
     refuse_inputs({"--output": output}, [texts])
     refuse_existing(output, force=force)
@@ -96,4 +102,5 @@ def embed(
         verbose=not quiet,
     )
     write_embeddings(output, X, table, column=column)
-    typer.echo(f"{output}: {X.shape[0]:,} texts as vectors of {X.shape[1]} numbers.")
+    if not quiet:
+        typer.echo(f"{output}: {X.shape[0]:,} texts as vectors of {X.shape[1]} numbers.")

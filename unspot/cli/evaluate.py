@@ -8,140 +8,196 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unspot.cli import options
+
 if TYPE_CHECKING:
-    from unspot.data.dataset import Dataset
+    from unspot.data.dataset import Dataset, Split
     from unspot.eraser import Eraser
     from unspot.evaluation.results import Evaluation
-    from unspot.io import Table
 
 
 def evaluate(
-    eraser: Annotated[
-        Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
-    ],
-    data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="Rows to test on: .npy, .npz, .csv or .parquet."),
-    ],
-    concept: Annotated[
-        str | None,
-        typer.Option(
-            "--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", metavar="FILE", help="A second file with the labels of DATA."),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task."),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features", "-f", metavar="NAMES", help="Vectors; by default as in unspot fit."
-        ),
-    ] = None,
+    eraser: options.EraserFile,
+    data: options.TestRows,
+    concept: options.ConceptOfFit = None,
+    labels: options.LabelsFile = None,
+    task: options.Task = None,
+    features: options.FeaturesOfFit = None,
     train: Annotated[
         Path | None,
-        typer.Option(
-            "--train", metavar="FILE", help="Rows that probes learn from; by default some of DATA."
-        ),
+        typer.Option(metavar="FILE", help="Rows that probes learn from; by default some of DATA."),
     ] = None,
     train_labels: Annotated[
-        Path | None,
-        typer.Option("--train-labels", metavar="FILE", help="A second file with their labels."),
+        Path | None, typer.Option(metavar="FILE", help="A second file with the labels of --train.")
     ] = None,
     metrics: Annotated[
         str | None,
         typer.Option("--metrics", "-m", metavar="NAMES", help="A comma list, 'paper' or 'all'."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Networks a probe.")] = 5,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="NAME", help="quick, standard or thorough.")
-    ] = "quick",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same numbers.")] = 0,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - for stdout.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+    seeds: options.Seeds = 5,
+    budget: options.Budget = "quick",
+    seed: options.Seed = 0,
+    json: options.JsonFile = None,
+    html: options.HtmlFile = None,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Show what an eraser leaves of the concept, and of everything else.
+    """Measure what an eraser leaves of the concept, and of everything else.
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
-    from unspot.cli.console import echo_json, warnings_as_sentences
-    from unspot.cli.options import read_labelled, refuse_inputs, refuse_orphans
+    from unspot.cli.outputs import STDOUT, refuse_inputs, warnings_as_sentences, write_json
     from unspot.eraser import load
     from unspot.evaluation.run import evaluate as measure
-    from unspot.io.files import write_atomically
 
-    refuse_orphans(train_labels, train, ("--train-labels", "--train"))
     inputs = (eraser, data, labels, train, train_labels)
     refuse_inputs({"--json": json, "--html": html}, inputs)
     loaded = load(eraser)
-    columns: dict[str, Any] = {"concept": concept, "features": features, "task": task}
-    table = read_labelled(loaded, data, labels, **columns)
-    learn = None
-    if train is not None:
-        learn = read_labelled(loaded, train, train_labels, **columns, option="--train-labels")
-    rows = _dataset(table, data.name, learn, seed)
-    hushed, quiet = quiet, quiet or json == Path("-")  # JSON on stdout hides no warning
-    if not hushed:
-        _warn_if_fitted_on(loaded, table)
-    with warnings_as_sentences(quiet=hushed):
-        found = measure(
+    test, learn = read_rows(
+        loaded,
+        (data, labels),
+        (train, train_labels),
+        flags=("--train", "--train-labels"),
+        concept=concept,
+        features=features,
+        task=task,
+    )
+    rows = _dataset(test, learn, data.name, seed)
+    shows = not quiet and json != STDOUT
+    if not quiet:
+        _warn_if_fitted_on(loaded, test)
+    with warnings_as_sentences(quiet=quiet):
+        evaluation = measure(
             loaded,
             rows,
-            metrics=_names(metrics),
+            metrics=metrics if metrics in ("paper", "all") else options.comma_list(metrics),
             seeds=seeds,
             budget=budget,
             random_state=seed,
-            verbose=not quiet and sys.stderr.isatty(),
+            verbose=shows and sys.stderr.isatty(),
         )
-    if json == Path("-"):
-        echo_json(found.to_json())
-    elif json is not None:
-        write_atomically(json, (found.to_json() + "\n").encode())
+    write_json(evaluation, json)
+    write_page(evaluation, loaded, rows, html)
+    if shows:
+        _show(evaluation, rows, data, train)
+
+
+# -- Steps that unspot certify shares --------------------------------------------------------------
+
+
+def read_rows(
+    eraser: Eraser,
+    test: tuple[Path, Path | None],
+    learn: tuple[Path | None, Path | None],
+    *,
+    flags: tuple[str, str],
+    **names: str | None,
+) -> tuple[Split, Split | None]:
+    """Read rows to test on, and other rows to learn from if they have a file of their own.
+
+    Parameters
+    ----------
+    test, learn : pairs of paths
+        The file of the rows, and a second file with their labels, or None.
+    flags : pair of str
+        The options that give ``learn``, for messages.
+    **names
+        ``concept``, ``features`` and ``task``: columns or arrays. By default the concept and the
+        features are those that ``unspot fit`` wrote into the eraser.
+    """
+    data, labels = test
+    others, labels_of_others = learn
+    if others is None and labels_of_others is not None:
+        raise ValueError(f"Got {flags[1]} without {flags[0]}, the rows that they belong to.")
+    tested = _read_split(eraser, data, labels, "--labels", **names)
+    if others is None:
+        return tested, None
+    learned = _read_split(eraser, others, labels_of_others, flags[1], **names)
+    # After all that can be wrong with the files: it imports more than numpy.
+    from unspot.evaluation.held_out import share_among
+
+    share = share_among(tested, learned)
+    if share > 0.5:  # single rows may occur twice
+        raise ValueError(
+            f"Got {flags[0]} with {100 * share:.0f} % of the rows of {data.name}, but "
+            "expected other rows to learn from: what was learned by heart is no evidence. Leave "
+            f"out {flags[0]} to split {data.name} at random."
+        )
+    return tested, learned
+
+
+def _read_split(
+    eraser: Eraser,
+    path: Path,
+    labels: Path | None,
+    option: str,
+    *,
+    concept: str | None,
+    features: str | None,
+    task: str | None = None,
+) -> Split:
+    import numpy as np
+
+    from unspot.data.dataset import Split, refuse_continuous
+    from unspot.io import read_table
+    from unspot.io.tables import has_column
+
+    name = concept or eraser.metadata.get("concept_name")
+    if labels is None:
+        if path.suffix.lower() == ".npy":
+            raise ValueError(
+                f"Got {str(path)!r}, one array without labels. Give them in a second file, with "
+                f"{option}."
+            )
+        options.check_concept(name, labels, option)
+    elif concept is None and name and not has_column(labels, name):
+        name = None  # fit names the concept after its file of labels if that has one column
+    vectors = features or _features_of_fit(eraser, path)
+    table = read_table(path, features=vectors, concept=name, task=task, labels_file=labels)
+    refuse_continuous(table.z)
+    return Split(np.asarray(table.X), np.asarray(table.z), table.y)
+
+
+def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
+    """The names of the vectors in the file of the fit, if they mean something in this file."""
+    names = list(eraser.metadata.get("features", ()))
+    kind = path.suffix.lower()
+    # A .npy file has no names, and many columns of a table are one array of a .npz file.
+    if not names or kind == ".npy" or (kind == ".npz" and len(names) > 1):
+        return None
+    return names[0] if len(names) == 1 else names
+
+
+def write_page(result: Any, eraser: Eraser, rows: Dataset, html: Path | None) -> None:
+    """Write an HTML page with pictures of the rows, if there is a path."""
     if html is not None:
         from unspot.report import make_views, to_html
 
-        to_html(found, html, views=make_views(loaded, rows))
-    if not quiet:
-        _show(found, rows, data, train)
+        to_html(result, html, views=make_views(eraser, rows))
 
 
-def _dataset(table: Table, name: str, train: Table | None, seed: int) -> Dataset:
-    """Rows to learn from, to choose on and to test on, from one table or two."""
+# -- What only unspot evaluate does ----------------------------------------------------------------
+
+
+def _dataset(test: Split, learn: Split | None, name: str, seed: int) -> Dataset:
+    """Rows to learn from, to choose on and to test on."""
     import numpy as np
 
-    from unspot.cli.options import refuse_the_same
-    from unspot.data.dataset import Dataset, Split, stratified_parts
+    from unspot.data.dataset import Dataset, stratified_parts
     from unspot.data.labels import encode
 
-    if train is None:
-        return Dataset.from_arrays(table.X, table.z, table.y, random_state=seed, name=name)
-    rng = np.random.default_rng(seed)
-    codes = encode(train.z, name="the concept in --train").codes
-    learn, choose = stratified_parts(codes, (0.8, 0.2), rng)
-    whole = Split(train.X, np.asarray(train.z), train.y)
-    test = Split(table.X, np.asarray(table.z), table.y)
-    refuse_the_same(whole, test, "--train", Path(name))
-    return Dataset(whole.take(learn), whole.take(choose), test, name=name)
+    if learn is None:
+        return Dataset.from_arrays(test.X, test.z, test.y, random_state=seed, name=name)
+    codes = encode(learn.z, name="the concept in --train").codes
+    parts = stratified_parts(codes, (0.8, 0.2), np.random.default_rng(seed))
+    train, validation = (learn.take(part) for part in parts)
+    return Dataset(train, validation, test, name=name)
 
 
-def _warn_if_fitted_on(eraser: Eraser, table: Table) -> None:
-    import numpy as np
-
-    from unspot.cli.console import warn
-    from unspot.data.dataset import Split
+def _warn_if_fitted_on(eraser: Eraser, rows: Split) -> None:
+    from unspot.cli.outputs import warn
     from unspot.evaluation.held_out import MAX_SEEN, share_fitted_on
 
-    share = share_fitted_on(eraser, Split(table.X, np.asarray(table.z)))
+    share = share_fitted_on(eraser, rows)
     if share > MAX_SEEN:
         which = "these very rows" if share == 1 else f"about {100 * share:.0f} % of these rows"
         warn(
@@ -150,39 +206,26 @@ def _warn_if_fitted_on(eraser: Eraser, table: Table) -> None:
         )
 
 
-def _names(metrics: str | None) -> Any:
-    if metrics is None or metrics in ("paper", "all"):
-        return metrics
-    return [name.strip() for name in metrics.split(",")]
-
-
-def _show(found: Evaluation, rows: Dataset, data: Path, train: Path | None) -> None:
+def _show(evaluation: Evaluation, rows: Dataset, data: Path, train: Path | None) -> None:
     from unspot.evaluation.results import format_value
 
-    counts = [f"{len(split):,}" for split in rows]
-    typer.secho(found.name, bold=True)
-    source = "split at random, classes in their shares" if train is None else f"the first {train}"
+    n_train, n_validation, n_test = (f"{len(split):,}" for split in rows)
+    source = "split at random, stratified by class" if train is None else f"the first {train}"
+    typer.secho(evaluation.name, bold=True)
     typer.echo(
-        f"  {data}: probes learn from {counts[0]} rows, attackers are chosen on {counts[1]}, and "
-        f"all is tested on {counts[2]} ({source})."
+        f"  {data}: probes learn from {n_train} rows, attackers are chosen on {n_validation}, and "
+        f"all is tested on {n_test} ({source}).\n"
     )
-    cells = [
-        (row.label, format_value(row.before, row.unit), format_value(row.after, row.unit))
-        for row in found
-    ]
-    _table([("", "before", "after"), *cells], [row.direction for row in found])
-    for row in found:
+    better = {"lower": "  lower is better", "higher": "  higher is better", "none": ""}
+    cells = [("", "before", "after", "")]
+    for row in evaluation:
+        before, after = (format_value(value, row.unit) for value in (row.before, row.after))
+        cells.append((row.label, before, after, better[row.direction]))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for label, before, after, direction in cells:
+        numbers = f"{before.rjust(widths[1])}  {after.rjust(widths[2])}"
+        typer.echo(f"  {label.ljust(widths[0])}  {numbers}{typer.style(direction, dim=True)}")
+    typer.echo("")
+    for row in evaluation:
         if row.note:
             typer.secho(f"  {row.label}: {row.note}", dim=True)
-
-
-def _table(lines: list[tuple[str, str, str]], directions: list[str]) -> None:
-    widths = [max(len(line[i]) for line in lines) for i in range(3)]
-    arrows = {"lower": "  lower is better", "higher": "  higher is better", "none": ""}
-    typer.echo("")
-    for line, direction in zip(lines, ["none", *directions], strict=True):
-        label, before, after = line
-        numbers = f"{before.rjust(widths[1])}  {after.rjust(widths[2])}"
-        better = typer.style(arrows[direction], dim=True)
-        typer.echo(f"  {label.ljust(widths[0])}  {numbers}{better}")
-    typer.echo("")

@@ -10,87 +10,55 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unspot.cli import options
+
 if TYPE_CHECKING:
     from unspot.eraser import Eraser
     from unspot.io import Table
 
 
 def fit(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv or .parquet.")
-    ],
+    data: options.Embeddings,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="The eraser: a .safetensors file."),
     ],
-    concept: Annotated[
-        str | None,
-        typer.Option("--concept", "-c", metavar="NAME", help="Column or array of the labels."),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features",
-            "-f",
-            metavar="NAMES",
-            help="Vectors: a column, an array, a pattern as 'e_*', or a comma list.",
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", metavar="FILE", help="A second file with the labels."),
-    ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method", "-m", metavar="NAME", help="leopard, leace, inlp, …, or cascade:NAME."
-        ),
-    ] = "cascade",
+    concept: options.Concept = None,
+    features: options.Features = None,
+    labels: options.LabelsFile = None,
+    method: options.Method = "cascade",
     rank: Annotated[
         str | None,
         typer.Option(
-            "--rank", "-r", metavar="R", help="Dimensions to keep, a fraction as 0.5, or auto."
+            "--rank", "-r", metavar="R", help="Dimensions to keep, a fraction such as 0.5, or auto."
         ),
     ] = None,
     max_advantage: Annotated[
         float | None,
         typer.Option(
-            "--max-advantage",
             metavar="A",
-            help="With --rank auto: what attackers may gain over guessing; 0.02 unless given.",
+            help="With --rank auto: what attackers may gain over guessing (default 0.02).",
         ),
     ] = None,
-    solver: Annotated[
-        str | None, typer.Option("--solver", metavar="NAME", help="manifold or paper.")
-    ] = None,
+    solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="euclidean or whitened.")
+        str | None, typer.Option(metavar="NAME", help="euclidean or whitened.")
     ] = None,
-    kernel: Annotated[
-        str | None, typer.Option("--kernel", metavar="NAME", help="paper or reference.")
-    ] = None,
+    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="paper or reference.")] = None,
     preserve: Annotated[
         float | None,
-        typer.Option("--preserve", metavar="λ", help="How much to favour variance; 0: the paper."),
+        typer.Option(metavar="λ", help="Weight of the variance to keep; 0: as in the paper."),
     ] = None,
     init: Annotated[
-        str | None, typer.Option("--init", metavar="NAME", help="moments, identity or pca.")
+        str | None, typer.Option(metavar="NAME", help="moments, identity or pca.")
     ] = None,
-    max_rows: Annotated[
-        int | None, typer.Option("--max-rows", metavar="N", help="The most rows to work on.")
-    ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other parameter of the method."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same bits.")] = 0,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the output.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
-    ] = False,
+    max_rows: options.MaxRows = None,
+    parameters: options.Parameters = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
     timeout: Annotated[
-        float,
-        typer.Option("--timeout", metavar="S", help="With torchrun: seconds to wait for others."),
+        float, typer.Option(metavar="S", help="With torchrun: seconds to wait for other processes.")
     ] = 600.0,
 ) -> None:
     """Learn to take a concept out of embeddings.
@@ -99,23 +67,15 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.cli.console import warnings_as_sentences
-    from unspot.cli.options import parse_rank, refuse_inputs
+    from unspot.cli.outputs import refuse_inputs, warnings_as_sentences
     from unspot.io import open_table
     from unspot.io.files import naming_full_disk, refuse_existing
-    from unspot.scale.processes import context
 
     refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
-    if concept is None and labels is None:
-        raise ValueError(
-            "Got no concept. Name its column or array with --concept, or its file with --labels."
-        )
-    parsed = None if rank is None else parse_rank(rank)
-    if max_advantage is not None and parsed != "auto":
-        raise ValueError("Got --max-advantage without --rank auto, which alone makes use of it.")
+    options.check_concept(concept, labels)
     given = {
-        "rank": parsed,
+        "rank": None if rank is None else options.parse_rank(rank),
         "max_advantage": max_advantage,
         "solver": solver,
         "metric": metric,
@@ -124,29 +84,32 @@ def fit(
         "init": init,
         "max_rows": max_rows,
     }
+    if max_advantage is not None and given["rank"] != "auto":
+        raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
-    estimator = make_estimator(
-        method,
-        {**chosen, **parse_parameters(parameters or [])},
-        seed=seed,
-        verbose=not quiet and sys.stderr.isatty(),
-    )
-    with context(timeout=timeout) as team, warnings_as_sentences(quiet=quiet):
+    chosen |= parse_parameters(parameters or [])
+    with warnings_as_sentences(quiet=quiet):
         table = open_table(data, features=features, concept=concept, labels_file=labels)
-        started = time.perf_counter()
-        estimator.fit(table.X, table.z)
-        seconds = time.perf_counter() - started
-        eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
-        if not team.leads:
-            return
-        with naming_full_disk(output):
-            eraser.save(output)
+        # After all that can be wrong with the files: it imports torch.
+        from unspot.scale.processes import context
+
+        verbose = not quiet and sys.stderr.isatty()
+        estimator = make_estimator(method, chosen, seed=seed, verbose=verbose)
+        with context(timeout=timeout) as team:
+            started = time.perf_counter()
+            estimator.fit(table.X, table.z)
+            seconds = time.perf_counter() - started
+            eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
+            if not team.leads:
+                return
+            with naming_full_disk(output):
+                eraser.save(output)
     if not quiet:
         _summary(estimator, eraser, output, seconds)
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
-    """The estimator of a method's name; the seed and progress only where it has them."""
+    """The estimator of a method, with the seed and progress if it has such parameters."""
     from unspot.erasers.registry import make, method
 
     inner = name.strip().lower().removeprefix("cascade:")
@@ -157,7 +120,7 @@ def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: boo
 
 
 def parse_parameters(texts: list[str]) -> dict[str, Any]:
-    """Parameters as typed: values are JSON where they can be, else text.
+    """Parameters from KEY=VALUE: values are JSON where they can be, else text.
 
     Examples
     --------
@@ -176,47 +139,46 @@ def parse_parameters(texts: list[str]) -> dict[str, Any]:
     return parsed
 
 
-def with_source(eraser: Eraser, table: Table, data: Path, concept: str) -> Eraser:
-    """The eraser, with what it was fitted on written down: transform finds the columns by it."""
+def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: Any) -> Eraser:
+    """The eraser with what it was fitted on, by which other commands find the columns."""
     from unspot.eraser import Eraser
 
     source = {"data": data.name, "features": list(table.features), "concept_name": concept}
-    return Eraser(eraser.maps, {**eraser.metadata, **source})
+    return Eraser(eraser.maps, {**eraser.metadata, **source, **more})
 
 
 def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
-    from unspot.cli.console import facts, file_size, number
     from unspot.cli.inspect import class_list, method_name
+    from unspot.cli.outputs import facts, file_size
     from unspot.io.columns import in_short
 
     metadata = eraser.metadata
     history = getattr(estimator, "history_", None)
     # Only density matching keeps its losses by name; networks have one list of their own loss.
     losses = history.get("held_out", ()) if isinstance(history, dict) else ()
-    held_out = [value for value in losses if value == value]
+    held_out = [loss for loss in losses if loss == loss]
     facts(
         f"Erased {metadata['concept_name']!r} with {method_name(metadata)}",
         [
             ("rank", f"{eraser.rank} of {eraser.n_features}"),
-            ("chosen", _chosen(estimator)),
+            ("chosen", _rank_choice(estimator)),
             ("features", in_short(metadata["features"])),
             ("rows", f"{metadata.get('n_rows', 0):,}"),
             ("classes", class_list(metadata)),
-            ("held-out MMD²", f"{number(held_out[-1])}" if held_out else ""),
-            ("seconds", number(seconds)),
+            ("held-out MMD²", f"{held_out[-1]:.3g}" if held_out else ""),
+            ("seconds", f"{seconds:.3g}"),
             ("written", f"{output} ({file_size(output.stat().st_size)})"),
         ],
     )
 
 
-def _chosen(estimator: Any) -> str:
+def _rank_choice(estimator: Any) -> str:
     """How the rank was chosen, if it was."""
     selection = getattr(estimator, "selection_", None)
     if selection is None:
         return ""
-    seen = 100 * selection.tried[selection.rank]
+    advantage = 100 * selection.tried[selection.rank]
     return (
-        f"the strongest attacker gains {seen:+.1f} ± {100 * selection.error:.1f} points on rows "
-        "set aside; "
-        f"{len(selection.tried)} ranks were attacked"
+        f"the strongest attacker gains {advantage:+.1f} ± {100 * selection.error:.1f} points on "
+        f"rows set aside; {len(selection.tried)} ranks were attacked"
     )

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from unspot.cli import options
 
 if TYPE_CHECKING:
     from unspot.eraser import Eraser
 
 
-def inspect(
-    eraser: Annotated[
-        Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
-) -> None:
+def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None:
     """Show what an eraser is, and check it.
 
     unspot inspect gender.safetensors
     """
     import json
 
-    from unspot.cli.console import echo_json
+    from unspot.cli.outputs import echo_json
     from unspot.eraser import load
 
     loaded = load(eraser)
@@ -55,25 +50,21 @@ def checks(eraser: Eraser) -> dict[str, Any]:
     """
     import numpy as np
 
-    found: dict[str, Any] = {
-        "finite": all(
-            bool(np.isfinite(array).all()) for m in eraser.maps for array in m.arrays().values()
-        )
-    }
-    if eraser.is_projection and found["finite"]:
+    arrays = [array for m in eraser.maps for array in m.arrays().values()]
+    finite = all(bool(np.isfinite(array).all()) for array in arrays)
+    errors: dict[str, float] = {}
+    if eraser.is_projection and finite:
         U = eraser.U
-        found["orthonormality"] = float(np.linalg.norm(U.T @ U - np.eye(U.shape[1])))
-    if eraser.is_linear and found["finite"]:
+        errors["orthonormality"] = float(np.linalg.norm(U.T @ U - np.eye(U.shape[1])))
+    if eraser.is_linear and finite:
         P = eraser.P
         size = max(float(np.linalg.norm(P)), np.finfo(float).tiny)  # a P of zeros is a projector
-        found["idempotence"] = float(np.linalg.norm(P @ P - P)) / size
-    limits = [found.get("orthonormality", 0.0), found.get("idempotence", 0.0)]
-    found["sound"] = found["finite"] and max(limits) < 1e-6
-    return found
+        errors["idempotence"] = float(np.linalg.norm(P @ P - P)) / size
+    return {"finite": finite, **errors, "sound": finite and max(errors.values(), default=0) < 1e-6}
 
 
 def method_name(metadata: Mapping[str, Any]) -> str:
-    """The method, with the one inside of a cascade.
+    """The method, and the one inside if it is a cascade.
 
     Examples
     --------
@@ -86,7 +77,7 @@ def method_name(metadata: Mapping[str, Any]) -> str:
 
 
 def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
-    """The classes and how many rows each had.
+    """The classes, each with its number of rows.
 
     Examples
     --------
@@ -109,32 +100,29 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> tried = {"25": 0.031, "10": 0.012}
-    >>> found = {"rule": "largest", "rank": 10, "criterion": "advantage", "tried": tried}
-    >>> rank_choice({"selection": {**found, "error": 0.02}})
+    >>> selection = {"rule": "largest", "rank": 10, "criterion": "advantage", "tried": tried}
+    >>> rank_choice({"selection": {**selection, "error": 0.02}})
     "by the rule 'largest': advantage 0.012 ± 0.020 (2 ranks were looked at)"
     """
-    inner = metadata.get("inner", {})
-    found = metadata.get("selection") or inner.get("selection")
-    if not found:
+    selection = metadata.get("selection") or metadata.get("inner", {}).get("selection")
+    if not selection:
         return ""
-    seen, bound = found["tried"][str(found["rank"])], found.get("max_advantage")
-    error = f" ± {found['error']:.3f}" if "error" in found else ""
+    value, bound = selection["tried"][str(selection["rank"])], selection.get("max_advantage")
+    error = f" ± {selection['error']:.3f}" if "error" in selection else ""
     allowed = "" if bound is None else f", {bound:g} allowed"
     return (
-        f"by the rule {found['rule']!r}: {found['criterion']} {seen:.3f}{error}{allowed} "
-        f"({len(found['tried'])} ranks were looked at)"
+        f"by the rule {selection['rule']!r}: {selection['criterion']} {value:.3f}{error}{allowed} "
+        f"({len(selection['tried'])} ranks were looked at)"
     )
 
 
 def _show(eraser: Eraser, path: Path) -> None:
-    from unspot.cli.console import facts, file_size, number
+    from unspot.cli.outputs import facts, file_size
     from unspot.io.columns import in_short
 
-    metadata, found = eraser.metadata, checks(eraser)
-    inner = metadata.get("inner", metadata)
-    sound = "sound" if found["sound"] else "NOT SOUND"
-    numbers = [("‖UᵀU−I‖", "orthonormality"), ("‖P²−P‖/‖P‖", "idempotence")]
-    measured = [f"{sign} = {number(found[key])}" for sign, key in numbers if key in found]
+    metadata, checked = eraser.metadata, checks(eraser)
+    signs = {"orthonormality": "‖UᵀU−I‖", "idempotence": "‖P²−P‖/‖P‖"}
+    errors = [f"{sign} = {checked[key]:.3g}" for key, sign in signs.items() if key in checked]
     facts(
         f"{path} ({file_size(path.stat().st_size)})",
         [
@@ -146,34 +134,28 @@ def _show(eraser: Eraser, path: Path) -> None:
             ("maps", " → ".join(m.kind for m in eraser.maps)),
             ("classes", class_list(metadata)),
             ("fitted on", _fitted_on(metadata)),
-            ("parameters", _pairs(_that_matter(inner.get("parameters", {})))),
-            ("versions", _pairs(metadata.get("versions", {}), " ")),
-            ("checks", ", ".join([sound, *measured])),
+            ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
+            ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),
+            ("checks", ", ".join(["sound" if checked["sound"] else "NOT SOUND", *errors])),
         ],
     )
 
 
 def _fitted_on(metadata: Mapping[str, Any]) -> str:
-    rows = metadata.get("n_rows")
     parts = [
         str(metadata.get("data", "")),
-        f"{rows:,} rows" if rows is not None else "",
+        f"{metadata['n_rows']:,} rows" if metadata.get("n_rows") is not None else "",
         f"fingerprint {metadata['fingerprint']}" if "fingerprint" in metadata else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _that_matter(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what changes no result, and objects by their name: ``--json`` has them in full."""
-    silent = ("verbose", "device")
-    named = {k: _type_alone(v) for k, v in parameters.items()}
-    return {k: v for k, v in named.items() if v is not None and k not in silent}
-
-
-def _type_alone(value: Any) -> Any:
-    is_object = isinstance(value, str) and value.endswith(")")  # "array of shape …", "Solver(…)"
-    return value.partition("(")[0].split()[0] if is_object else value
-
-
-def _pairs(values: Mapping[str, Any], sign: str = "=") -> str:
-    return ", ".join(f"{key}{sign}{value}" for key, value in values.items())
+def _parameters(parameters: Mapping[str, Any]) -> str:
+    """Those that change the result, with objects by their type: ``--json`` has them in full."""
+    shown = []
+    for name, value in parameters.items():
+        if isinstance(value, str) and value.endswith(")"):  # "array of shape …", "Solver(…)"
+            value = value.partition("(")[0].split()[0]
+        if value is not None and name not in ("verbose", "device"):
+            shown.append(f"{name}={value}")
+    return ", ".join(shown)

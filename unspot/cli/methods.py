@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from unspot.cli import options
 
 if TYPE_CHECKING:
     from unspot.erasers.registry import MethodInfo, Methods
 
 
-def methods(
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
-) -> None:
+def methods(as_json: options.AsJson = False) -> None:
     """List the erasure methods, and what each can do.
 
     unspot methods
@@ -21,15 +19,14 @@ def methods(
     """
     import json
 
-    from unspot.cli.console import echo_json
-    from unspot.erasers.registry import methods as listed
+    from unspot.cli.outputs import echo_json
+    from unspot.erasers.registry import methods as registered
 
-    found = listed()
     if as_json:
-        facts = [description(info) for info in found]
-        echo_json(json.dumps(facts, indent=2, ensure_ascii=False))
+        described = [description(info) for info in registered()]
+        echo_json(json.dumps(described, indent=2, ensure_ascii=False))
     else:
-        _show(found)
+        _show(registered())
 
 
 def description(info: MethodInfo) -> dict[str, Any]:
@@ -53,7 +50,7 @@ def description(info: MethodInfo) -> dict[str, Any]:
     }
 
 
-def _show(found: Methods) -> None:
+def _show(infos: Methods) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -63,7 +60,7 @@ def _show(found: Methods) -> None:
     grid.add_column("what it does", ratio=1)
     for name in ("linear", "closed form", "streaming", "numbers"):
         grid.add_column(name, justify="center", vertical="top")
-    for info in found:
+    for info in infos:
         facts = (info.linear, info.closed_form, info.streaming, "continuous" in info.concepts)
         cells = ["✓" if fact else "" for fact in facts]
         grid.add_row(f"[bold]{info.name}[/bold]", escape(info.summary), *cells)
@@ -72,5 +69,5 @@ def _show(found: Methods) -> None:
     console.print(
         "\n[dim]linear: an affine map. closed form: fitted by a formula. streaming: fitted in "
         "pieces. numbers: erases ages and prices as well as categories (--set concept=continuous). "
-        "All erase new rows without labels.[/dim]"
+        "All of them erase new rows without labels.[/dim]"
     )

@@ -1,147 +1,149 @@
-"""Labelled rows for an eraser: columns as asked for, else as ``unspot fit`` wrote them down."""
+"""Options and arguments that several commands share, and how their text is read.
+
+An option that only one command has stays in that command. Only typer is imported here, so that
+``unspot --help`` is quick.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from typer.core import TyperCommand
+import typer
 
-if TYPE_CHECKING:
-    from unspot.data.dataset import Split
-    from unspot.eraser import Eraser
-    from unspot.io import Table
+__all__ = ["check_concept", "check_retry", "comma_list", "parse_rank", "parse_ranks"]
 
-__all__ = [
-    "OnceCommand",
-    "parse_rank",
-    "parse_ranks",
-    "read_labelled",
-    "refuse_inputs",
-    "refuse_orphans",
-    "refuse_the_same",
+# -- What goes in ----------------------------------------------------------------------------------
+
+EraserFile = Annotated[
+    Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
+]
+Embeddings = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv or .parquet.")
+]
+TestRows = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Rows that the eraser has not seen: .npy, .npz, .csv or .parquet."
+    ),
+]
+Concept = Annotated[
+    str | None,
+    typer.Option("--concept", "-c", metavar="NAME", help="Column or array of the labels."),
+]
+ConceptOfFit = Annotated[
+    str | None,
+    typer.Option("--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        "-f",
+        metavar="NAMES",
+        help="Vectors: a column, an array, a pattern such as 'e_*', or a comma list.",
+    ),
+]
+FeaturesOfFit = Annotated[
+    str | None,
+    typer.Option("--features", "-f", metavar="NAMES", help="Vectors; by default as in unspot fit."),
+]
+LabelsFile = Annotated[
+    Path | None,
+    typer.Option("--labels", metavar="FILE", help="A second file with the labels of DATA."),
+]
+Task = Annotated[
+    str | None, typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task.")
 ]
 
+# -- What is done ----------------------------------------------------------------------------------
 
-def read_labelled(
-    eraser: Eraser,
-    path: Path,
-    labels: Path | None,
-    *,
-    concept: str | None,
-    features: str | None,
-    task: str | None = None,
-    option: str = "--labels",
-) -> Table:
-    """Rows with the concept's labels, which may be in a file of their own.
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method", "-m", metavar="NAME", help="leopard, pca, … (see unspot methods), cascade:NAME."
+    ),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any other parameter of the method."),
+]
+Ranks = Annotated[
+    str | None,
+    typer.Option(
+        "--ranks", "-r", metavar="RANKS", help="Such as 90,50,10, or 10:90:10, or fractions."
+    ),
+]
+MaxRows = Annotated[
+    int | None, typer.Option(metavar="N", help="Fit on a sample of at most N rows.")
+]
+Budget = Annotated[
+    str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
+]
+Seeds = Annotated[int, typer.Option(metavar="N", help="Number of seeds for each metric.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same results.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", metavar="", help="Run only the cells that are missing.")
+]
+Retry = Annotated[
+    bool, typer.Option("--retry", metavar="", help="With --resume: run failed cells again.")
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", metavar="N", help="Number of cells to run at once.")
+]
 
-    Parameters
-    ----------
-    option : str
-        What gives ``labels`` on the command line, for messages.
-    """
-    from unspot.data.dataset import refuse_continuous
-    from unspot.io import read_table
-    from unspot.io.tables import has_column
+# -- What comes out --------------------------------------------------------------------------------
 
-    own = concept or eraser.metadata.get("concept_name")
-    if labels is not None and concept is None and not (own and has_column(labels, own)):
-        own = None  # a fit names the concept after its file of labels, where it has one column
-    elif labels is None and path.suffix.lower() == ".npy":
-        raise ValueError(
-            f"Got {str(path)!r}, one array without labels. Give them in a second file, with "
-            f"{option}."
-        )
-    elif labels is None and own is None:
+JsonFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the results as JSON; - for stdout.")
+]
+HtmlFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace existing output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Show only errors.")]
+
+
+# -- How the text of options is read ---------------------------------------------------------------
+
+
+def check_concept(concept: str | None, labels: Path | None, option: str = "--labels") -> None:
+    """Refuse rows without labels: neither a name of them nor a file of their own."""
+    if concept is None and labels is None:
         raise ValueError(
             f"Got no concept. Name its column or array with --concept, or its file with {option}."
         )
-    vectors = features or _remembered(eraser, path)
-    table = read_table(path, features=vectors, concept=own, task=task, labels_file=labels)
-    refuse_continuous(table.z)
-    return table
 
 
-def _remembered(eraser: Eraser, path: Path) -> str | list[str] | None:
-    """What the vectors were called in the file of the fit, where that means something in this."""
-    names = list(eraser.metadata.get("features", ()))
-    kind = path.suffix.lower()
-    # A .npy has no names at all, and many columns of a table are one array of a .npz.
-    if not names or kind == ".npy" or (kind == ".npz" and len(names) > 1):
-        return None
-    return names[0] if len(names) == 1 else names
+def check_retry(retry: bool, resume: bool) -> None:
+    """Refuse to retry the failed cells of a run that begins."""
+    if retry and not resume:
+        raise ValueError("Got --retry without --resume, but only a resumed run has failed cells.")
 
 
-def refuse_orphans(labels: Path | None, rows: Path | None, names: tuple[str, str]) -> None:
-    """Labels of a file that was not given are an error."""
-    if labels is not None and rows is None:
-        raise ValueError(f"Got {names[0]} without {names[1]}, the rows that they belong to.")
+def comma_list(text: str | None) -> list[str] | None:
+    """Names separated by commas; None where none were given.
 
-
-def refuse_the_same(learn: Split, test: Split, said: str, data: Path) -> None:
-    """An error if rows to judge on are among those to learn from; some rows just occur twice."""
-    from unspot.evaluation.held_out import share_among
-
-    if (share := share_among(test, learn)) > 0.5:
-        raise ValueError(
-            f"Got {said} with {100 * share:.0f} % of the rows of {data.name}, but expected other "
-            "rows to learn from: what was learned by heart is no evidence. Leave the option out to "
-            "have the rows split at random."
-        )
-
-
-# -- Where results go: never over a file that the same command reads -------------------------------
-
-
-def refuse_inputs(
-    outputs: Mapping[str, Path | str | None], inputs: Iterable[Path | str | None]
-) -> None:
-    """An error if an output is one of the files to read: it would be lost, with --force too.
-
-    Parameters
-    ----------
-    outputs : mapping of str to path or None
-        By their options; ``-`` is stdout, and None was not given.
-    inputs : iterable of path or None
-        Files, or folders of Parquet files; what is not there is left to those who read it.
+    Examples
+    --------
+    >>> comma_list("linear, variance")
+    ['linear', 'variance']
     """
-    given = {option: Path(path) for option, path in outputs.items() if path is not None}
-    existing = {option: path for option, path in given.items() if path.is_file()}
-    if not existing:
-        return
-    read = [file for path in inputs if path is not None for file in _files(Path(path))]
-    for option, path in existing.items():
-        for file in read:
-            if path.samefile(file):
-                raise ValueError(
-                    f"Got {option} {str(path)!r}, which this command reads ({str(file)!r}), but "
-                    "expected another file: that one would be lost. Choose another name."
-                )
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(path.rglob("*.parquet"))
-    return [path] if path.is_file() else []
-
-
-# -- Ranks as people type them ---------------------------------------------------------------------
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def parse_rank(text: str) -> int | float | str:
-    """A rank as typed: an integer, a fraction of the features, or "auto".
+    """A rank: an integer, a fraction of the features, or "auto".
 
     Examples
     --------
     >>> parse_rank("125"), parse_rank("0.5"), parse_rank("auto")
     (125, 0.5, 'auto')
     """
-    return "auto" if text.strip().lower() == "auto" else _number(text, "--rank")
+    return "auto" if text.strip().lower() == "auto" else _number(text, "--rank", ", or auto")
 
 
-def parse_ranks(text: str | None, option: str = "--ranks") -> list[int | float] | None:
-    """Ranks as typed: a comma list, or FIRST:LAST:STEP with both ends in it.
+def parse_ranks(text: str | None) -> list[int | float] | None:
+    """Several ranks: a comma list, or FIRST:LAST:STEP, which includes both ends.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def parse_ranks(text: str | None, option: str = "--ranks") -> list[int | float] 
     if text is None:
         return None
     if ":" not in text:
-        return [_number(part.strip(), option) for part in text.split(",")]
+        return [_number(part.strip(), "--ranks") for part in text.split(",")]
     try:
         first, last, step = (int(part) for part in text.split(":"))
         ranks = list(range(first, last + (1 if step > 0 else -1), step))
@@ -159,47 +161,18 @@ def parse_ranks(text: str | None, option: str = "--ranks") -> list[int | float] 
         ranks = []
     if not ranks:
         raise ValueError(
-            f"Got {option} {text}, but expected FIRST:LAST:STEP such as 10:90:10, or a comma list "
+            f"Got --ranks {text}, but expected FIRST:LAST:STEP such as 10:90:10, or a comma list "
             "such as 90,50,10."
         )
     return list(ranks)
 
 
-def _number(text: str, option: str) -> int | float:
+def _number(text: str, option: str, more: str = "") -> int | float:
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
-    or_auto = ", or auto" if option == "--rank" else ""
     raise ValueError(
-        f"Got {option} {text}, but expected an integer such as 125 or a fraction such as 0.5"
-        f"{or_auto}."
+        f"Got {option} {text}, but expected an integer such as 125 or a fraction such as 0.5{more}."
     )
-
-
-# -- A command that takes one concept, one task, one list of features: never the last in silence ---
-
-
-#: Options that people repeat because they want both. Of others, as --seed, a script may give
-#: another value behind its own: there the last is meant.
-_ONCE = ("concept", "features", "task")
-
-
-class OnceCommand(TyperCommand):
-    """Refuses a second value of an option that looks like a list and is none."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for param in order:
-            if param.name in _ONCE and order.count(param) > 1:
-                raise ValueError(_twice(param))
-        return super().parse_args(ctx, args)
-
-
-def _twice(param: Any) -> str:
-    from unspot.data.labels import TWO_CONCEPTS
-
-    ways_out = {"concept": f" {TWO_CONCEPTS}", "features": " Give a comma list, such as e_0,e_1."}
-    message = f"Got {param.opts[0]} more than once, but expected one value."
-    return message + ways_out.get(param.name, "")

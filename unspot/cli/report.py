@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from unspot.cli import options
 
 
 def report(
@@ -19,32 +21,27 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The page: an .html file.")
     ],
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="Title of the page.")
-    ] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the page.")] = None,
     chosen: Annotated[
-        str | None,
-        typer.Option("--chosen", metavar="NAME", help="The eraser the headline is about."),
+        str | None, typer.Option(metavar="NAME", help="The eraser that the headline is about.")
     ] = None,
     chosen_rank: Annotated[
-        int | None, typer.Option("--chosen-rank", metavar="R", help="The rank to mark on a path.")
+        int | None, typer.Option(metavar="R", help="The rank to mark on a path.")
     ] = None,
     figures: Annotated[
-        Path | None,
-        typer.Option("--figures", metavar="FOLDER", help="Write figures too: PNG and PDF."),
+        Path | None, typer.Option(metavar="FOLDER", help="Write figures too: PNG and PDF.")
     ] = None,
     tables: Annotated[
-        Path | None,
-        typer.Option("--tables", metavar="FOLDER", help="Write tables too: LaTeX and CSV."),
+        Path | None, typer.Option(metavar="FOLDER", help="Write tables too: LaTeX and CSV.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the output.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors alone.")] = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Show results of one eraser or several in one HTML page.
 
     unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
     """
-    from unspot.cli.options import refuse_inputs
+    from unspot.cli.outputs import refuse_inputs
     from unspot.io.files import refuse_existing
     from unspot.report import to_html
     from unspot.report.figures import save_figures
@@ -57,11 +54,10 @@ def report(
         for name in TABLES:
             refuse_inputs({"--tables": tables / name}, inputs)
     refuse_existing(output, force=force)
-    found, views = read_results(results)
-    contents = read_contents(found, title=title, chosen=chosen, chosen_rank=chosen_rank)
-    written = [
-        to_html(found, output, views=views, title=title, chosen=chosen, chosen_rank=chosen_rank)
-    ]
+    by_name, views = read_results(results)
+    choices: dict[str, Any] = {"title": title, "chosen": chosen, "chosen_rank": chosen_rank}
+    contents = read_contents(by_name, **choices)
+    written = [to_html(by_name, output, views=views, **choices)]
     if figures is not None:
         written += save_figures(figures, contents, views)
     if tables is not None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unspot.cli import options
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -22,46 +24,37 @@ def sweep(
             "--output", "-o", metavar="FILE", help="Results: by default SWEEP with .jsonl."
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Go on with the cells that it lacks.")
-    ] = False,
-    retry: Annotated[
-        bool, typer.Option("--retry", metavar="", help="With --resume: failed cells again.")
-    ] = False,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", metavar="N", help="Cells at once.")
-    ] = None,
+    resume: options.Resume = False,
+    retry: options.Retry = False,
+    jobs: options.Jobs = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write all cells as CSV.")
+        Path | None, typer.Option(metavar="FILE", help="Write all cells as CSV.")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page.")
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
-    ] = False,
+    html: options.HtmlFile = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure methods at ranks and seeds on data sets, as a TOML file says.
 
     unspot sweep sweep.toml -o results.jsonl --html results.html
 
-    Every finished cell is on the disk at once: after a kill, --resume goes on where it was.
+    Every finished cell is on the disk at once: an interrupted sweep goes on with --resume.
     """
     from unspot.checks import require
-    from unspot.cli.bench import end_if_all_failed
-    from unspot.cli.options import refuse_inputs
+    from unspot.cli.bench import report_failed_cells
+    from unspot.cli.outputs import refuse_inputs
     from unspot.io.files import write_atomically
-    from unspot.sweeps.run import sweep as run
     from unspot.sweeps.sweep_file import read_sweep_file
 
-    if retry and not resume:
-        raise ValueError("Got --retry without --resume, but only a resumed sweep has failed cells.")
+    options.check_retry(retry, resume)
     require("unspot sweep", "report", "pandas", *(["jinja2"] if html else []))
     plan = read_sweep_file(file)
     results = output or file.with_suffix(".jsonl")
     refuse_inputs({"--output": results}, (file, *plan.files))
-    # With --resume, the results are read too; and without, they would be lost as well.
+    # The results are read with --resume, and without it they would be lost too.
     refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
+    # After all that can be wrong with the files: it imports torch.
+    from unspot.sweeps.run import sweep as run
+
     frame = run(
         plan.methods,
         plan.datasets(),
@@ -78,8 +71,9 @@ def sweep(
     if html is not None:
         _write_page(frame, results, file.stem, html)
     if not quiet:
-        _show(frame, [results, *(path for path in (csv, html) if path is not None)])
-    end_if_all_failed(frame, quiet=quiet)
+        _show(frame)
+        typer.echo(f"{len(frame)} cells: {', '.join(str(p) for p in (results, csv, html) if p)}")
+    report_failed_cells(frame, quiet=quiet)
 
 
 def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> None:
@@ -95,14 +89,9 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
     write_atomically(html, render(contents, made=datetime.now()).encode())
 
 
-def _show(frame: pd.DataFrame, written: list[Path]) -> None:
-    from unspot.cli.bench import failed_cells
+def _show(frame: pd.DataFrame) -> None:
     from unspot.sweeps.tables import sweep_tables
 
     for table in sweep_tables(frame):
         typer.secho(table.title, bold=True)
         typer.echo(table.to_markdown() + "\n")
-    failed = failed_cells(frame)
-    if failed:
-        typer.echo(failed)
-    typer.echo(f"{len(frame)} cells: {', '.join(map(str, written))}")

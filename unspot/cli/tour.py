@@ -1,4 +1,7 @@
-"""The first minute: gender out of real word vectors, measured, pictured, and written to files."""
+"""The work of ``unspot demo``: gender is erased from word vectors, measured, drawn and written.
+
+It is apart from the command, so that ``unspot --help`` does not import what it needs.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ if TYPE_CHECKING:
     from unspot.evaluation.results import Evaluation
     from unspot.report.views import Views
 
-__all__ = ["Demo", "fit_all", "measure_all", "nearest_words", "run_demo", "vocabulary"]
+__all__ = ["Demo", "nearest_words", "run_demo", "vocabulary"]
 
-#: Dimensions kept of 100: little is left of the concept, and much of what the words mean.
+#: Dimensions to keep of 100: they hold little of the concept, and much of what the words mean.
 RANK = 40
-#: Rows that L̄EOPARD works on: enough to generalise, and few enough for the first minute.
+#: Rows that L̄EOPARD is fitted on: enough to generalise, and few enough for about a minute.
 MAX_ROWS = 6000
 CHOSEN = "Cascade"
 MEASURES = ("chance", "probe", "mdl", "neighbours", "words")
@@ -37,7 +40,7 @@ Step = Callable[[str], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found, and the files it wrote."""
+    """The results of the demo, and the files that it wrote."""
 
     data: Dataset
     contents: Contents
@@ -61,43 +64,41 @@ def run_demo(
     Parameters
     ----------
     folder : path
-        Where ``report.html``, ``eraser.safetensors`` and ``erased.npz`` go. Files of these names
-        are replaced, others are left alone.
+        Where ``report.html``, ``eraser.safetensors`` and ``erased.npz`` go. Existing files of
+        these names are replaced.
     data : Dataset
         With names, as ``load_glove_gender`` gives it.
     rank, max_rows
         Of L̄EOPARD.
     seeds : int
-        Networks of each probe.
+        Number of networks per probe.
     map_kind : {"pca", "tsne"}
     step : function
-        Called with what is about to be done; gives a context around it, to show progress.
+        Called with the name of each step; returns a context around it, to show progress.
     """
     from unspot.report import make_views, to_html
     from unspot.report.reading import read_contents
 
-    erasers = fit_all(data, rank=rank, max_rows=max_rows, step=step)
-    evaluations = measure_all(erasers, data, seeds=seeds, step=step)
-    certificates = attack_all(erasers, data, step=step)
+    erasers = _fit_all(data, rank, max_rows, step)
+    evaluations = _measure_all(erasers, data, seeds, step)
+    certificates = _attack_all(erasers, data, step)
     with step("Drawing maps"):
         views = make_views(erasers, data, map_kind=map_kind, max_points=1200)
     neighbours = nearest_words(erasers[CHOSEN], data, WORDS)
     results: dict[str, Any] = {"before": certificates["before"]}
     results |= {name: (evaluations[name], certificates[name]) for name in erasers}
     title = "Gender, taken out of word vectors"
+    files = tuple(folder / name for name in ("report.html", "eraser.safetensors", "erased.npz"))
+    page, eraser_file, vectors_file = files
     with step("Writing the report"):
-        eraser_file, vectors_file = folder / "eraser.safetensors", folder / "erased.npz"
         erasers[CHOSEN].eraser_.save(eraser_file)
-        write_vectors(vectors_file, erasers[CHOSEN], data)
-        page = folder / "report.html"
+        _write_vectors(vectors_file, erasers[CHOSEN], data)
         to_html(results, page, views=views, neighbours=neighbours, title=title)
     contents = read_contents(results, title=title, neighbours=neighbours)
-    return Demo(data, contents, views, neighbours, (page, eraser_file, vectors_file))
+    return Demo(data, contents, views, neighbours, files)
 
 
-def fit_all(
-    data: Dataset, *, rank: int, max_rows: int, step: Step = lambda name: nullcontext()
-) -> dict[str, Any]:
+def _fit_all(data: Dataset, rank: int, max_rows: int, step: Step) -> dict[str, Any]:
     """LEACE, L̄EOPARD and its cascade, fitted on the training rows."""
     from unspot import LEACE, LEOPARD, Cascade
 
@@ -109,46 +110,39 @@ def fit_all(
     return erasers
 
 
-def measure_all(
-    erasers: Mapping[str, Any],
-    data: Dataset,
-    *,
-    seeds: int,
-    step: Step = lambda name: nullcontext(),
+def _measure_all(
+    erasers: Mapping[str, Any], data: Dataset, seeds: int, step: Step
 ) -> dict[str, Evaluation]:
-    """One evaluation for each eraser; the original rows are measured once for all of them."""
+    """One evaluation per eraser; the original rows are measured once for all of them."""
     from unspot.evaluation.run import evaluate
     from unspot.evaluation.scores import erased
 
-    names = [name for name in MEASURES if name != "words" or data.lexicon is not None]
+    metrics = [name for name in MEASURES if name != "words" or data.lexicon is not None]
     memory: dict[str, Any] = {}
-    found = {}
+    evaluations = {}
     for name, eraser in erasers.items():
         with step(f"Measuring {name}"):
             problem = _Remembering(data, erased(eraser.transform, data), seeds, memory=memory)
-            findings = [METRICS[metric](problem) for metric in names]
+            rows = tuple(row for metric in metrics for row in METRICS[metric](problem).rows)
             facts = evaluate(eraser, data, metrics=(), seeds=seeds)
-            rows = tuple(row for finding in findings for row in finding.rows)
-            found[name] = replace(facts, rows=rows)
-    return found
+            evaluations[name] = replace(facts, rows=rows)
+    return evaluations
 
 
-def attack_all(
-    erasers: Mapping[str, Any], data: Dataset, *, step: Step = lambda name: nullcontext()
-) -> dict[str, Certificate]:
-    """Certificates of the original rows, under "before", and of each eraser."""
+def _attack_all(erasers: Mapping[str, Any], data: Dataset, step: Step) -> dict[str, Certificate]:
+    """A certificate per eraser, and one of the original rows under "before"."""
     from unspot.evaluation.certificate import certify
 
-    found = {}
+    certificates = {}
     for name, eraser in {"before": None, **erasers}.items():
         with step("Attacking the original" if eraser is None else f"Attacking {name}"):
-            found[name] = certify(eraser, data, budget="quick")
-    return found
+            certificates[name] = certify(eraser, data, budget="quick")
+    return certificates
 
 
 @dataclass(frozen=True, eq=False)
 class _Remembering(Problem):
-    """A problem whose original rows are measured once, for all problems that share the memory."""
+    """A problem that measures its original rows only if no other with this memory has."""
 
     memory: dict[str, Any] = field(default_factory=dict)
 
@@ -161,28 +155,25 @@ class _Remembering(Problem):
 
 def vocabulary(data: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
     """All words of a data set, each once, and their vectors."""
-    words = [split.names for split in data if split.names is not None]
-    rows = [split.X for split in data if split.names is not None]
+    pairs = [(split.names, split.X) for split in data if split.names is not None]
     if data.lexicon is not None:
-        words.append(data.lexicon.words)
-        rows.append(data.lexicon.X)
-    every, X = np.concatenate(words), np.concatenate(rows)
-    _, first = np.unique(every, return_index=True)
-    first.sort()
-    return every[first], X[first]
+        pairs.append((data.lexicon.words, data.lexicon.X))
+    words, X = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    first = np.sort(np.unique(words, return_index=True)[1])
+    return words[first], X[first]
 
 
 def nearest_words(
     eraser: Any, data: Dataset, words: Sequence[str], *, k: int = 5
 ) -> tuple[NeighbourList, ...]:
-    """The k words nearest by cosine, before and after erasure, of those words that are there."""
-    known, X = vocabulary(data)
-    places = {str(word): i for i, word in enumerate(known)}
+    """The k nearest words by cosine, before and after erasure; unknown words are left out."""
+    names, X = vocabulary(data)
+    places = {str(name): i for i, name in enumerate(names)}
     wanted = [word for word in words if word in places]
     rows = np.array([places[word] for word in wanted], dtype=int)
     before, after = (_nearest(vectors, rows, k) for vectors in (X, eraser.transform(X)))
     return tuple(
-        NeighbourList(word, tuple(map(str, known[b])), tuple(map(str, known[a])))
+        NeighbourList(word, tuple(map(str, names[b])), tuple(map(str, names[a])))
         for word, b, a in zip(wanted, before, after, strict=True)
     )
 
@@ -190,13 +181,13 @@ def nearest_words(
 def _nearest(X: NDArray[Any], rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     unit = X / np.where(norms > 0, norms, 1)
-    likeness = unit[rows] @ unit.T
-    likeness[np.arange(len(rows)), rows] = -np.inf
-    return np.argsort(-likeness, axis=1, kind="stable")[:, :k]
+    cosines = unit[rows] @ unit.T
+    cosines[np.arange(len(rows)), rows] = -np.inf  # a word is not its own neighbour
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
 
 
-def write_vectors(path: Path, eraser: Any, data: Dataset) -> None:
-    """Words and erased vectors as an .npz file of plain arrays."""
+def _write_vectors(path: Path, eraser: Any, data: Dataset) -> None:
+    """Write words and erased vectors as an .npz file of plain arrays."""
     from unspot.io.files import write_atomically
 
     words, X = vocabulary(data)

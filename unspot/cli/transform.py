@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from unspot.cli import options
 
 if TYPE_CHECKING:
     from unspot.scale import Erasure, Result
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def transform(
-    eraser: Annotated[
-        Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
-    ],
+    eraser: options.EraserFile,
     inputs: Annotated[
         list[Path],
         typer.Argument(metavar="IN", help="Files or folders of .npy, .npz, .csv, .parquet."),
@@ -31,138 +29,94 @@ def transform(
             "--output", "-o", metavar="OUT", help="A file for one file; a folder for many."
         ),
     ],
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features", "-f", metavar="NAMES", help="Vectors; by default as in unspot fit."
-        ),
-    ] = None,
+    features: options.FeaturesOfFit = None,
     reduce: Annotated[
-        bool, typer.Option("--reduce", metavar="", help="Write r coordinates a row instead of d.")
+        bool, typer.Option("--reduce", metavar="", help="Write r coordinates per row instead of d.")
     ] = False,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", metavar="N", help="Files at a time; by default all cores."),
+        int | None, typer.Option(metavar="N", help="Files at a time; by default all cores.")
     ] = None,
     engine: Annotated[
-        str,
-        typer.Option("--engine", metavar="NAME", help="Who works: local, dask or ray."),
+        str, typer.Option(metavar="NAME", help="Where to run: local, dask or ray.")
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(
-            "--address", metavar="URL", help="Of a Dask or Ray cluster; by default one is started."
-        ),
+        typer.Option(metavar="URL", help="Dask or Ray cluster; by default one is started."),
     ] = None,
     skip_bad: Annotated[
         bool,
         typer.Option(
-            "--skip-bad", metavar="", help="Go on past unreadable files; the manifest lists them."
+            "--skip-bad", metavar="", help="Skip unreadable files; the manifest lists them."
         ),
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace what is there.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", metavar="", help="Show errors alone.")
-    ] = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Take the concept out of files, of any size and number.
 
     One file is written to one file, many go to a folder with a manifest. Other columns, schema
-    and row order stay. A run that was broken off goes on where it was.
+    and row order stay. An interrupted run goes on where it stopped.
 
     unspot transform gender.safetensors big/*.parquet -o clean/
     """
     from unspot.eraser import load
-    from unspot.scale import Erasure
-
-    _check_engine(engine, address)
-    erasure = Erasure(load(eraser), features, reduce)
-    if _to_folder(inputs, output):
-        with _executor(engine, address, workers) as pool:
-            _many(erasure, inputs, Path(output), workers, skip_bad, force, quiet, pool)
-    elif engine != "local":
-        raise ValueError(
-            f"Got --engine {engine} for one file, but a cluster shares out the files of a folder. "
-            "Give an output folder, with a name that ends in /."
-        )
-    else:
-        _one(erasure, inputs[0], Path(output), force, quiet)
-
-
-def _check_engine(engine: str, address: str | None) -> None:
-    from unspot.scale import ENGINES
+    from unspot.scale import ENGINES, Erasure, executor
 
     if engine not in ("local", *ENGINES):
         raise ValueError(f"Got --engine {engine}, but expected local, {' or '.join(ENGINES)}.")
     if engine == "local" and address is not None:
         raise ValueError(f"Got --address {address} without a cluster. Add --engine dask or ray.")
-
-
-@contextmanager
-def _executor(engine: str, address: str | None, workers: int | None) -> Iterator[Executor | None]:
-    from unspot.scale import executor
-
-    if engine == "local":
-        yield None
-        return
-    with executor(engine, address, workers=workers) as pool:
-        yield pool
+    to_folder = _to_folder(inputs, output)
+    if engine != "local" and not to_folder:
+        raise ValueError(
+            f"Got --engine {engine} for one file, but a cluster shares out the files of a folder. "
+            "Give an output folder, with a name that ends in /."
+        )
+    erasure = Erasure(load(eraser), features, reduce)
+    settings: dict[str, Any] = {"workers": workers, "skip_bad": skip_bad, "force": force}
+    if not to_folder:
+        _one(erasure, inputs[0], Path(output), force, quiet)
+    elif engine == "local":
+        _many(erasure, inputs, Path(output), quiet, **settings)
+    else:
+        with executor(engine, address, workers=workers) as pool:
+            _many(erasure, inputs, Path(output), quiet, executor=pool, **settings)
 
 
 def _to_folder(inputs: list[Path], output: str) -> bool:
-    ends = (os.sep, "/")
-    return len(inputs) > 1 or inputs[0].is_dir() or output.endswith(ends) or Path(output).is_dir()
+    """Whether the output is a folder: there are several inputs, or it is written like one."""
+    many = len(inputs) > 1 or inputs[0].is_dir()
+    return many or output.endswith((os.sep, "/")) or Path(output).is_dir()
 
 
 def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool) -> None:
-    from unspot.cli.console import progress_bar
     from unspot.scale import transform_file
 
     started = time.perf_counter()
-    with progress_bar(_rows(erasure, [source]), "Erasing", quiet=quiet) as bar:
+    with _progress_bar(_rows(erasure, [source]), quiet=quiet) as bar:
         written = transform_file(erasure, source, target, force=force, advance=bar.update)
     if not quiet:
         typer.echo(f"Erased {_rate(written.rows, started)} into {target}.")
 
 
-def _many(
-    erasure: Erasure,
-    inputs: list[Path],
-    folder: Path,
-    workers: int | None,
-    skip_bad: bool,
-    force: bool,
-    quiet: bool,
-    executor: Executor | None,
-) -> None:
-    from unspot.cli.console import progress_bar
+def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **settings: Any) -> None:
     from unspot.scale import transform_files
 
     started = time.perf_counter()
-    with progress_bar(None, "Erasing", quiet=quiet) as bar:
+    with _progress_bar(None, quiet=quiet) as bar:
 
         def begin(parts: list[Part]) -> None:
             bar.total = None if bar.disable else _rows(erasure, [part.source for part in parts])
 
         result = transform_files(
-            erasure,
-            inputs,
-            folder,
-            workers=workers,
-            skip_bad=skip_bad,
-            force=force,
-            begin=begin,
-            advance=bar.update,
-            executor=executor,
+            erasure, inputs, folder, begin=begin, advance=bar.update, **settings
         )
     if not quiet:
         _report(result, folder, started)
 
 
 def _report(result: Result, folder: Path, started: float) -> None:
-    from unspot.cli.console import warn
+    from unspot.cli.outputs import warn
 
     parts = {part["output"]: part for part in result.manifest["parts"]}
     rows = sum(parts[name]["rows"] for name in result.done)
@@ -175,8 +129,24 @@ def _report(result: Result, folder: Path, started: float) -> None:
         warn(f"Skipped {entry['input']}. {entry['error']}")
 
 
+def _progress_bar(total: int | None, *, quiet: bool) -> Any:
+    """A tqdm bar of rows on stderr; nothing if quiet or if stderr is no terminal."""
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total,
+        desc="Erasing",
+        unit=" rows",
+        unit_scale=True,
+        dynamic_ncols=True,
+        leave=False,
+        file=sys.stderr,
+        disable=True if quiet else None,
+    )
+
+
 def _rows(erasure: Erasure, sources: list[Path], most: int = 1000) -> int | None:
-    """The rows to come, for the progress bar; None where counting would take long."""
+    """The number of rows, for the progress bar; None if counting them would take long."""
     from unspot.scale.files import count_rows
 
     if len(sources) > most or any(path.suffix.lower() == ".csv" for path in sources):
@@ -186,7 +156,7 @@ def _rows(erasure: Erasure, sources: list[Path], most: int = 1000) -> int | None
         try:
             total += count_rows(erasure, path, path.suffix.lower())
         except (ValueError, OSError, KeyError):
-            continue  # its own error comes when it is read
+            continue  # its error comes when it is read
     return total
 
 
