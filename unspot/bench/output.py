@@ -10,7 +10,7 @@ from unspot.bench.data import BenchData
 from unspot.bench.summary import Line, lines
 from unspot.bench.tables import Table, tables, to_csv, to_latex, to_markdown
 from unspot.io.files import write_atomically
-from unspot.sweeps.journal import read_journal
+from unspot.io.journal import read_journal
 
 if TYPE_CHECKING:
     from unspot.bench.run import BenchResult

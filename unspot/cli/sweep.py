@@ -87,8 +87,8 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
 
     from unspot.bench.sweep_page import sweep_contents
     from unspot.io.files import write_atomically
+    from unspot.io.journal import read_journal
     from unspot.report.html import render
-    from unspot.sweeps.journal import read_journal
 
     records = read_journal(results)[1].values()
     contents = sweep_contents(frame, records, title=title)

@@ -272,7 +272,7 @@ def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
 
 
 def is_hidden(file: Path, folder: Path) -> bool:
-    """Whether a file in a folder is not data: its name, or that of a folder above, begins with . or _.
+    """Whether a file in a folder is not data: a name in its path begins with . or _.
 
     Spark and others name unfinished files so, in folders such as ``_temporary``.
 
