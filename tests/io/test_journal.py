@@ -131,8 +131,7 @@ def test_one_writer(path):
 
 def test_one_writer_among_processes(path):
     code = (
-        "import sys; from unspot.io.journal import Journal; "
-        "Journal(sys.argv[1], {}, resume=True)"
+        "import sys; from unspot.io.journal import Journal; Journal(sys.argv[1], {}, resume=True)"
     )
     with Journal(path, {}):
         found = subprocess.run(
@@ -160,3 +159,9 @@ def test_a_file_of_the_version_before_is_read_and_continued(tmp_path):
         journal.append({"key": "new"})
     assert read_journal(old) == (settings, {**records, "new": {"key": "new"}})
     assert old.read_bytes().startswith((Path(__file__).parent / "old" / old.name).read_bytes())
+
+
+def test_names_of_files_that_are_not_utf8(path):
+    name = b"caf\xe9.npy".decode("utf-8", "surrogateescape")
+    write(path, name)
+    assert set(read_journal(path)[1]) == {name}

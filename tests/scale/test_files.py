@@ -16,8 +16,8 @@ import pytest
 from unspot import Eraser
 from unspot.io import read_table
 from unspot.scale import Erasure, transform_file
-from unspot.scale import batches as bulk_erasure
 from unspot.scale import files as bulk_files
+from unspot.scale.batches import ArrowEraser
 
 N, D, R = 50, 4, 2
 RNG = np.random.default_rng(0)
@@ -28,8 +28,8 @@ X = RNG.normal(size=(N, D)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """Chunks of seven rows, so that fifty are many."""
-    monkeypatch.setattr(bulk_erasure, "CHUNK_BYTES", 7 * D * 4)
-    monkeypatch.setattr(bulk_erasure, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(bulk_files, "CHUNK_BYTES", 7 * D * 4)
+    monkeypatch.setattr(bulk_files, "CHUNK_ROWS", 1)
     monkeypatch.setattr(bulk_files, "BATCH_BYTES", 7 * D * 4)
 
 
@@ -123,13 +123,13 @@ def test_parquet_row_groups_stay_unless_huge(tmp_path, erase, monkeypatch):
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_parquet_with_long_texts_is_read_in_smaller_batches(tmp_path, erase, monkeypatch, codec):
     """What a row takes is counted with all its columns, before compression."""
-    read, real = [], bulk_files.erase_arrow_batch
+    read, real = [], ArrowEraser.__call__
 
-    def seen(eraser, batch, *arguments, **options):
+    def seen(self, batch, first_row):
         read.append(batch.num_rows)
-        return real(eraser, batch, *arguments, **options)
+        return real(self, batch, first_row)
 
-    monkeypatch.setattr(bulk_files, "erase_arrow_batch", seen)
+    monkeypatch.setattr(ArrowEraser, "__call__", seen)
     monkeypatch.setattr(bulk_files, "BATCH_BYTES", 20_000)
     texts = pa.array([f"{i:04}" * 1000 for i in range(N)])  # 4 kB each
     found = {}

@@ -202,7 +202,8 @@ def json_line(record: Mapping[str, Any]) -> bytes:
     >>> json_line({"key": "a", "loss": float("nan")})
     b'{"key": "a", "loss": null}\\n'
     """
-    return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    text = json.dumps(_plain(record), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass") + b"\n"  # names of files need not be UTF-8
 
 
 def _complete(content: bytes) -> bytes:

@@ -23,7 +23,7 @@ from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
 from unspot.scale.batches import erase_arrow_batch, erase_batch, width_out
-from unspot.scale.engine import EngineExecutor, attempt
+from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["class_statistics", "erase", "executor"]
 

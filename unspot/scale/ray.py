@@ -18,7 +18,7 @@ from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import choose_features
 from unspot.scale.batches import erase_arrow_batch, erase_batch
-from unspot.scale.engine import EngineExecutor, attempt
+from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["erase", "executor"]
 

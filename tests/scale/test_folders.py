@@ -19,11 +19,9 @@ import pytest
 
 from unspot import Eraser
 from unspot.io.files import TEMPORARY, Sink
-from unspot.scale import Erasure, engine, transform_files
+from unspot.scale import Erasure, folders, transform_files
 from unspot.scale import files as bulk_files
-from unspot.scale import folders as journal
-from unspot.scale.engine import check_workers
-from unspot.scale.folders import JOURNAL, read_records
+from unspot.scale.folders import JOURNAL, check_workers, read_records
 
 D, R, PARTS, ROWS = 4, 2, 6, 30
 RNG = np.random.default_rng(0)
@@ -411,9 +409,9 @@ def test_missing_and_empty_inputs(tmp_path, big):
 def test_workers(tmp_path, big):
     assert check_workers(8, 3) == 3
     assert 1 <= check_workers(None, 100) <= (os.cpu_count() or 1)
-    with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
+    with pytest.raises(ValueError, match="Got workers=0, but expected an integer of at least 1"):
         check_workers(0, 3)
-    with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
+    with pytest.raises(ValueError, match="Got workers=0, but expected an integer of at least 1"):
         transform_files(JOB, [big], tmp_path / "clean", workers=0)
     assert not (tmp_path / "clean").exists()
 
@@ -471,9 +469,9 @@ def test_a_disk_that_is_full_for_the_journal_and_the_manifest(tmp_path, big, mon
 
     with monkeypatch.context() as patch:
         if when == "at the first part":
-            patch.setattr(journal.os, "fsync", full)
+            patch.setattr(os, "fsync", full)
         else:
-            patch.setattr(engine, "write_manifest", _without_space(engine.write_manifest, patch))
+            patch.setattr(folders, "write_manifest", _without_space(folders.write_manifest, patch))
         with pytest.raises(OSError, match="No space left on the disk while writing"):
             transform_files(JOB, [big], tmp_path / "clean")
     assert not (tmp_path / "clean" / "manifest.json").exists()
@@ -487,7 +485,7 @@ def _without_space(write, patch):
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     def write_on_full_disk(*args):
-        patch.setattr(journal, "write_atomically", full)
+        patch.setattr(Sink, "write", full)
         return write(*args)
 
     return write_on_full_disk
