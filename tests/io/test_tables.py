@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot.io import RowSource, open_table, read_table
+from unspot.io import RowSource, arrow, open_table, read_table, sources
 from unspot.io.arrow import matrix
 
 N, D = 7, 3
@@ -355,3 +355,46 @@ def test_without_pyarrow_the_message_has_the_install_command(write, monkeypatch)
     for path in paths:
         with pytest.raises(ImportError, match=r'needs pyarrow.*: pip install "unspot\[io\]"'):
             read_table(path)
+
+
+# -- how often a file is opened ------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The names of the Parquet files in the order in which they are opened."""
+    names, real = [], arrow.open_parquet
+
+    def counted(path):
+        names.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(arrow, "open_parquet", counted)
+    monkeypatch.setattr(sources, "open_parquet", counted)
+    return names
+
+
+@pytest.mark.parametrize("kind", ["wide.parquet", "list.parquet", "fixed.parquet"])
+def test_a_table_opens_its_file_once(write, opened, kind):
+    features = "e_*" if kind == "wide.parquet" else "emb"
+    open_table(write(kind), features=features, concept="gender", task="job")
+    assert opened == [f"data.{kind}"]
+
+
+def test_a_table_opens_each_part_once(write, opened):
+    open_table(write("folder"), concept="gender")
+    assert opened == ["a.parquet", "b.parquet"]
+
+
+def test_rows_on_disk_are_opened_once_per_pass(write, opened):
+    table = open_table(write("folder"), concept="gender", in_memory=0)
+    assert opened == ["a.parquet", "b.parquet"] * 2  # the footers, then the labels
+    opened.clear()
+    assert sum(len(chunk) for chunk in table.X.chunks(2)) == N
+    assert opened == ["a.parquet", "b.parquet"]
+
+
+def test_labels_are_read_from_a_file_that_is_opened_once(tmp_path, write, opened):
+    np.save(tmp_path / "x.npy", X)
+    read_table(tmp_path / "x.npy", concept="gender", task="job", labels_file=write("fixed.parquet"))
+    assert opened == ["data.fixed.parquet"]

@@ -287,13 +287,12 @@ def _same(found, data, per_class=False):
         np.testing.assert_allclose(found.class_scatter, expected.class_scatter, atol=scale)
 
 
-@pytest.mark.parametrize("split_every", [2, 3, 100])
+@pytest.mark.parametrize("merged_at_once", [2, 3, 100])
 @pytest.mark.parametrize("per_class", [False, True])
-def test_statistics_of_a_tree(client, data, split_every, per_class):
+def test_statistics_of_a_tree(client, data, merged_at_once, per_class, monkeypatch):
+    monkeypatch.setattr("unspot.scale.dask.MERGED_AT_ONCE", merged_at_once)
     X, z = data
-    found, classes = class_statistics(
-        da.from_array(X, chunks=(50, 4)), z, split_every=split_every, per_class=per_class
-    )
+    found, classes = class_statistics(da.from_array(X, chunks=(50, 4)), z, per_class=per_class)
     _same(found, data, per_class)
     assert classes.tolist() == ["a", "b", "c"]
 
@@ -307,8 +306,8 @@ def test_a_tree_has_few_children(client, data):
     with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="synchronous"):
         merge = module._merge_all
         patch.setattr(module, "_merge_all", lambda p: largest.append(len(p)) or merge(p))
-        class_statistics(da.from_array(X, chunks=(10, D)), z, split_every=4)
-    assert max(largest) == 4
+        class_statistics(da.from_array(X, chunks=(10, D)), z)
+    assert max(largest) == module.MERGED_AT_ONCE
     assert sum(largest) >= 70
 
 
@@ -344,8 +343,6 @@ def test_bad_rows_and_labels(client, data, eraser):
         erase(da.from_array(bad, chunks=(90, D)), eraser).compute()
     with pytest.raises(ValueError, match="Got 3 labels in z for 700 rows"):
         class_statistics(da.from_array(X, chunks=(90, D)), z[:3])
-    with pytest.raises(ValueError, match="Got split_every=1"):
-        class_statistics(da.from_array(X, chunks=(90, D)), z, split_every=1)
     for use in (lambda X: erase(X, eraser), lambda X: class_statistics(X, z)):
         with pytest.raises(
             ValueError, match=r"Got a ndarray of shape \(700, 6\), but expected a Da"

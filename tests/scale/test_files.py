@@ -15,7 +15,8 @@ import pytest
 
 from unspot import Eraser
 from unspot.io import read_table
-from unspot.scale import Erasure, transform_file
+from unspot.io.files import temporary_name
+from unspot.scale import Erasure, batches, transform_file
 from unspot.scale import files as bulk_files
 from unspot.scale.batches import ArrowEraser
 
@@ -425,3 +426,24 @@ print((peak() - before) // 1024)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < (100 if kind == "npy" else 320)
+
+
+def test_a_parquet_file_is_opened_once_and_its_schema_read_once(tmp_path, erase, monkeypatch):
+    opened, schemas = [], []
+    real_open, real_schema = bulk_files.open_parquet, batches.erased_schema
+
+    def counted_open(path):
+        opened.append(path.name)
+        return real_open(path)
+
+    def counted_schema(*args, **options):
+        schemas.append(args)
+        return real_schema(*args, **options)
+
+    monkeypatch.setattr(bulk_files, "open_parquet", counted_open)
+    monkeypatch.setattr(batches, "erased_schema", counted_schema)
+    pq.write_table(_table(), tmp_path / "x.parquet", row_group_size=20)
+    erase(tmp_path / "x.parquet")
+    # The second is what was written, of which the rows are counted.
+    assert opened == ["x.parquet", temporary_name(tmp_path / "clean.parquet").name]
+    assert len(schemas) == 1
