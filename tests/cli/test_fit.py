@@ -193,7 +193,7 @@ def test_force_replaces(cli, table, tmp_path):
     [
         (["-c", "gendr"], "Did you mean 'gender'?"),
         (["-c", "gender", "-f", "emp"], "Did you mean 'emb'?"),
-        (["-c", "gender", "-f", "gender"], "which does not hold numbers alone"),
+        (["-c", "gender", "-f", "gender"], "not hold only numbers"),
         ([], "Got no concept. Name its column or array with --concept"),
         (["-c", "gender", "--rank", "many"], "Got --rank many, but expected an integer such as"),
         (["-c", "gender", "--rank", "900"], "Got rank=900, but expected an integer from 1 to 5"),

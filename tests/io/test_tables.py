@@ -301,7 +301,7 @@ def test_vectors_that_are_not_numbers(tmp_path, write):
     np.save(tmp_path / "s.npy", np.array([["a", "b"]]))
     with pytest.raises(ValueError, match=r"Got X of dtype <U1 .* but expected numbers"):
         read_table(tmp_path / "s.npy")
-    with pytest.raises(ValueError, match=r"gender .* not hold numbers alone \(row 0: '.+'\)"):
+    with pytest.raises(ValueError, match=r"gender .* not hold only numbers \(row 0: '.+'\)"):
         read_table(write("csv"), features="gender")
 
 
@@ -311,7 +311,7 @@ def test_one_bad_cell_is_found(tmp_path, suffix, features):
     frame = pd.DataFrame({"e_0": ["1.5", "", "oops", "x"], "e_1": [0.5] * 4, "g": list("abab")})
     path = tmp_path / f"bad{suffix}"
     (frame.to_csv if suffix == ".csv" else frame.to_parquet)(path, index=False)
-    with pytest.raises(ValueError, match=r"column e_0 of .* alone \(row 2: 'oops'\)"):
+    with pytest.raises(ValueError, match=r"column e_0 of .* only numbers \(row 2: 'oops'\)"):
         read_table(path, features=features, concept="g")
 
 

@@ -174,7 +174,7 @@ DAYS = pd.Series([date(2020, 1, 1), date(2020, 1, 2)])
         ({"emb": VECTORS, "score": [0.5, 1.5]}, None, "Got objects in emb, which may be vectors"),
         ({"e_0": [0.5, 1.5], "id": [1, 2]}, None, r"Python features='e_\*'"),
         ({"id": [1, 2]}, None, r"It has: id\. Say .* Python features='emb'"),
-        ({"e_0": [0.5, 1.5], "e_1": DAYS}, "e_*", "Got feature column e_1 .* numbers alone"),
+        ({"e_0": [0.5, 1.5], "e_1": DAYS}, "e_*", "Got feature column e_1 .* only numbers"),
         ({"emb": VECTORS, "day": DAYS}, ["emb", "day"], "Got feature column emb, day of the data"),
         ({"emb": VECTORS}, [], "Got no features, but expected a column's name"),
         ({"emb": VECTORS}, ["embs"], "Got column 'embs', but the data frame has no such column"),
@@ -489,7 +489,7 @@ def test_nobody_at_the_address(monkeypatch):
 
 def test_unknown_engines():
     with (
-        pytest.raises(ValueError, match="Got engine 'spark', but expected one of: dask, ray"),
+        pytest.raises(ValueError, match="Got engine='spark', but expected 'dask' or 'ray'"),
         executor("spark"),
     ):
         pass

@@ -32,8 +32,7 @@ __all__ = [
     "open_arrow",
     "open_parquet",
     "parquet_parts",
-    "reading_csv",
-    "reading_parquet",
+    "reading_arrow",
     "require_pyarrow",
     "unreadable",
     "values",
@@ -240,7 +239,7 @@ def _open_csv(path: Path) -> ArrowFile:
     require_pyarrow("Reading a CSV file")
     from pyarrow import csv
 
-    with reading_csv(path):
+    with reading_arrow(path):
         table = csv.read_csv(path, parse_options=csv_options())
     return ArrowFile(table.schema, len(table) > 0, lambda columns: table.select(_distinct(columns)))
 
@@ -250,21 +249,6 @@ def csv_options() -> Any:
     from pyarrow import csv
 
     return csv.ParseOptions(newlines_in_values=True)
-
-
-@contextmanager
-def reading_csv(path: Path) -> Iterator[None]:
-    """Turn errors of reading into one that names the CSV file."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        if path.stat().st_size == 0:
-            raise ValueError(
-                f"Got an empty table: {str(path)!r} has no rows, not even a header."
-            ) from None
-        raise unreadable(path, error, "CSV") from None
 
 
 def _open_parquet_parts(path: Path) -> ArrowFile:
@@ -292,7 +276,7 @@ def _open_parquet_parts(path: Path) -> ArrowFile:
 
 
 def _read_columns(file: Any, path: Path, columns: Sequence[str]) -> Any:
-    with reading_parquet(path):
+    with reading_arrow(path):
         return file.read(_distinct(columns))
 
 
@@ -321,7 +305,7 @@ def open_parquet(path: Path) -> Any:
 
     if not path.is_file():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
-    with reading_parquet(path):
+    with reading_arrow(path):
         # Small buffers and no map: a row group of gigabytes is read as a stream, and not whole.
         return parquet.ParquetFile(
             path,
@@ -333,14 +317,19 @@ def open_parquet(path: Path) -> Any:
 
 
 @contextmanager
-def reading_parquet(path: Path) -> Iterator[None]:
-    """Turn errors of reading into one that names the Parquet file."""
+def reading_arrow(path: Path) -> Iterator[None]:
+    """Turn Arrow's errors of reading a CSV or Parquet file into one that names it."""
     import pyarrow as pa
 
+    is_csv = path.suffix.lower() == ".csv"
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        raise unreadable(path, error) from None
+        if is_csv and path.stat().st_size == 0:
+            raise ValueError(
+                f"Got an empty table: {str(path)!r} has no rows, not even a header."
+            ) from None
+        raise unreadable(path, error, "CSV" if is_csv else "Parquet") from None
 
 
 def unreadable(path: Path, error: Exception, kind: str = "Parquet") -> ValueError:

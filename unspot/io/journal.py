@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from unspot.io.files import naming_full_disk, try_lock
 
@@ -56,11 +56,12 @@ class JsonLines:
                     "a file has one writer. Wait until it is done, or use another file."
                 )
             self._remove_torn_line(begins)
+            self._begin()
         except BaseException:
             self._file.close()
             raise
 
-    def __enter__(self) -> JsonLines:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -81,6 +82,9 @@ class JsonLines:
             os.fsync(self._file.fileno())
         written: dict[str, Any] = json.loads(line)
         return written
+
+    def _begin(self) -> None:
+        """What a subclass does first, when the file is locked."""
 
     def _remove_torn_line(self, begins: bytes) -> None:
         self._file.seek(0)
@@ -125,16 +129,10 @@ class Journal(JsonLines):
     def __init__(
         self, path: str | os.PathLike[str], settings: Mapping[str, Any], *, resume: bool = False
     ) -> None:
+        self.settings = json.loads(json_line(settings))
+        self.records: dict[str, dict[str, Any]] = {}
+        self._resume = resume
         super().__init__(path, begins=json_line({"format": FORMAT}).rstrip(b"}\n"))
-        try:
-            self.settings = json.loads(json_line(settings))
-            self.records = self._begin(resume)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Journal:
-        return self
 
     def append(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Add a result: on the disk when this returns. The later of two with one key counts."""
@@ -142,15 +140,15 @@ class Journal(JsonLines):
         self.records[str(record["key"])] = written
         return written
 
-    def _begin(self, resume: bool) -> dict[str, dict[str, Any]]:
+    def _begin(self) -> None:
         if not self.path.stat().st_size:
             super().append({"format": FORMAT, "settings": self.settings})
-            return {}
-        settings, records = read_journal(self.path)
-        if records and not resume:
+            return
+        settings, self.records = read_journal(self.path)
+        if self.records and not self._resume:
             raise ValueError(
-                f"Got {str(self.path)!r}, which holds {len(records)} results already. Continue "
-                "with resume=True (--resume), or use another file."
+                f"Got {str(self.path)!r}, which holds {len(self.records)} results already. "
+                "Continue with resume=True (--resume), or use another file."
             )
         names = sorted({*settings, *self.settings})
         differences = [
@@ -163,7 +161,6 @@ class Journal(JsonLines):
                 f"Got {str(self.path)!r}, which holds results of other settings "
                 f"({'; '.join(differences)}). Use another file, or the same settings."
             )
-        return records
 
 
 def read_journal(

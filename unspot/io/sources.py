@@ -22,29 +22,18 @@ from unspot.checks import check_count
 from unspot.io.arrays import check_matrix, read_npy
 from unspot.io.arrow import (
     column_kinds,
-    is_list,
     matrix,
     matrix_dtype,
     open_parquet,
     parquet_parts,
-    reading_parquet,
+    reading_arrow,
     values,
 )
 from unspot.io.columns import OTHER, choose_features, missing
 from unspot.io.files import file_format
-from unspot.io.tables import Table, make_table, read_roles, read_table
+from unspot.io.tables import READERS, Read, Table, read_table, read_with
 
-__all__ = [
-    "LOAD_BYTES",
-    "ArraySource",
-    "NpyParts",
-    "ParquetSource",
-    "RowSource",
-    "SliceSource",
-    "as_source",
-    "open_table",
-    "prefetched",
-]
+__all__ = ["LOAD_BYTES", "ParquetSource", "RowSource", "as_source", "open_table", "prefetched"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -154,27 +143,53 @@ def open_table(
         The size on disk up to which Parquet files are read whole.
     """
     path = Path(path)
-    parts = parquet_parts([path]) if file_format(path) == ".parquet" else []
-    if sum(part.stat().st_size for part in parts if part.is_file()) <= in_memory:
-        return read_table(
-            path,
-            features=features,
-            concept=concept,
-            task=task,
-            names=names,
-            labels_file=labels_file,
-        )
+    format_ = file_format(path)
+    parts = parquet_parts([path]) if format_ == ".parquet" else []
+    n_bytes = sum(part.stat().st_size for part in parts if part.is_file())
+    reader = READERS[format_] if n_bytes <= in_memory else _leave_on_disk
     roles = {"z": concept, "y": task, "names": names}
-    columns, remaining = read_roles(labels_file, roles)
-    source = ParquetSource(parts, features=features, labels=list(remaining.values()))
-    columns |= {role: source.column(name) for role, name in remaining.items()}
-    return make_table(source, columns, source.features, roles, labels_file or path)
+    return read_with(reader, path, features, roles, labels_file)
+
+
+def _leave_on_disk(path: Path, features: Any, roles: dict[str, str]) -> Read:
+    source = ParquetSource([path], features=features, labels=list(roles.values()))
+    labels = {role: source.column(name) for role, name in roles.items()}
+    return source, source.features, labels
 
 
 # -- Arrays, memory maps and stores ----------------------------------------------------------------
 
 
-class ArraySource:
+class _Source:
+    """What sources share: rows by number in the order of the source, and chunks by ``read``."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def read(self, start: int, stop: int) -> Floats:
+        raise NotImplementedError
+
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        """Write the wanted rows into ``out``; ``order`` sorts them."""
+        raise NotImplementedError
+
+    def take(self, rows: ArrayLike) -> Floats:
+        wanted = _check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        if len(wanted):
+            self._fill(out, wanted, np.argsort(wanted, kind="stable"))
+        return out
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        check_count("rows_per_chunk", rows_per_chunk)
+        end = self.shape[0] if stop is None else min(stop, self.shape[0])
+        for first in range(start, end, rows_per_chunk):
+            yield self.read(first, min(first + rows_per_chunk, end))
+
+
+class ArraySource(_Source):
     """A numpy array or memory map.
 
     The pages of a memory map are given back after every chunk, so that reading a file of any size
@@ -184,7 +199,7 @@ class ArraySource:
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = check_matrix(array, "the array")
         self._map = _backing_map(array)
-        self.shape: tuple[int, int] = (int(array.shape[0]), int(array.shape[1]))
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
         self.dtype = float_dtype(array.dtype)
 
     def read(self, start: int, stop: int) -> Floats:
@@ -192,27 +207,18 @@ class ArraySource:
         self._release()
         return rows
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         for start in range(0, len(order), _BLOCK):
             block = order[start : start + _BLOCK]
             out[block] = self._array[wanted[block]]
             self._release()
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk, start, stop)
 
     def _release(self) -> None:
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
-class SliceSource:
+class SliceSource(_Source):
     """Anything with shape, dtype and row slices: HDF5, zarr and Dask arrays, or your own.
 
     Rows are read in slices of the store's own chunks; chunks without a wanted row are not read.
@@ -227,27 +233,18 @@ class SliceSource:
                 "array, call X.compute_chunk_sizes() first."
             )
         self._store = store
-        self.shape: tuple[int, int] = (int(store.shape[0]), int(store.shape[1]))
+        self.shape = (int(store.shape[0]), int(store.shape[1]))
         self.dtype = float_dtype(np.dtype(store.dtype))
         self._block = _rows_of_a_chunk(getattr(store, "chunks", None))
 
     def read(self, start: int, stop: int) -> Floats:
         return np.ascontiguousarray(self._store[start:stop], dtype=self.dtype)
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         cuts = np.flatnonzero(np.diff(wanted[order] // self._block)) + 1
-        for part in np.split(order, cuts) if len(order) else []:
+        for part in np.split(order, cuts):
             first, last = int(wanted[part[0]]), int(wanted[part[-1]])
             out[part] = self.read(first, last + 1)[wanted[part] - first]
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk, start, stop)
 
 
 def _rows_of_a_chunk(chunks: Any) -> int:
@@ -255,16 +252,6 @@ def _rows_of_a_chunk(chunks: Any) -> int:
         return _BLOCK  # not chunked, or a method of that name
     rows = chunks[0]  # a number for h5py and zarr; for Dask, the sizes of all chunks
     return max(1, *rows) if isinstance(rows, tuple) else int(rows)
-
-
-def read_in_chunks(
-    source: RowSource, rows_per_chunk: int, start: int = 0, stop: int | None = None
-) -> Iterator[Floats]:
-    """Chunks of a source by its ``read``."""
-    check_count("rows_per_chunk", rows_per_chunk)
-    end = source.shape[0] if stop is None else min(stop, source.shape[0])
-    for first in range(start, end, rows_per_chunk):
-        yield source.read(first, min(first + rows_per_chunk, end))
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -275,7 +262,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if single else np.float64)
 
 
-def check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+def _check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
     """Row numbers as an array; an error if one is out of range."""
     wanted = np.asarray(rows)
     if wanted.size == 0:
@@ -322,7 +309,7 @@ class _Part(NamedTuple):
         return ArraySource(array)
 
 
-class NpyParts:
+class NpyParts(_Source):
     """The rows of ``.npy`` files, in the order given.
 
     Opening reads only the headers. A file is mapped only while it is read, so that there may be
@@ -347,7 +334,7 @@ class NpyParts:
             where = repr(str(first.path)) if len(paths) == 1 else f"all {len(paths)} files"
             raise ValueError(f"Got an empty table: there are no rows in {where}.")
         self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
-        self.shape: tuple[int, int] = (int(self._starts[-1]), first.shape[1])
+        self.shape = (int(self._starts[-1]), first.shape[1])
         self.dtype = np.result_type(*(float_dtype(part.dtype) for part in filled))
 
     def read(self, start: int, stop: int) -> Floats:
@@ -359,23 +346,14 @@ class NpyParts:
                 out[low - start : high - start] = part.open().read(low - first, high - first)
         return out
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         cuts = np.searchsorted(wanted[order], self._starts)
         for part, first, low, high in zip(
             self._parts, self._starts, cuts[:-1], cuts[1:], strict=False
         ):
             if low < high:
-                mine = order[low:high]
-                out[mine] = part.open().take(wanted[mine] - first)
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk, start, stop)
+                rows = order[low:high]
+                out[rows] = part.open().take(wanted[rows] - first)
 
 
 def _header(path: Path) -> _Part:
@@ -396,15 +374,16 @@ def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 class _Group(NamedTuple):
-    file: int  # which file
-    number: int  # which row group of it
-    start: int  # its first row, counted over all files
+    """A row group; rows are counted over all files."""
+
+    file: int
+    number: int  # in its file
+    start: int
     stop: int
-    first: int  # the same row, counted in its own file
-    dtype: np.dtype[Any]  # the dtype to read its file in
+    before: int  # the rows of earlier files
 
 
-class ParquetSource:
+class ParquetSource(_Source):
     """The vectors of Parquet files, in the order of the files' names.
 
     Parameters
@@ -434,138 +413,126 @@ class ParquetSource:
         self.features: list[str] = []
         self._groups: list[_Group] = []
         taken = [labels] if isinstance(labels, str) else labels or ()
-        n_rows, width = 0, 0
-        for f, path in enumerate(self.paths):
+        n_rows, width, dtypes = 0, 0, []
+        for number, path in enumerate(self.paths):
             file = open_parquet(path)
-            if not f:
+            if number == 0:
                 kinds = column_kinds(file.schema_arrow)
                 self.features = choose_features(features, kinds, taken=taken, where=str(path))
-            groups = list(_groups(file, f, n_rows, _read_dtype(file, self.features, path)))
-            if groups and not self._groups:
-                width = self._width(file, path)
-            self._groups += groups
+            _check_columns(file, self.features, path)
+            if file.metadata.num_rows:
+                width = width or _width(file, self.features, path)
+                dtypes.append(float_dtype(matrix_dtype(file.schema_arrow, self.features)))
+                self._groups += _groups(file, number, n_rows)
             n_rows += file.metadata.num_rows
         if n_rows == 0:
             where = repr(str(path)) if len(self.paths) == 1 else f"{len(self.paths)} files"
             raise ValueError(f"Got an empty table: {where} has no rows.")
         self._starts = np.array([group.start for group in self._groups], dtype=np.int64)
-        self.shape: tuple[int, int] = (n_rows, width)
-        self.dtype = np.result_type(*{group.dtype for group in self._groups})
+        self.shape = (n_rows, width)
+        self.dtype = np.result_type(*dtypes)
 
     def read(self, start: int, stop: int) -> Floats:
         start, stop = max(start, 0), min(stop, self.shape[0])
         return self.take(np.arange(start, max(start, stop)))
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
-        ordered = wanted[order]
-        owner = np.searchsorted(self._starts, ordered, side="right") - 1
-        for g in np.unique(owner):
-            mine = slice(*np.searchsorted(owner, [g, g + 1]))
-            self._fill(out, self._groups[g], ordered[mine], order[mine])
-        return out
-
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
+        """As in ``RowSource``.
+
+        A row group can only be decoded from its beginning, so what comes before ``start`` is
+        decoded too, once, and dropped.
+        """
         check_count("rows_per_chunk", rows_per_chunk)
         end = self.shape[0] if stop is None else min(stop, self.shape[0])
         wanted = [group for group in self._groups if group.start < end and start < group.stop]
-        for _, groups in groupby(wanted, key=lambda group: group.file):
-            yield from self._chunks_of_file(list(groups), rows_per_chunk, start, end)
+        for _, of_one_file in groupby(wanted, key=lambda group: group.file):
+            groups = list(of_one_file)
+            for row, batch in self._batches(groups, rows_per_chunk):
+                low, high = max(start - row, 0), min(end - row, batch.num_rows)
+                if low < high:
+                    yield self._matrix(batch.slice(low, high - low), groups[0], row + low)
+                if row + batch.num_rows >= end:
+                    break
 
     def column(self, name: str) -> NDArray[Any]:
         """Another column, whole: the labels of the concept."""
         columns = []
         for path in self.paths:
             file = open_parquet(path)
-            if name not in file.schema_arrow.names:
-                raise missing(name, file.schema_arrow.names, str(path))
-            with reading_parquet(path):
+            _check_columns(file, [name], path, numbers=False)
+            with reading_arrow(path):
                 columns.append(values(file.read([name])[name]))
         return np.concatenate(columns)
 
-    def _chunks_of_file(
-        self, groups: list[_Group], rows_per_chunk: int, start: int, stop: int
-    ) -> Iterator[Floats]:
-        """The rows from ``start`` to ``stop`` that row groups of one file hold.
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        rows = wanted[order]
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        for g in np.unique(owners):
+            mine = slice(*np.searchsorted(owners, [g, g + 1]))
+            self._fill_from_group(out, self._groups[g], rows[mine], order[mine])
 
-        A row group can only be decoded from its beginning, so what comes before ``start`` is
-        decoded too, once, and dropped.
-        """
-        path, row = self.paths[groups[0].file], groups[0].start
-        before = row - groups[0].first  # the rows of earlier files
-        for batch in self._batches(path, rows_per_chunk, [group.number for group in groups]):
-            low, high = max(start - row, 0), min(stop - row, batch.num_rows)
-            if low < high:
-                yield self._matrix(batch.slice(low, high - low), path, row + low - before)
-            row += batch.num_rows
-            if row >= stop:
-                return
-
-    def _fill(
+    def _fill_from_group(
         self, out: Floats, group: _Group, rows: NDArray[np.int64], places: NDArray[np.int64]
     ) -> None:
-        path, start = self.paths[group.file], group.start
-        for batch in self._batches(path, _BATCH, [group.number]):
-            stop = start + batch.num_rows
-            mine = slice(*np.searchsorted(rows, [start, stop]))
-            if mine.start < mine.stop:
-                X = self._matrix(batch, path, group.first + start - group.start)
-                out[places[mine]] = X[rows[mine] - start]
-            if mine.stop == len(rows):
+        for row, batch in self._batches([group], _BATCH):
+            here = slice(*np.searchsorted(rows, [row, row + batch.num_rows]))
+            if here.start < here.stop:
+                out[places[here]] = self._matrix(batch, group, row)[rows[here] - row]
+            if here.stop == len(rows):
                 return
-            start = stop
 
-    def _batches(self, path: Path, size: int, groups: list[int]) -> Iterator[Any]:
-        file = open_parquet(path)
-        with reading_parquet(path):
-            yield from file.iter_batches(size, row_groups=groups, columns=self.features)
+    def _batches(self, groups: list[_Group], size: int) -> Iterator[tuple[int, Any]]:
+        """Batches of row groups of one file, each with the number of its first row."""
+        path, row = self.paths[groups[0].file], groups[0].start
+        file, numbers = open_parquet(path), [group.number for group in groups]
+        with reading_arrow(path):
+            for batch in file.iter_batches(size, row_groups=numbers, columns=self.features):
+                yield row, batch
+                row += batch.num_rows
 
-    def _matrix(self, batch: Any, path: Path, start: int) -> Floats:
-        X = matrix(batch, self.features, where=str(path), first_row=start)
+    def _matrix(self, batch: Any, group: _Group, row: int) -> Floats:
+        path = str(self.paths[group.file])
+        X = matrix(batch, self.features, where=path, first_row=row - group.before)
         if X.shape[1] != self.shape[1]:
             raise ValueError(
-                f"Got vectors of length {X.shape[1]} in {str(path)!r}, but the first part has "
-                f"length {self.shape[1]}."
+                f"Got vectors of length {X.shape[1]} in {path!r}, but the first part has length "
+                f"{self.shape[1]}."
             )
         return X.astype(self.dtype, copy=False)
 
-    def _width(self, file: Any, path: Path) -> int:
-        """The length of the vectors of a file: known from the schema, or from the first row."""
-        if not is_list(file.schema_arrow.field(self.features[0]).type):
-            return len(self.features)
-        with reading_parquet(path):
-            first_row = next(file.iter_batches(1, columns=self.features))
-        return int(matrix(first_row, self.features, where=str(path)).shape[1])
+
+def _groups(file: Any, file_number: int, n_before: int) -> Iterator[_Group]:
+    """The row groups of a file that have rows; ``n_before`` rows are in earlier files."""
+    start = n_before
+    for number in range(file.metadata.num_row_groups):
+        stop = start + file.metadata.row_group(number).num_rows
+        if stop > start:
+            yield _Group(file_number, number, start, stop, n_before)
+        start = stop
 
 
-def _groups(file: Any, number: int, start: int, dtype: np.dtype[Any]) -> Iterator[_Group]:
-    """The row groups with rows of the file of this number, whose first row has number ``start``."""
-    row = start
-    for g in range(file.metadata.num_row_groups):
-        stop = row + file.metadata.row_group(g).num_rows
-        if stop > row:
-            yield _Group(number, g, row, stop, row - start, dtype)
-        row = stop
+def _width(file: Any, features: Sequence[str], path: Path) -> int:
+    """The length of the vectors of a file, from its first row."""
+    with reading_arrow(path):
+        first_row = next(file.iter_batches(1, columns=features))
+    return int(matrix(first_row, features, where=str(path)).shape[1])
 
 
-def _read_dtype(file: Any, features: Sequence[str], path: Path) -> np.dtype[Any]:
-    """The dtype to read the vectors of a file in; an error if it does not have them."""
+def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool = True) -> None:
+    """An error if a file lacks one of the columns, or has one that does not hold numbers."""
     schema = file.schema_arrow
-    if absent := set(features) - set(schema.names):
+    if absent := set(names) - set(schema.names):
         raise missing(min(absent), schema.names, str(path))
-    if not file.metadata.num_rows:  # nothing to read; without a value there may be no type either
-        return np.dtype(np.float32)
+    if not (numbers and file.metadata.num_rows):  # without rows, there may be no type either
+        return
     kinds = column_kinds(schema)
-    if other := [name for name in features if kinds[name] == OTHER]:
+    if other := [name for name in names if kinds[name] == OTHER]:
         raise ValueError(
             f"Got column {other[0]!r} of type {schema.field(other[0]).type} in {str(path)!r}, but "
             "expected numbers or vectors of numbers, as in the first part."
         )
-    return float_dtype(matrix_dtype(schema, features))
 
 
 # -- Reading ahead ---------------------------------------------------------------------------------

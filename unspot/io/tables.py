@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,7 @@ from unspot.io.arrow import column_kinds, first_text, matrix, open_arrow, values
 from unspot.io.columns import choose_features, missing
 from unspot.io.files import FORMATS, file_format
 
-__all__ = [
-    "FORMATS",
-    "Table",
-    "file_format",
-    "has_column",
-    "make_table",
-    "read_labels",
-    "read_roles",
-    "read_table",
-]
+__all__ = ["READERS", "Table", "has_column", "read_labels", "read_table", "read_with"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,44 +74,39 @@ def read_table(
     """
     path = Path(path)
     roles = {"z": concept, "y": task, "names": names}
-    columns, remaining = read_roles(labels_file, roles)
-    X, used, more_columns = _READERS[file_format(path)](path, features, remaining)
-    check_matrix(X, str(path))
-    return make_table(X, columns | more_columns, used, roles, labels_file or path)
+    return read_with(READERS[file_format(path)], path, features, roles, labels_file)
 
 
-def read_roles(
-    labels_file: str | os.PathLike[str] | None, roles: Mapping[str, str | None]
-) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The labels of the second file, and the roles with their columns that are in the first."""
+def read_with(
+    reader: Reader,
+    path: Path,
+    features: str | Sequence[str] | None,
+    roles: Mapping[str, str | None],
+    labels_file: str | os.PathLike[str] | None,
+) -> Table:
+    """A table whose X, and whose labels that are not in the second file, ``reader`` reads."""
     columns = {} if labels_file is None else read_labels(Path(labels_file), roles)
     remaining = {
         role: name for role, name in roles.items() if name is not None and role not in columns
     }
-    return columns, remaining
-
-
-def make_table(
-    X: Any,
-    columns: dict[str, NDArray[Any]],
-    features: Sequence[str],
-    roles: Mapping[str, str | None],
-    where: str | os.PathLike[str],
-) -> Table:
-    """A table, if there is one label per row."""
+    X, used, more_columns = reader(path, features, remaining)
+    if isinstance(X, np.ndarray):
+        check_matrix(X, str(path))
     n_rows = int(X.shape[0])
-    for role, column in columns.items():
+    for role, column in {**columns, **more_columns}.items():
         if len(column) != n_rows:
             raise ValueError(
-                f"Got {len(column)} labels in {roles[role] or role} of {str(where)!r} for "
-                f"{n_rows} rows of X, but expected one label per row."
+                f"Got {len(column)} labels in {roles[role] or role} of "
+                f"{str(labels_file or path)!r} for {n_rows} rows of X, but expected one label per "
+                "row."
             )
-    return Table(X, **columns, features=tuple(features))
+    return Table(X, **columns, **more_columns, features=tuple(used))
 
 
 # -- One reader per format: X, the names it came from, and the labels by role ----------------------
 
-Read = tuple[NDArray[Any], list[str], dict[str, NDArray[Any]]]
+Read = tuple[Any, list[str], dict[str, NDArray[Any]]]
+Reader = Callable[[Path, Any, dict[str, str]], Read]
 
 
 def _read_npy(path: Path, features: Any, roles: dict[str, str]) -> Read:
@@ -153,11 +140,12 @@ def _read_arrow(path: Path, features: Any, roles: dict[str, str]) -> Read:
         first_text=lambda name: first_text(file.read([name])[name]),
     )
     table = file.read([*used, *roles.values()])
+    labels = _labels(table, roles.values(), path)
     X = matrix(table, used, where=str(path))
-    return X, used, {role: _labels(table, name, path) for role, name in roles.items()}
+    return X, used, {role: labels[name] for role, name in roles.items()}
 
 
-_READERS = {
+READERS: dict[str, Reader] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".csv": _read_arrow,
@@ -197,7 +185,9 @@ def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArr
     if concept not in names:
         raise missing(concept, names, str(path))
     others = {role: name for role, name in wanted.items() if role != "z" and name in names}
-    return read({"z": concept, **others})
+    roles = {"z": concept, **others}
+    columns = read(list(roles.values()))
+    return {role: columns[name] for role, name in roles.items()}
 
 
 def has_column(path: Path, name: str) -> bool:
@@ -208,28 +198,20 @@ def has_column(path: Path, name: str) -> bool:
 
 def _columns(
     path: Path, suffix: str
-) -> tuple[list[str], Callable[[dict[str, str]], dict[str, NDArray[Any]]]]:
-    """The names of the columns or arrays of a file, and a function that reads them by role."""
+) -> tuple[list[str], Callable[[list[str]], dict[str, NDArray[Any]]]]:
+    """The names of the columns or arrays of a file, and a function that reads some of them."""
     if suffix == ".npz":
-
-        def read(roles: dict[str, str]) -> dict[str, NDArray[Any]]:
-            arrays = read_npz(path, list(roles.values()))
-            return {role: arrays[name] for role, name in roles.items()}
-
-        return npz_names(path), read
+        return npz_names(path), partial(read_npz, path)
     file = open_arrow(path)
-
-    def read_columns(roles: dict[str, str]) -> dict[str, NDArray[Any]]:
-        table = file.read(list(roles.values()))
-        return {role: _labels(table, name, path) for role, name in roles.items()}
-
-    return file.schema.names, read_columns
+    return file.schema.names, lambda names: _labels(file.read(names), names, path)
 
 
-def _labels(table: Any, name: str, path: Path) -> NDArray[Any]:
-    """A column of labels of an Arrow table that was read from ``path``."""
-    column = values(table.column(name))
-    return _without_empty(column) if path.suffix.lower() == ".csv" else column
+def _labels(table: Any, names: Iterable[str], path: Path) -> dict[str, NDArray[Any]]:
+    """Columns of labels of an Arrow table that was read from ``path``."""
+    columns = {name: values(table.column(name)) for name in names}
+    if path.suffix.lower() == ".csv":
+        return {name: _without_empty(column) for name, column in columns.items()}
+    return columns
 
 
 def _lines(path: Path) -> list[str]:

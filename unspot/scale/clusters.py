@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any
 
-from unspot.checks import check_count
+from unspot.checks import check_choice, check_count
 
 __all__ = ["ENGINES", "EngineExecutor", "answer", "attempt", "executor"]
 
@@ -32,8 +32,7 @@ def executor(
     workers : int, optional
         Processes of a cluster on this machine; by default one per core.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"Got engine {engine!r}, but expected one of: {', '.join(ENGINES)}.")
+    check_choice("engine", engine, ENGINES)
     if workers is not None:
         check_count("workers", workers)
     if engine == "dask":

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,11 @@ from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
-from unspot.scale.batches import erase_arrow_batch, erase_batch, width_out
+from unspot.scale.batches import Features, erase_arrow_batch, erase_batch, width_out
 from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["class_statistics", "erase", "executor"]
 
-Features = str | Sequence[str] | None
 #: How long a scheduler may take to answer.
 CONNECT_SECONDS = 10
 #: How many statistics one task merges.
@@ -264,10 +263,8 @@ def _statistics(
 
 def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
     """The statistics of all parts that have rows; None if none has."""
-    total: ClassStatistics | None = None
-    for part in parts:
-        total = part if total is None else total if part is None else total.merge(part)
-    return total
+    filled = [part for part in parts if part is not None]
+    return reduce(lambda total, part: total.merge(part), filled) if filled else None
 
 
 def _of_array(data: Any, z: Any, per_class: bool) -> tuple[list[Any], NDArray[Any]]:

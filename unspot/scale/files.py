@@ -26,8 +26,7 @@ from unspot.io.arrow import (
     column_kinds,
     csv_options,
     open_parquet,
-    reading_csv,
-    reading_parquet,
+    reading_arrow,
     require_pyarrow,
 )
 from unspot.io.files import Sink, file_format, finished_file, refuse_existing, temporary_name
@@ -118,16 +117,11 @@ def erase_file(
     advance: Advance = lambda rows: None,
 ) -> Written:
     """Erase one file, check that no row was lost, and only then give it its name."""
-    format_, before = file_format(source), source.stat()
+    format_, before = file_format(source), _state(source)
     with finished_file(target, hashed=hashed) as sink:
         expected, erased = _ERASE[format_](source, sink, erasure, advance)
         sink.flush()
-        now = source.stat()
-        if (now.st_size, now.st_mtime_ns, now.st_ino) != (
-            before.st_size,
-            before.st_mtime_ns,
-            before.st_ino,
-        ):
+        if _state(source) != before:
             expected = count_rows(erasure, source, format_)
         written = count_rows(erasure, temporary_name(target), format_)
         if not expected == erased == written:
@@ -137,6 +131,12 @@ def erase_file(
                 "command again."
             )
         return Written(erased, sink.tell(), sink.sha256)
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """What differs after a file was changed or replaced."""
+    stat = path.stat()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def count_rows(erasure: Erasure, path: Path, format_: str) -> int:
@@ -235,8 +235,8 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
         for X in chunks:
             erased = erase_batch(eraser, X, reduce=reduce, where=where, first_row=start)
             # The buffer of X is read into again; what is written must not be part of it.
-            own = erased.copy() if np.may_share_memory(erased, X) else np.ascontiguousarray(erased)
-            sink.write(own)
+            shared = np.may_share_memory(erased, X)
+            sink.write(erased.copy() if shared else np.ascontiguousarray(erased))
             start += len(X)
             advance(len(X))
     if isinstance(file, zipfile.ZipExtFile) and _read(file, 1, path):  # its end is checked there
@@ -362,7 +362,7 @@ def _erase_parquet(source: Path, sink: Sink, erasure: Erasure, advance: Advance)
 
 
 def _parquet_batches(file: Any, path: Path, n_features: int) -> Iterator[Any]:
-    with reading_parquet(path):
+    with reading_arrow(path):
         for group in range(file.metadata.num_row_groups):
             size = _rows_per_batch(file.metadata.row_group(group), n_features)
             yield from file.iter_batches(size, row_groups=[group])
@@ -418,7 +418,7 @@ def _csv_kinds(path: Path) -> dict[str, str]:
     from pyarrow import csv as arrow_csv
 
     try:
-        with reading_csv(path), arrow_csv.open_csv(path, parse_options=csv_options()) as reader:
+        with reading_arrow(path), arrow_csv.open_csv(path, parse_options=csv_options()) as reader:
             reader.read_next_batch()
             schema = reader.schema
     except StopIteration:
@@ -442,7 +442,7 @@ def _csv_batches(path: Path, schema: Any, only: Sequence[str] | None = None) -> 
         column_types=schema, strings_can_be_null=False, include_columns=only
     )
     read = arrow_csv.ReadOptions(block_size=BATCH_BYTES)
-    with reading_csv(path), arrow_csv.open_csv(path, read, csv_options(), convert) as reader:
+    with reading_arrow(path), arrow_csv.open_csv(path, read, csv_options(), convert) as reader:
         yield from reader
 
 

@@ -101,7 +101,11 @@ def transform_files(
     with _lock(folder):
         identity = erasure.identity()
         kept = _earlier_parts(parts, folder, identity, force=force)
-        todo = [part for part in parts if not _is_finished(part, kept, folder)]
+        todo = [
+            part
+            for part in parts
+            if part.output not in kept or not kept[part.output].holds(folder, part.source)
+        ]
         for part in todo:
             kept.pop(part.output, None)
         begin(todo)
@@ -117,7 +121,8 @@ def transform_files(
                 if isinstance(outcome, Done):
                     journal.append(asdict(outcome))
                     done[part.output] = outcome
-                elif skip_bad and _is_bad_input(outcome):
+                # A ValueError is about the file that was read; an OSError may be about the disk.
+                elif skip_bad and isinstance(outcome, (ValueError, FileNotFoundError)):
                     skipped.append({"input": str(part.source), "error": str(outcome)})
                     (folder / part.output).unlink(missing_ok=True)  # it is of an earlier run
                 else:
@@ -336,10 +341,6 @@ def _is_inside(folder: Path, name: str) -> bool:
     return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
-def _is_finished(part: Part, earlier: dict[str, Done], folder: Path) -> bool:
-    return part.output in earlier and earlier[part.output].holds(folder, part.source)
-
-
 def _refuse_other_inputs(parts: list[Part], earlier: dict[str, Done], folder: Path) -> None:
     for part in parts:
         before = earlier.get(part.output)
@@ -437,11 +438,6 @@ def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) ->
 
 def _ignore(rows: int) -> None:
     """No progress inside a part: the caller is on another machine."""
-
-
-def _is_bad_input(error: BaseException) -> bool:
-    # A ValueError is about the file that was read; an OSError may be about the disk.
-    return isinstance(error, (ValueError, FileNotFoundError))
 
 
 def _cores() -> int:

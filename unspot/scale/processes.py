@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -103,16 +104,16 @@ class Team:
                 dist.all_reduce(tensor)
         return tensor
 
-    def gather_rows(self, own: Tensor, n: int, block: int = 1) -> Tensor:
+    def gather_rows(self, rows: Tensor, n: int, block: int = 1) -> Tensor:
         """All n rows, from the ``slice`` of them that each process has."""
         if self.is_alone:
-            return own
+            return rows
         import torch
 
         shares = [_share(n, block, i, self.size) for i in range(self.size)]
-        lengths = [rows.stop - rows.start for rows in shares]
-        padded = own.new_zeros(max(lengths), own.shape[1])
-        padded[: len(own)] = own
+        lengths = [share.stop - share.start for share in shares]
+        padded = rows.new_zeros(max(lengths), rows.shape[1])
+        padded[: len(rows)] = rows
         parts = [torch.empty_like(padded) for _ in shares]
         with _collective() as dist:
             dist.all_gather(parts, padded)
@@ -174,22 +175,21 @@ def class_statistics(
     X: Any, codes: np.ndarray, n_classes: int, *, per_class: bool = True
 ) -> ClassStatistics:
     """``ClassStatistics.from_rows`` with the rows split over the team, merged by rank."""
-    mine = team().slice(X.shape[0])
-    own = ClassStatistics.from_rows(_part(X, mine), codes[mine], n_classes, per_class=per_class)
-    return _merged(team().gather(own))
+    share = team().slice(X.shape[0])
+    return _merged(
+        ClassStatistics.from_rows(_part(X, share), codes[share], n_classes, per_class=per_class)
+    )
 
 
 def cross_statistics(X: Any, Z: np.ndarray) -> CrossStatistics:
     """``CrossStatistics.from_rows`` with the rows split over the team, merged by rank."""
-    mine = team().slice(X.shape[0])
-    return _merged(team().gather(CrossStatistics.from_rows(_part(X, mine), Z[mine])))
+    share = team().slice(X.shape[0])
+    return _merged(CrossStatistics.from_rows(_part(X, share), Z[share]))
 
 
-def _merged(parts: list[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.merge(part)
-    return total
+def _merged(statistics: Any) -> Any:
+    """The statistics of all processes in one."""
+    return reduce(lambda total, part: total.merge(part), team().gather(statistics))
 
 
 def _part(X: Any, rows: slice) -> Any:

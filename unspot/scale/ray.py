@@ -7,7 +7,7 @@ A sweep on a Ray cluster needs only joblib's own backend:
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
@@ -18,12 +18,10 @@ from unspot.checks import require
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix
 from unspot.io.columns import choose_features
-from unspot.scale.batches import erase_arrow_batch, erase_batch
+from unspot.scale.batches import Features, erase_arrow_batch, erase_batch
 from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["erase", "executor"]
-
-Features = str | Sequence[str] | None
 
 
 def erase(
@@ -124,8 +122,8 @@ def _is_tensor_of_vectors(type_: Any) -> bool:
 def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
     """An executor on the workers of a Ray cluster; by default a cluster on this machine."""
     ray = _require()
-    mine = not ray.is_initialized()
-    if mine:
+    started_here = not ray.is_initialized()
+    if started_here:
         options = {"num_cpus": workers} if address is None and workers else {}
         _refuse_silence(address)
         ray.init(address, include_dashboard=False, log_to_driver=False, **options)
@@ -133,7 +131,7 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
         task = ray.remote(max_retries=2)(attempt)
         yield EngineExecutor("Ray", ray.put, lambda *args, **kw: task.remote(*args, **kw).future())
     finally:
-        if mine:
+        if started_here:
             ray.shutdown()
 
 

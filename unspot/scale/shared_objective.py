@@ -105,7 +105,7 @@ class SharedObjective:
 
 
 def shared(team: Team, *objectives: Any) -> list[Any]:
-    """Objectives split over the team; alone, they are as they were."""
+    """Objectives split over the team; for one process, they stay as they are."""
     if team.is_alone:
         return list(objectives)
     return [SharedObjective(objective, team, i) for i, objective in enumerate(objectives)]
