@@ -110,10 +110,7 @@ def _parts(features: str | Sequence[str], kinds: Mapping[str, str]) -> list[str]
 
 
 def _by_name(
-    wanted: Sequence[str],
-    kinds: Mapping[str, str],
-    where: str,
-    first_text: Callable[[str], str],
+    wanted: Sequence[str], kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]
 ) -> list[str]:
     if not wanted:
         raise ValueError("Got no features, but expected a column's name or a pattern.")
@@ -154,10 +151,7 @@ def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], s
 
 
 def _refuse_gaps(
-    chosen: Sequence[str],
-    kinds: Mapping[str, str],
-    where: str,
-    first_text: Callable[[str], str],
+    chosen: Sequence[str], kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]
 ) -> None:
     """One bad cell makes a column text: left out of e_0 … e_31, it would never be erased."""
     alike = _patterns(chosen)

@@ -163,9 +163,7 @@ class Journal(JsonLines):
             )
 
 
-def read_journal(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Settings and results of a file, by key; a process may be writing it."""
     path = Path(path)
     if not path.is_file():

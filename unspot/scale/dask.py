@@ -77,11 +77,7 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
 
 
 def class_statistics(
-    data: Any,
-    z: Any,
-    *,
-    features: Features = None,
-    per_class: bool = False,
+    data: Any, z: Any, *, features: Features = None, per_class: bool = False
 ) -> tuple[ClassStatistics, NDArray[Any]]:
     """Statistics of every class, and the classes: one task per block, merged in a tree.
 

@@ -372,10 +372,7 @@ def _erase_in_threads(
 
     # The workers share the cores: more threads than cores make all of them slower.
     blas_threads = max(1, _cores() // n_workers)
-    with (
-        threadpool_limits(blas_threads, user_api="blas"),
-        ThreadPoolExecutor(n_workers) as pool,
-    ):
+    with threadpool_limits(blas_threads, user_api="blas"), ThreadPoolExecutor(n_workers) as pool:
         try:
             yield from _hand_out(
                 parts, n_workers, lambda part: pool.submit(_erase_part, erasure, part, folder, step)
