@@ -221,7 +221,7 @@ def test_files_that_say_something_else(cli, folder, old, new, message):
 def test_results_of_other_settings_and_other_rows_are_refused(cli, folder, rows):
     assert cli("sweep", folder / "sweep.toml", "-q").code == 0
     done = cli("sweep", folder / "sweep.toml")
-    assert "holds 10 results already. Go on with" in done.err
+    assert "holds 10 results already" in done.err
     (folder / "sweep.toml").write_text(SWEEP.replace('"linear", ', ""))
     done = cli("sweep", folder / "sweep.toml", "--resume")
     assert "holds results of other settings (metrics was" in done.err
@@ -237,7 +237,7 @@ def test_two_sweeps_on_one_file(cli, folder):
         fcntl.flock(file, fcntl.LOCK_EX)
         done = cli("sweep", folder / "sweep.toml", "--resume")
     assert done.code == 2
-    assert "which another sweep is writing right now" in done.err
+    assert "is writing right now" in done.err
 
 
 def test_small_refusals(cli, folder):

@@ -461,7 +461,7 @@ def test_the_command_line_by_a_cluster(cluster, data, eraser, tmp_path, capsys):
         (["--engine", "spark"], "Got --engine spark, but expected local, dask or ray"),
         (["--address", "tcp://x:1"], "Got --address tcp://x:1 without a cluster"),
         (["--engine", "dask"], "Got --engine dask for one file"),
-        (["--engine", "dask", "--workers", "0", "-o", "out/"], "Got workers=0, but expected 1 or"),
+        (["--engine", "dask", "--workers", "0", "-o", "out/"], "Got workers=0, but expected"),
         (
             ["--engine", "dask", "--address", "head", "-o", "out/"],
             "Got the address 'head', but no Dask scheduler answered there (missing port number",
