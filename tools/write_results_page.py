@@ -21,8 +21,8 @@ from results_figures import plane_figure
 
 from unspot.bench.paper import with_paper
 from unspot.bench.tables import paper_tables, study_of
+from unspot.io.journal import read_journal
 from unspot.sweeps.grid import attack_chance
-from unspot.sweeps.journal import read_journal
 from unspot.sweeps.run import read_results
 from unspot.sweeps.tables import COLUMNS, ResultLine, ResultTable, display_name, result_lines
 

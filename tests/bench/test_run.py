@@ -11,7 +11,7 @@ import pytest
 from unspot.bench import bench, output
 from unspot.bench.figures import gap_contents
 from unspot.bench.studies import Schedule
-from unspot.sweeps.journal import read_journal
+from unspot.io.journal import read_journal
 
 TINY = Schedule(2, 2, 300, 2, 2, 1, "quick", ("main", "kernels", "batch", "solver"))
 METHODS = [

@@ -51,7 +51,7 @@ def test_by_default_all_fractional_columns_but_the_labels():
     [
         ("e_2", KINDS, r"Got column 'e_2', but t\.csv has no such column\. Did you mean 'e_"),
         ("zz*", KINDS, r"Got column 'zz\*', but t\.csv has no such column\. It has: e_0, e_1"),
-        ("gender", KINDS, "Got feature column gender of t.csv, which does not hold numbers alone"),
+        ("gender", KINDS, "Got feature column gender of t.csv, .*only numbers"),
         (" , ", KINDS, "Got no features, but expected"),
         (None, KINDS, "3 columns of fractional numbers and also whole numbers in id, which may be"),
         (None, {"a": "other"}, "Got t.csv with no column of vectors or fractional numbers"),
@@ -74,10 +74,10 @@ def test_errors_say_what_came_and_the_way_out(features, kinds, message):
 )
 def test_a_column_of_the_pattern_that_is_no_numbers_is_not_left_out_in_silence(names, bad):
     kinds = {name: "other" if name == "gender" else "float" for name in names} | {bad: "other"}
-    with pytest.raises(ValueError, match=r"never erased\. Mend it, or name all columns") as error:
+    with pytest.raises(ValueError, match=r"never erased\. .*name all columns") as error:
         choose_features(None, kinds, where="t.csv", first_text=lambda name: f" (see {name})")
-    alone = f"Got column {bad} of t.csv, which does not hold numbers alone (see {bad}), among"
-    assert str(error.value).startswith(alone)
+    start = f"Got column {bad} of t.csv, which does not hold only numbers (see {bad}), among"
+    assert str(error.value).startswith(start)
     assert choose_features(None, kinds, taken=[bad]) == [n for n in names if n != "gender"]
     assert choose_features(names[:1], kinds) == names[:1]
 
@@ -109,13 +109,14 @@ def test_the_way_out_is_said_for_the_command_line_and_for_python(kinds, example)
     with pytest.raises(ValueError, match="Say which columns hold the vectors") as error:
         choose_features(None, kinds, where="t.csv")
     assert f"--features '{example}'" in str(error.value)
-    assert f"in Python features='{example}' (of a file, to unspot.io.as_source)" in str(error.value)
+    assert f"in Python features='{example}'" in str(error.value)
+    assert "unspot.io.as_source" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["gender,job", "gender, job"])
 def test_two_columns_where_one_is_expected(name):
     error = missing(name, ["gender", "job", "age"], "t.csv")
-    assert "has no such column. One concept is erased at a time: to erase more" in str(error)
+    assert "has no such column. One concept is erased at a time" in str(error)
     assert "make one column of labels: gender + '/' + job. It has: age" in str(error)
     assert "One concept" not in str(missing("gender,jub", ["gender", "job"], "t.csv"))
 

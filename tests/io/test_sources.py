@@ -151,7 +151,7 @@ def test_rows_out_of_range_are_refused(source, rows):
 
 
 def test_a_chunk_has_rows(source):
-    with pytest.raises(ValueError, match="Got rows_per_chunk=0, but expected 1 or more"):
+    with pytest.raises(ValueError, match="Got rows_per_chunk=0, but expected an integer"):
         next(iter(source.chunks(0)))
 
 

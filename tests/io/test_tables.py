@@ -1,6 +1,5 @@
 """Reading tables: every format gives the same table, and bad files get a sentence."""
 
-import builtins
 import sys
 
 import numpy as np
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot.io import RowSource, open_table, read_table
+from unspot.io import RowSource, arrow, open_table, read_table, sources
 from unspot.io.arrow import matrix
 
 N, D = 7, 3
@@ -302,7 +301,7 @@ def test_vectors_that_are_not_numbers(tmp_path, write):
     np.save(tmp_path / "s.npy", np.array([["a", "b"]]))
     with pytest.raises(ValueError, match=r"Got X of dtype <U1 .* but expected numbers"):
         read_table(tmp_path / "s.npy")
-    with pytest.raises(ValueError, match=r"gender .* not hold numbers alone \(row 0: '.+'\)"):
+    with pytest.raises(ValueError, match=r"gender .* not hold only numbers \(row 0: '.+'\)"):
         read_table(write("csv"), features="gender")
 
 
@@ -312,7 +311,7 @@ def test_one_bad_cell_is_found(tmp_path, suffix, features):
     frame = pd.DataFrame({"e_0": ["1.5", "", "oops", "x"], "e_1": [0.5] * 4, "g": list("abab")})
     path = tmp_path / f"bad{suffix}"
     (frame.to_csv if suffix == ".csv" else frame.to_parquet)(path, index=False)
-    with pytest.raises(ValueError, match=r"column e_0 of .* alone \(row 2: 'oops'\)"):
+    with pytest.raises(ValueError, match=r"column e_0 of .* only numbers \(row 2: 'oops'\)"):
         read_table(path, features=features, concept="g")
 
 
@@ -351,14 +350,51 @@ def test_vectors_that_are_missing_or_ragged(tmp_path, vectors, message):
 
 
 def test_without_pyarrow_the_message_has_the_install_command(write, monkeypatch):
-    path, real = write("csv"), builtins.__import__
+    paths = [write("csv"), write("fixed.parquet")]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for path in paths:
+        with pytest.raises(ImportError, match=r'needs pyarrow.*: pip install "unspot\[io\]"'):
+            read_table(path)
 
-    def no_pyarrow(name, *args, **kwargs):
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
 
-    monkeypatch.delitem(sys.modules, "pyarrow")
-    monkeypatch.setattr(builtins, "__import__", no_pyarrow)
-    with pytest.raises(ImportError, match=r'Run: pip install "unspot\[io\]"'):
-        read_table(path)
+# -- how often a file is opened ------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The names of the Parquet files in the order in which they are opened."""
+    names, real = [], arrow.open_parquet
+
+    def counted(path):
+        names.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(arrow, "open_parquet", counted)
+    monkeypatch.setattr(sources, "open_parquet", counted)
+    return names
+
+
+@pytest.mark.parametrize("kind", ["wide.parquet", "list.parquet", "fixed.parquet"])
+def test_a_table_opens_its_file_once(write, opened, kind):
+    features = "e_*" if kind == "wide.parquet" else "emb"
+    open_table(write(kind), features=features, concept="gender", task="job")
+    assert opened == [f"data.{kind}"]
+
+
+def test_a_table_opens_each_part_once(write, opened):
+    open_table(write("folder"), concept="gender")
+    assert opened == ["a.parquet", "b.parquet"]
+
+
+def test_rows_on_disk_are_opened_once_per_pass(write, opened):
+    table = open_table(write("folder"), concept="gender", in_memory=0)
+    assert opened == ["a.parquet", "b.parquet"] * 2  # the footers, then the labels
+    opened.clear()
+    assert sum(len(chunk) for chunk in table.X.chunks(2)) == N
+    assert opened == ["a.parquet", "b.parquet"]
+
+
+def test_labels_are_read_from_a_file_that_is_opened_once(tmp_path, write, opened):
+    np.save(tmp_path / "x.npy", X)
+    read_table(tmp_path / "x.npy", concept="gender", task="job", labels_file=write("fixed.parquet"))
+    assert opened == ["data.fixed.parquet"]

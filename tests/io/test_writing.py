@@ -5,6 +5,7 @@ import gc
 import hashlib
 import os
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot.io import files as writing
-from unspot.io.files import Sink, finished_file, refuse_existing
+from unspot.io.files import Sink, finished_file, refuse_existing, write_atomically
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):
@@ -43,11 +44,32 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["out.bin"]
 
 
-def test_permissions_follow_the_umask(tmp_path):
-    with finished_file(tmp_path / "a") as sink:
-        sink.write(b"a")
+@pytest.mark.parametrize("write", [_write, write_atomically], ids=["streamed", "whole"])
+def test_permissions_follow_the_umask_which_never_changes(tmp_path, monkeypatch, write):
+    """A umask of 0, even for a moment, makes a new file of another thread writable by all."""
+    masks, real = [], os.umask
+    monkeypatch.setattr(os, "umask", lambda mask: masks.append(mask) or real(mask))
+    write(tmp_path / "a", b"a")
     (tmp_path / "b").write_bytes(b"b")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+    assert masks == []
+
+
+def test_a_whole_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "new" / "out.bin"
+    for content in (b"old", b"new", b""):
+        write_atomically(path, content)
+        assert path.read_bytes() == content
+        assert os.listdir(path.parent) == ["out.bin"]
+
+
+def test_of_two_writers_of_whole_files_the_last_one_wins(tmp_path):
+    path = tmp_path / "out.bin"
+    contents = [bytes([i]) * 100_000 for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda content: write_atomically(path, content), contents * 5))
+    assert path.read_bytes() in contents
+    assert os.listdir(tmp_path) == ["out.bin"]
 
 
 @pytest.mark.parametrize("pieces", [[b""], [b"a", b"bc"], [bytes(3 << 20), b"x" * (2 << 20)]])
@@ -84,8 +106,9 @@ def test_a_full_disk(tmp_path, monkeypatch, code):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(Sink, "write", full)
-    with pytest.raises(OSError, match=r"No space left on the disk while writing '.*out\.bin'"):
-        _write(tmp_path / "out.bin")
+    for write in (_write, write_atomically):
+        with pytest.raises(OSError, match=r"No space left on the disk while writing '.*out\.bin'"):
+            write(tmp_path / "out.bin", b"new")
     assert os.listdir(tmp_path) == []
 
 

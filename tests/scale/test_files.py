@@ -15,9 +15,10 @@ import pytest
 
 from unspot import Eraser
 from unspot.io import read_table
-from unspot.scale import Erasure, transform_file
-from unspot.scale import batches as bulk_erasure
+from unspot.io.files import temporary_name
+from unspot.scale import Erasure, batches, transform_file
 from unspot.scale import files as bulk_files
+from unspot.scale.batches import ArrowEraser
 
 N, D, R = 50, 4, 2
 RNG = np.random.default_rng(0)
@@ -28,8 +29,8 @@ X = RNG.normal(size=(N, D)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     """Chunks of seven rows, so that fifty are many."""
-    monkeypatch.setattr(bulk_erasure, "CHUNK_BYTES", 7 * D * 4)
-    monkeypatch.setattr(bulk_erasure, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(bulk_files, "CHUNK_BYTES", 7 * D * 4)
+    monkeypatch.setattr(bulk_files, "CHUNK_ROWS", 1)
     monkeypatch.setattr(bulk_files, "BATCH_BYTES", 7 * D * 4)
 
 
@@ -123,13 +124,13 @@ def test_parquet_row_groups_stay_unless_huge(tmp_path, erase, monkeypatch):
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_parquet_with_long_texts_is_read_in_smaller_batches(tmp_path, erase, monkeypatch, codec):
     """What a row takes is counted with all its columns, before compression."""
-    read, real = [], bulk_files.erase_arrow_batch
+    read, real = [], ArrowEraser.__call__
 
-    def seen(eraser, batch, *arguments, **options):
+    def seen(self, batch, first_row):
         read.append(batch.num_rows)
-        return real(eraser, batch, *arguments, **options)
+        return real(self, batch, first_row)
 
-    monkeypatch.setattr(bulk_files, "erase_arrow_batch", seen)
+    monkeypatch.setattr(ArrowEraser, "__call__", seen)
     monkeypatch.setattr(bulk_files, "BATCH_BYTES", 20_000)
     texts = pa.array([f"{i:04}" * 1000 for i in range(N)])  # 4 kB each
     found = {}
@@ -425,3 +426,24 @@ print((peak() - before) // 1024)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < (100 if kind == "npy" else 320)
+
+
+def test_a_parquet_file_is_opened_once_and_its_schema_read_once(tmp_path, erase, monkeypatch):
+    opened, schemas = [], []
+    real_open, real_schema = bulk_files.open_parquet, batches.erased_schema
+
+    def counted_open(path):
+        opened.append(path.name)
+        return real_open(path)
+
+    def counted_schema(*args, **options):
+        schemas.append(args)
+        return real_schema(*args, **options)
+
+    monkeypatch.setattr(bulk_files, "open_parquet", counted_open)
+    monkeypatch.setattr(batches, "erased_schema", counted_schema)
+    pq.write_table(_table(), tmp_path / "x.parquet", row_group_size=20)
+    erase(tmp_path / "x.parquet")
+    # The second is what was written, of which the rows are counted.
+    assert opened == ["x.parquet", temporary_name(tmp_path / "clean.parquet").name]
+    assert len(schemas) == 1

@@ -359,3 +359,14 @@ def test_a_mini_batch_is_an_objective_of_its_rows():
     whole = Objective(X, z, GaussianMixture.paper())
     part = Objective(X[rows], z[rows], GaussianMixture.paper())
     assert whole.subset(rows).value(V) == part.value(V)
+
+
+def test_a_process_alone_does_not_load_torch():
+    code = (
+        "import sys\n"
+        "from unspot.scale.processes import Team, context, team\n"
+        "with context() as joined:\n"
+        "    assert joined == team() == Team() and joined.agree(7) == 7\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -18,8 +18,8 @@ from joblib import parallel_config
 from unspot import LEACE, LEOPARD, Cascade, Dataset
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import PCAProjection, RandomProjection
+from unspot.io.journal import read_journal
 from unspot.sweeps.grid import cells, data_fingerprint, named_methods
-from unspot.sweeps.journal import read_journal
 from unspot.sweeps.run import read_results, sweep
 
 TIMES = ["fit_seconds", "seconds"]

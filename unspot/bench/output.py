@@ -12,10 +12,10 @@ from unspot.bench.figures import gap_contents, save_figures
 from unspot.bench.tables import paper_tables, pick, to_csv
 from unspot.data.labels import encode
 from unspot.io.files import write_atomically
+from unspot.io.journal import read_journal
 from unspot.machine import versions
 from unspot.report.contents import Contents, Gaps
 from unspot.report.html import render
-from unspot.sweeps.journal import read_journal
 from unspot.sweeps.page import measures, plane
 from unspot.sweeps.tables import ResultLine, ResultTable
 

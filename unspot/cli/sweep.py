@@ -80,8 +80,8 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
     from datetime import datetime
 
     from unspot.io.files import write_atomically
+    from unspot.io.journal import read_journal
     from unspot.report.html import render
-    from unspot.sweeps.journal import read_journal
     from unspot.sweeps.page import sweep_contents
 
     records = read_journal(results)[1].values()

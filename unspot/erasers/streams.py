@@ -16,12 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from unspot.data.labels import Labels, Measurements
-from unspot.io.sources import Floats, RowSource, as_source, prefetched
+from unspot.io.sources import LOAD_BYTES, Floats, RowSource, as_source, prefetched
 
 __all__ = ["Rows", "is_stream", "opened", "sampled"]
 
-#: Sources up to so many bytes are read whole: staying on disk gains nothing.
-LOAD_BYTES = 2**28
 CHUNK_ROWS = 8192
 #: The most bytes that a method which needs its rows in memory reads; of more it takes a sample.
 SAMPLE_BYTES = 2**31

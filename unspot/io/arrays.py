@@ -1,4 +1,4 @@
-"""``.npy`` and ``.npz`` files: numpy alone, memory-mapped where possible, never unpickled."""
+"""``.npy`` and ``.npz`` files: memory-mapped where possible, never unpickled."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,15 +21,15 @@ __all__ = ["DAMAGED", "check_matrix", "parsed", "read_npy", "read_npz", "reading
 Read = TypeVar("Read")
 Errors = tuple[type[Exception], ...]
 
-#: What Python raises for an archive that is damaged, encrypted, or of a kind it does not know.
+#: What Python raises for an archive that is damaged, encrypted, or of an unknown kind.
 DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
 
-#: How often a header is read before an error of the parser is believed.
+#: How often a header is read before an error of the parser is raised.
 PARSER_TRIES = 10
 
 
 def read_npy(path: Path) -> NDArray[Any]:
-    """An array of a ``.npy`` file, as a read-only memory map. Cost: reads the header alone."""
+    """The array of a ``.npy`` file, as a read-only memory map. Cost: reads only the header."""
     with reading(path):
         return parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
 
@@ -36,10 +37,13 @@ def read_npy(path: Path) -> NDArray[Any]:
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
     """Some arrays of a ``.npz`` file, by name."""
     with _open_npz(path) as file:
+        arrays = {}
         for name in names:
             if name not in file.files:
                 raise missing(name, file.files, str(path), "array")
-        return {name: _unpickled(file, name, path) for name in names}
+            with reading(path, f"array {name!r} of "):
+                arrays[name] = parsed(partial(file.__getitem__, name))
+        return arrays
 
 
 def npz_names(path: Path) -> list[str]:
@@ -52,7 +56,7 @@ def npz_names(path: Path) -> list[str]:
 def _open_npz(path: Path) -> Iterator[Any]:
     with reading(path):
         opened = path.open("rb")
-    with opened:  # of a damaged archive, numpy would leave its own file open
+    with opened:  # numpy would leave its own file open if the archive is damaged
         with reading(path):
             file = np.load(opened, allow_pickle=False)
         if not hasattr(file, "files"):
@@ -60,17 +64,12 @@ def _open_npz(path: Path) -> Iterator[Any]:
         yield file
 
 
-def _unpickled(file: Any, name: str, path: Path) -> NDArray[Any]:
-    with reading(path, f"array {name!r} of "):
-        return parsed(lambda: file[name])
-
-
 def parsed(read: Callable[[], Read]) -> Read:
-    """What ``read`` gives, which has numpy parse headers; reads again after a false alarm.
+    """The result of ``read``, in which numpy parses a header; reads again after a false error.
 
-    numpy parses them as Python. Up to 3.11.7, CPython's parser ends with a SystemError if another
-    thread parses meanwhile, or a finaliser in the midst of it (python/cpython#106905): a writer of
-    Arrow that is collected formats its errors, and Python parses its own lines for that.
+    numpy parses headers as Python. Up to 3.11.7, CPython's parser fails with a SystemError if
+    another thread or a finaliser parses at the same time (python/cpython#106905). The finaliser of
+    an Arrow writer does: it formats its errors, for which Python parses source lines.
     """
     for _ in range(PARSER_TRIES - 1):
         try:
@@ -92,13 +91,13 @@ def reading(
 
 
 def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:
-    """The error for a file that is not there, is no numpy file, or holds Python objects."""
+    """The error for a file that does not exist, is not a numpy file, or holds Python objects."""
     if not path.exists():
         return FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     if any(word in str(error) for word in ("pickle", "Object arrays", "Python objects")):
         return ValueError(
-            f"Got {part}{str(path)!r}, which holds Python objects or is no numpy file; reading it "
-            "would mean unpickling, which can run any code. Expected numbers or strings: save "
+            f"Got {part}{str(path)!r}, which holds Python objects or is not a numpy file; reading "
+            "it would mean unpickling, which can run any code. Expected numbers or strings: save "
             "labels with numpy.array(labels, dtype=str)."
         )
     return ValueError(f"Got {part}{str(path)!r}, which cannot be read as a numpy file ({error}).")

@@ -1,15 +1,16 @@
-"""Which columns hold the vectors: names, patterns, and what to say when they are not there."""
+"""Which columns hold the vectors: by name, by pattern, or by their kind."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
+
+from unspot.checks import did_you_mean
 
 __all__ = ["choose_features", "in_short", "missing"]
 
-#: What a column can be: one vector a row, one number a row, a whole number a row, anything else.
+#: What a column can hold: one vector per row, one number, one whole number, or anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
 
 
@@ -22,14 +23,12 @@ def missing(name: str, known: Iterable[str], where: str, what: str = "column") -
     Got column 'gendre', but a.csv has no such column. Did you mean 'gender'? It has: emb, gender.
     """
     names = sorted(known)
-    folded = {n.casefold(): n for n in names}
-    near = [folded[n] for n in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
-    guess = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    hints = (did_you_mean(typed, names) for typed in (name, name.lower(), name.upper()))
+    guess = next(filter(None, hints), "")
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) <= set(names):
-        both = " + '/' + ".join(parts)
-        alone = "One concept is erased at a time"
-        guess = f" {alone}: to erase more, make one column of labels: {both}."
+        joined = " + '/' + ".join(parts)
+        guess = f" One concept is erased at a time: make one column of labels: {joined}."
     return ValueError(
         f"Got {what} {name!r}, but {where} has no such {what}.{guess} It has: {_listed(names)}."
     )
@@ -49,15 +48,15 @@ def choose_features(
     ----------
     features : str, list of str or None
         A name, a pattern (``"e_*"``), a comma list of both, or None: then the only vector column,
-        or else all columns of fractional numbers. A name that is there exactly is taken as it is.
+        or else all columns of fractional numbers. The exact name of a column always means it.
     kinds : mapping
-        Every column's name and kind: "vector", "float", "integer" or "other".
+        The kind of every column: "vector", "float", "integer" or "other".
     taken : iterable of str or None
-        Columns that are the concept, the task or names, never features by themselves.
+        Columns with the concept, the task or names, which are not features unless they are named.
     where : str
-        What the table is called in messages.
+        The name of the table in messages.
     first_text : callable
-        What to say of the first value of a column that is no number, where that is known.
+        Describes the first value of a column that is not a number, where it is known.
 
     Examples
     --------
@@ -81,7 +80,7 @@ def choose_features(
 
 
 def in_short(names: Sequence[str]) -> str:
-    """Names of columns for a line: of those alike but for a number, the first and the last.
+    """Names of columns in one line; of names that differ only in a number, the first and last.
 
     Examples
     --------
@@ -91,7 +90,7 @@ def in_short(names: Sequence[str]) -> str:
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(next(iter(_patterns([name])), name), []).append(name)
-    # The largest first: what a user did not mean to be a feature is at the end.
+    # The largest group first: a column that is a feature by mistake is then at the end.
     groups = sorted(alike.values(), key=len, reverse=True)
     shown = [f"{g[0]} … {g[-1]}" if len(g) > 2 else ", ".join(g) for g in groups]
     count = f" ({len(names)} columns)" if len(names) > 1 else ""
@@ -100,43 +99,30 @@ def in_short(names: Sequence[str]) -> str:
 
 def _parts(features: str | Sequence[str], kinds: Mapping[str, str]) -> list[str]:
     if not isinstance(features, str):
-        return [
-            name for name in (_listed_name(n, kinds) for n in features) if name or name in kinds
-        ]
+        # Names in a list are those that a fit recorded: in a CSV they may begin with a space.
+        names = [name if name in kinds else name.strip() for name in features]
+        return [name for name in names if name or name in kinds]
     if features in kinds:
         return [features]
-    return [_typed_name(part, kinds) for part in features.split(",") if part.strip()]
-
-
-def _listed_name(name: str, kinds: Mapping[str, str]) -> str:
-    """Names of a list, as a fit remembers them, may begin with a space, as those of a CSV can."""
-    return name if name in kinds else name.strip()
-
-
-def _typed_name(part: str, kinds: Mapping[str, str]) -> str:
-    """People type a space behind a comma; a name that has one is meant where no other is there."""
-    bare = part.strip()
-    return part if bare not in kinds and part in kinds else bare
+    # People type a space after a comma; a name with a space is meant only if there is no other.
+    parts = [part for part in features.split(",") if part.strip()]
+    return [p if p in kinds and p.strip() not in kinds else p.strip() for p in parts]
 
 
 def _by_name(
-    wanted: Sequence[str],
-    kinds: Mapping[str, str],
-    where: str,
-    first_text: Callable[[str], str],
+    wanted: Sequence[str], kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]
 ) -> list[str]:
     if not wanted:
         raise ValueError("Got no features, but expected a column's name or a pattern.")
     chosen: dict[str, None] = {}  # a dict keeps the order and drops what is named twice
     for name in wanted:
-        found = [name] if name in kinds else [n for n in kinds if fnmatchcase(n, name)]
-        if not found:
+        matches = [name] if name in kinds else [n for n in kinds if fnmatchcase(n, name)]
+        if not matches:
             raise missing(name, kinds, where)
-        chosen.update(dict.fromkeys(found))
-    bad = [name for name in chosen if kinds[name] == OTHER]
-    if bad:
+        chosen.update(dict.fromkeys(matches))
+    if bad := [name for name in chosen if kinds[name] == OTHER]:
         raise ValueError(
-            f"Got feature column {_listed(bad)} of {where}, which does not hold numbers alone"
+            f"Got feature column {_listed(bad)} of {where}, which does not hold only numbers"
             f"{first_text(bad[0])}, but expected numbers or vectors of numbers."
         )
     return list(chosen)
@@ -165,35 +151,31 @@ def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], s
 
 
 def _refuse_gaps(
-    chosen: Sequence[str],
-    kinds: Mapping[str, str],
-    where: str,
-    first_text: Callable[[str], str],
+    chosen: Sequence[str], kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]
 ) -> None:
     """One bad cell makes a column text: left out of e_0 … e_31, it would never be erased."""
     alike = _patterns(chosen)
     other = [name for name, kind in kinds.items() if kind == OTHER]
-    gaps = [name for name in other if _patterns([name]).keys() & alike.keys()]
-    if gaps:
+    if gaps := [name for name in other if _patterns([name]).keys() & alike.keys()]:
         raise ValueError(
-            f"Got column {_listed(gaps)} of {where}, which does not hold numbers alone"
-            f"{first_text(gaps[0])}, among columns of numbers that are called alike: it would be "
-            "left out, and never erased. Mend it, or name all columns that are features, with "
-            "--features or in Python features=[…] (of a file, to unspot.io.as_source)."
+            f"Got column {_listed(gaps)} of {where}, which does not hold only numbers"
+            f"{first_text(gaps[0])}, among columns of numbers with similar names: it would be "
+            "left out, and never erased. Correct it, or name all columns that are features, with "
+            "--features or in Python features=[…] (for a file, of unspot.io.as_source)."
         )
 
 
 def _patterns(names: Iterable[str]) -> Counter[str]:
-    """How many names are alike but for the number at their end, by what --features takes."""
+    """How many names differ only in the number at their end, by their pattern for --features."""
     stems = [(name, name.rstrip("0123456789")) for name in names]
     return Counter(f"{stem or '[0-9]'}*" for name, stem in stems if stem != name)
 
 
 def _way_out(example: str) -> str:
-    """Messages reach the command line and Python; both need to know what to do."""
+    """What to do, on the command line and in Python."""
     return (
         f"Say which columns hold the vectors, for example --features '{example}', or in Python "
-        f"features='{example}' (of a file, to unspot.io.as_source)."
+        f"features='{example}' (for a file, of unspot.io.as_source)."
     )
 
 

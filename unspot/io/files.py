@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are complete."""
+"""Files: written whole or not at all, their formats, and locks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import errno
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Sink(io.RawIOBase):
-    """A file that is written from start to end, with the sha256 of what was written if wanted.
+    """A file that is written from start to end, with the sha256 of its content if wanted.
 
-    Arrays are written, or hashed, by another thread while the next ones are made: where there is a
-    second core, one of the two costs no time.
+    Another thread writes or hashes arrays while the caller makes the next ones.
     """
 
     def __init__(self, path: Path, *, hashed: bool = False) -> None:
@@ -69,7 +68,7 @@ class Sink(io.RawIOBase):
             raise ValueError("Got data for a file that is closed.")
         view = view.cast("B")
         self._wait()
-        # Other owners than numpy may reuse their buffers as soon as this returns.
+        # Callers may reuse other buffers than arrays and bytes as soon as this returns.
         lasts = isinstance(data, (bytes, np.ndarray))
         if self._hash is not None:
             self._pending = self._pool.submit(self._hash.update, view if lasts else bytes(view))
@@ -103,13 +102,13 @@ class Sink(io.RawIOBase):
         self.close()
 
     def abandon(self) -> None:
-        """Close a file that nobody will read, and let what comes late go nowhere.
+        """Close a file that nobody will read, and ignore what is written to it later.
 
-        After an error, Arrow's writers still flush when they are collected, at any time and in any
-        thread; another error there would come up in the midst of other work.
+        After an error, Arrow's writers still flush when they are garbage collected, at any time and
+        in any thread. An error there would appear in the middle of other work.
         """
         self._abandoned = True
-        with suppress(OSError):  # that it cannot be flushed either adds nothing
+        with suppress(OSError):  # the first error says more than one of flushing
             self.close()
 
     def is_at(self, path: Path) -> bool:
@@ -130,9 +129,9 @@ class Sink(io.RawIOBase):
                 super().close()
 
     def _wait(self) -> None:
-        """Wait for the other thread; then have the system begin to write what is new.
+        """Wait for the other thread; then ask the system to begin writing what is new.
 
-        The last sync then has little to do.
+        The sync at the end then has little to do.
         """
         if self._pending is not None:
             pending, self._pending = self._pending, None
@@ -145,9 +144,21 @@ class Sink(io.RawIOBase):
             self._sent = self._size
 
 
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a whole file: at any moment there is the old one or the new one, never a part of it.
+
+    Of two writers at the same time, the last one wins.
+    """
+    writer = f"{os.getpid()}-{get_ident()}"
+    with _renamed_when_complete(path, _hidden(path, f".{writer}{TEMPORARY}")) as sink:
+        sink.write(content)
+
+
 @contextmanager
 def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
     """A sink whose file is renamed to ``path`` at the end, or removed after an error.
+
+    Of two writers at the same time, the one that began first gets an error.
 
     Examples
     --------
@@ -160,16 +171,34 @@ def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
     >>> path.read_bytes()
     b'abc'
     """
+    with _renamed_when_complete(path, temporary_name(path), hashed=hashed) as sink:
+        yield sink
+
+
+def temporary_name(path: Path) -> Path:
+    """Where ``finished_file`` writes before the file is complete: hidden, in the same folder."""
+    return _hidden(path, TEMPORARY)
+
+
+def _hidden(path: Path, ending: str) -> Path:
+    return path.with_name(f".{path.name}{ending}")
+
+
+@contextmanager
+def _renamed_when_complete(path: Path, temporary: Path, *, hashed: bool = False) -> Iterator[Sink]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_name(path)
     with naming_full_disk(path):
-        # A writer of an earlier run, if one is still at it, goes on in a file without a name.
+        # A writer of an earlier run that is still at work goes on in a file without a name.
         temporary.unlink(missing_ok=True)
         sink = Sink(temporary, hashed=hashed)
         try:
             yield sink
             sink.finish()
-            _refuse_other_writer(sink, temporary, path)
+            if not sink.is_at(temporary):
+                raise OSError(
+                    f"Got output {str(path)!r}, which another process writes too, and began to "
+                    "later. Wait for it, or end it and run the command again."
+                )
             os.replace(temporary, path)
             _sync_folder(path.parent)
         except BaseException:
@@ -177,11 +206,6 @@ def finished_file(path: Path, *, hashed: bool = False) -> Iterator[Sink]:
             if sink.is_at(temporary):
                 temporary.unlink()
             raise
-
-
-def temporary_name(path: Path) -> Path:
-    """Where a file is written before it is complete: hidden, in the same folder."""
-    return path.with_name(f".{path.name}{TEMPORARY}")
 
 
 @contextmanager
@@ -194,8 +218,8 @@ def naming_full_disk(path: Path) -> Iterator[None]:
             raise
         raise OSError(
             errno.ENOSPC,
-            f"No space left on the disk while writing {str(path)!r}; nothing was left under that "
-            "name. Free some space, or write to another disk, and run the same command again",
+            f"No space left on the disk while writing {str(path)!r}. No part of a file was left. "
+            "Free some space, or write to another disk, and run the same command again",
         ) from error
 
 
@@ -212,26 +236,19 @@ def refuse_existing(path: Path, *, force: bool) -> None:
         )
 
 
-def _refuse_other_writer(sink: Sink, temporary: Path, path: Path) -> None:
-    if not sink.is_at(temporary):
-        raise OSError(
-            f"Got output {str(path)!r}, which another process writes too, and began to later. Let "
-            "it end, or end it and run the command again."
-        )
-
-
 def _sync_folder(folder: Path) -> None:
     """Bring the rename itself to the disk, where the system can."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with suppress(OSError):  # the file is complete; some systems cannot sync a folder
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
-# -- Which formats there are, told by a file's ending ----------------------------------------------
+# -- Formats, by the ending of the name ------------------------------------------------------------
 
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet")
@@ -255,9 +272,9 @@ def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
 
 
 def is_hidden(file: Path, folder: Path) -> bool:
-    """Whether a file of a folder is no data: a name on the way to it begins with . or _.
+    """Whether a file in a folder is not data: a name in its path begins with . or _.
 
-    So do the unfinished files of Spark and others, in folders such as ``_temporary``.
+    Spark and others name unfinished files so, in folders such as ``_temporary``.
 
     Examples
     --------
@@ -267,7 +284,7 @@ def is_hidden(file: Path, folder: Path) -> bool:
     return any(name.startswith((".", "_")) for name in file.relative_to(folder).parts)
 
 
-# -- One writer at a time: locks that end with the process, so that none is ever left behind -------
+# -- Locks: they end with the process, so that none is ever left behind ----------------------------
 
 
 def try_lock(handle: Any) -> bool:
@@ -284,25 +301,3 @@ def try_lock(handle: Any) -> bool:
     except OSError:
         return False
     return True
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write through a temporary file in the same folder, renamed at the end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

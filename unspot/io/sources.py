@@ -1,8 +1,8 @@
-"""Rows that need not fit in memory: one small contract over arrays, memory maps, files.
+"""Rows that need not fit in memory: one small contract over arrays, memory maps and files.
 
 A source has a shape and a dtype, reads rows from a start to a stop, at once or in chunks, and takes
-rows by number. Whatever it reads is a float32 or float64 array of its own; the source itself stays
-where it is.
+rows by number. What it reads is a new float32 or float64 array; the source itself stays where it
+is.
 """
 
 from __future__ import annotations
@@ -11,21 +11,40 @@ import mmap
 import os
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unspot.checks import check_count
 from unspot.io.arrays import check_matrix, read_npy
+from unspot.io.arrow import (
+    column_kinds,
+    matrix,
+    matrix_dtype,
+    open_parquet,
+    parquet_parts,
+    reading_arrow,
+    values,
+)
+from unspot.io.columns import OTHER, choose_features, missing
 from unspot.io.files import file_format
+from unspot.io.tables import READERS, Read, Table, read_table, read_with
 
-__all__ = ["ArraySource", "NpyParts", "RowSource", "SliceSource", "as_source", "prefetched"]
+__all__ = ["LOAD_BYTES", "ParquetSource", "RowSource", "as_source", "open_table", "prefetched"]
 
 Floats = NDArray[np.floating[Any]]
 
+#: Files and sources up to this size are read whole: staying on disk gains nothing.
+LOAD_BYTES = 2**28
+
 #: Rows taken from a memory map between two releases of its pages, and from one slice of a store.
 _BLOCK = 4096
+
+#: Rows of Parquet decoded at a time; a row group of any size is read in such pieces.
+_BATCH = 8192
 
 
 @runtime_checkable
@@ -55,11 +74,11 @@ class RowSource(Protocol):
 def as_source(
     X: Any, *, features: str | Sequence[str] | None = None, labels: str | None = None
 ) -> RowSource:
-    """A source of rows over whatever holds them.
+    """A source of rows, from arrays, files or stores.
 
     Parameters
     ----------
-    X : array, memory map, path, dataset or source
+    X : array, memory map, path, store or source
         A numpy array or memory map; a path of ``.npy`` (memory-mapped), ``.npz``, ``.csv`` (both
         read into memory) or ``.parquet`` (a file or a folder, read by row group); a list of
         ``.npy`` or of Parquet paths; anything with shape, dtype and row slices, such as an HDF5,
@@ -67,7 +86,7 @@ def as_source(
     features : str or list of str, optional
         The columns with the vectors, for files that have columns.
     labels : str, optional
-        A column that holds the labels, and so is no feature unless named as one.
+        A column with the labels, which is not a feature unless it is named as one.
 
     Examples
     --------
@@ -82,9 +101,15 @@ def as_source(
     if isinstance(X, RowSource):
         return X
     if isinstance(X, (str, os.PathLike)):
-        return _open(Path(X), features, labels)
-    if _is_paths(X):
-        return _open_all([Path(p) for p in X], features, labels)
+        path = Path(X)
+        if file_format(path) == ".parquet":
+            return ParquetSource([path], features=features, labels=labels)
+        return ArraySource(read_table(path, features=features).X)
+    if isinstance(X, (list, tuple)) and X and isinstance(X[0], (str, os.PathLike)):
+        paths = [Path(path) for path in X]
+        if file_format(paths[0], (".npy", ".parquet")) == ".npy":
+            return NpyParts(paths)
+        return ParquetSource(paths, features=features, labels=labels)
     if isinstance(X, np.ndarray):
         return ArraySource(X)
     if hasattr(X, "detach"):  # a tensor, without importing torch
@@ -96,28 +121,75 @@ def as_source(
     return ArraySource(np.asarray(X))
 
 
-def _is_paths(X: Any) -> bool:
-    return isinstance(X, (list, tuple)) and bool(X) and isinstance(X[0], (str, os.PathLike))
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    features: str | Sequence[str] | None = None,
+    concept: str | None = None,
+    task: str | None = None,
+    names: str | None = None,
+    labels_file: str | os.PathLike[str] | None = None,
+    in_memory: int = LOAD_BYTES,
+) -> Table:
+    """As ``read_table``, but the vectors of Parquet files above ``in_memory`` bytes stay on disk.
+
+    Their ``X`` is then a ``ParquetSource``; the ``fit`` of every eraser takes it. Cost: the labels.
+
+    Parameters
+    ----------
+    path, features, concept, task, names, labels_file
+        As in ``read_table``.
+    in_memory : int
+        The size on disk up to which Parquet files are read whole.
+    """
+    path = Path(path)
+    format_ = file_format(path)
+    parts = parquet_parts([path]) if format_ == ".parquet" else []
+    n_bytes = sum(part.stat().st_size for part in parts if part.is_file())
+    reader = READERS[format_] if n_bytes <= in_memory else _leave_on_disk
+    roles = {"z": concept, "y": task, "names": names}
+    return read_with(reader, path, features, roles, labels_file)
 
 
-def _open(path: Path, features: Any, labels: str | None) -> RowSource:
-    from unspot.io.tables import file_format, read_table
-
-    if file_format(path) == ".parquet":
-        return _open_all([path], features, labels)
-    return ArraySource(read_table(path, features=features).X)
+def _leave_on_disk(path: Path, features: Any, roles: dict[str, str]) -> Read:
+    source = ParquetSource([path], features=features, labels=list(roles.values()))
+    labels = {role: source.column(name) for role, name in roles.items()}
+    return source, source.features, labels
 
 
-def _open_all(paths: list[Path], features: Any, labels: str | None) -> RowSource:
-    from unspot.io.arrow import ParquetSource
-    from unspot.io.tables import file_format
-
-    if file_format(paths[0], (".npy", ".parquet")) == ".npy":
-        return NpyParts(paths)
-    return ParquetSource(paths, features=features, labels=labels)
+# -- Arrays, memory maps and stores ----------------------------------------------------------------
 
 
-class ArraySource:
+class _Source:
+    """What sources share: rows by number in the order of the source, and chunks by ``read``."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def read(self, start: int, stop: int) -> Floats:
+        raise NotImplementedError
+
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        """Write the wanted rows into ``out``; ``order`` sorts them."""
+        raise NotImplementedError
+
+    def take(self, rows: ArrayLike) -> Floats:
+        wanted = _check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        if len(wanted):
+            self._fill(out, wanted, np.argsort(wanted, kind="stable"))
+        return out
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        check_count("rows_per_chunk", rows_per_chunk)
+        end = self.shape[0] if stop is None else min(stop, self.shape[0])
+        for first in range(start, end, rows_per_chunk):
+            yield self.read(first, min(first + rows_per_chunk, end))
+
+
+class ArraySource(_Source):
     """A numpy array or memory map.
 
     The pages of a memory map are given back after every chunk, so that reading a file of any size
@@ -125,11 +197,9 @@ class ArraySource:
     """
 
     def __init__(self, array: NDArray[Any]) -> None:
-        from unspot.io.arrays import check_matrix
-
         self._array = check_matrix(array, "the array")
         self._map = _backing_map(array)
-        self.shape: tuple[int, int] = (int(array.shape[0]), int(array.shape[1]))
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
         self.dtype = float_dtype(array.dtype)
 
     def read(self, start: int, stop: int) -> Floats:
@@ -137,31 +207,21 @@ class ArraySource:
         self._release()
         return rows
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         for start in range(0, len(order), _BLOCK):
             block = order[start : start + _BLOCK]
             out[block] = self._array[wanted[block]]
             self._release()
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk, start, stop)
 
     def _release(self) -> None:
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
-class SliceSource:
+class SliceSource(_Source):
     """Anything with shape, dtype and row slices: HDF5, zarr and Dask arrays, or your own.
 
-    Rows are read in slices of the store's own chunks, of which those without a wanted row are left
-    alone.
+    Rows are read in slices of the store's own chunks; chunks without a wanted row are not read.
     """
 
     def __init__(self, store: Any) -> None:
@@ -169,31 +229,22 @@ class SliceSource:
             raise ValueError(f"Got X of shape {tuple(store.shape)}, but expected (rows, features).")
         if any(size != size for size in store.shape):  # NaN: a Dask array that was filtered
             raise ValueError(
-                "Got X with an unknown number of rows, but expected rows by number. Of a Dask "
+                "Got X with an unknown number of rows, but expected rows by number. For a Dask "
                 "array, call X.compute_chunk_sizes() first."
             )
         self._store = store
-        self.shape: tuple[int, int] = (int(store.shape[0]), int(store.shape[1]))
+        self.shape = (int(store.shape[0]), int(store.shape[1]))
         self.dtype = float_dtype(np.dtype(store.dtype))
         self._block = _rows_of_a_chunk(getattr(store, "chunks", None))
 
     def read(self, start: int, stop: int) -> Floats:
         return np.ascontiguousarray(self._store[start:stop], dtype=self.dtype)
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         cuts = np.flatnonzero(np.diff(wanted[order] // self._block)) + 1
-        for part in np.split(order, cuts) if len(order) else []:
+        for part in np.split(order, cuts):
             first, last = int(wanted[part[0]]), int(wanted[part[-1]])
             out[part] = self.read(first, last + 1)[wanted[part] - first]
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk, start, stop)
 
 
 def _rows_of_a_chunk(chunks: Any) -> int:
@@ -201,22 +252,6 @@ def _rows_of_a_chunk(chunks: Any) -> int:
         return _BLOCK  # not chunked, or a method of that name
     rows = chunks[0]  # a number for h5py and zarr; for Dask, the sizes of all chunks
     return max(1, *rows) if isinstance(rows, tuple) else int(rows)
-
-
-def read_in_chunks(
-    source: RowSource, rows_per_chunk: int, start: int = 0, stop: int | None = None
-) -> Iterator[Floats]:
-    """Chunks of a source by its ``read``."""
-    check_chunk(rows_per_chunk)
-    end = source.shape[0] if stop is None else min(stop, source.shape[0])
-    for first in range(start, end, rows_per_chunk):
-        yield source.read(first, min(first + rows_per_chunk, end))
-
-
-def check_chunk(rows_per_chunk: int) -> None:
-    """An error if chunks would have no rows."""
-    if rows_per_chunk < 1:
-        raise ValueError(f"Got rows_per_chunk={rows_per_chunk}, but expected 1 or more.")
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -227,7 +262,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if single else np.float64)
 
 
-def check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+def _check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
     """Row numbers as an array; an error if one is out of range."""
     wanted = np.asarray(rows)
     if wanted.size == 0:
@@ -255,7 +290,7 @@ def _backing_map(array: NDArray[Any]) -> mmap.mmap | None:
     return base if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
 
 
-# -- Many ``.npy`` files as one source of rows -----------------------------------------------------
+# -- Many .npy files -------------------------------------------------------------------------------
 
 
 class _Part(NamedTuple):
@@ -274,10 +309,10 @@ class _Part(NamedTuple):
         return ArraySource(array)
 
 
-class NpyParts:
+class NpyParts(_Source):
     """The rows of ``.npy`` files, in the order given.
 
-    Opening reads the headers alone. A file is mapped only while it is read, so that there may be
+    Opening reads only the headers. A file is mapped only while it is read, so that there may be
     more files than a process may keep open. Some may have no rows.
 
     Parameters
@@ -299,7 +334,7 @@ class NpyParts:
             where = repr(str(first.path)) if len(paths) == 1 else f"all {len(paths)} files"
             raise ValueError(f"Got an empty table: there are no rows in {where}.")
         self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
-        self.shape: tuple[int, int] = (int(self._starts[-1]), first.shape[1])
+        self.shape = (int(self._starts[-1]), first.shape[1])
         self.dtype = np.result_type(*(float_dtype(part.dtype) for part in filled))
 
     def read(self, start: int, stop: int) -> Floats:
@@ -311,23 +346,14 @@ class NpyParts:
                 out[low - start : high - start] = part.open().read(low - first, high - first)
         return out
 
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         cuts = np.searchsorted(wanted[order], self._starts)
         for part, first, low, high in zip(
             self._parts, self._starts, cuts[:-1], cuts[1:], strict=False
         ):
             if low < high:
-                mine = order[low:high]
-                out[mine] = part.open().take(wanted[mine] - first)
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        return read_in_chunks(self, rows_per_chunk, start, stop)
+                rows = order[low:high]
+                out[rows] = part.open().take(wanted[rows] - first)
 
 
 def _header(path: Path) -> _Part:
@@ -338,17 +364,182 @@ def _header(path: Path) -> _Part:
 
 
 def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """A table of numbers; as one part of many, unlike alone, it may be without rows."""
+    """A table of numbers; unlike a single file, one part of many may have no rows."""
     without_rows = array.ndim == 2 and array.shape[0] == 0 < array.shape[1]
     check_matrix(np.zeros((1, array.shape[1]), array.dtype) if without_rows else array, where)
     return array
 
 
-# -- Reading ahead: the next piece is read while this one is worked on -----------------------------
+# -- Parquet files and folders of them, with random access by row group ----------------------------
+
+
+class _Group(NamedTuple):
+    """A row group; rows are counted over all files."""
+
+    file: int
+    number: int  # in its file
+    start: int
+    stop: int
+    before: int  # the rows of earlier files
+
+
+class ParquetSource(_Source):
+    """The vectors of Parquet files, in the order of the files' names.
+
+    Parameters
+    ----------
+    paths : list of Path
+        Files, or folders of them.
+    features : str or list of str, optional
+        The vector column, or many number columns; by default as in ``read_table``.
+    labels : str or list of str, optional
+        Columns with labels, which are not features unless they are named as such.
+
+    Notes
+    -----
+    Opening reads only the footers. ``take`` and ``read`` decode the row groups that hold a wanted
+    row, a few thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the
+    best for it. To pass over rows in order use ``chunks``, which decodes every row group once.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        features: str | Sequence[str] | None = None,
+        labels: str | Sequence[str] | None = None,
+    ) -> None:
+        self.paths = parquet_parts(paths)
+        self.features: list[str] = []
+        self._groups: list[_Group] = []
+        taken = [labels] if isinstance(labels, str) else labels or ()
+        n_rows, width, dtypes = 0, 0, []
+        for number, path in enumerate(self.paths):
+            file = open_parquet(path)
+            if number == 0:
+                kinds = column_kinds(file.schema_arrow)
+                self.features = choose_features(features, kinds, taken=taken, where=str(path))
+            _check_columns(file, self.features, path)
+            if file.metadata.num_rows:
+                width = width or _width(file, self.features, path)
+                dtypes.append(float_dtype(matrix_dtype(file.schema_arrow, self.features)))
+                self._groups += _groups(file, number, n_rows)
+            n_rows += file.metadata.num_rows
+        if n_rows == 0:
+            where = repr(str(path)) if len(self.paths) == 1 else f"{len(self.paths)} files"
+            raise ValueError(f"Got an empty table: {where} has no rows.")
+        self._starts = np.array([group.start for group in self._groups], dtype=np.int64)
+        self.shape = (n_rows, width)
+        self.dtype = np.result_type(*dtypes)
+
+    def read(self, start: int, stop: int) -> Floats:
+        start, stop = max(start, 0), min(stop, self.shape[0])
+        return self.take(np.arange(start, max(start, stop)))
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        """As in ``RowSource``.
+
+        A row group can only be decoded from its beginning, so what comes before ``start`` is
+        decoded too, once, and dropped.
+        """
+        check_count("rows_per_chunk", rows_per_chunk)
+        end = self.shape[0] if stop is None else min(stop, self.shape[0])
+        wanted = [group for group in self._groups if group.start < end and start < group.stop]
+        for _, of_one_file in groupby(wanted, key=lambda group: group.file):
+            groups = list(of_one_file)
+            for row, batch in self._batches(groups, rows_per_chunk):
+                low, high = max(start - row, 0), min(end - row, batch.num_rows)
+                if low < high:
+                    yield self._matrix(batch.slice(low, high - low), groups[0], row + low)
+                if row + batch.num_rows >= end:
+                    break
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Another column, whole: the labels of the concept."""
+        columns = []
+        for path in self.paths:
+            file = open_parquet(path)
+            _check_columns(file, [name], path, numbers=False)
+            with reading_arrow(path):
+                columns.append(values(file.read([name])[name]))
+        return np.concatenate(columns)
+
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        rows = wanted[order]
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        for g in np.unique(owners):
+            mine = slice(*np.searchsorted(owners, [g, g + 1]))
+            self._fill_from_group(out, self._groups[g], rows[mine], order[mine])
+
+    def _fill_from_group(
+        self, out: Floats, group: _Group, rows: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> None:
+        for row, batch in self._batches([group], _BATCH):
+            here = slice(*np.searchsorted(rows, [row, row + batch.num_rows]))
+            if here.start < here.stop:
+                out[places[here]] = self._matrix(batch, group, row)[rows[here] - row]
+            if here.stop == len(rows):
+                return
+
+    def _batches(self, groups: list[_Group], size: int) -> Iterator[tuple[int, Any]]:
+        """Batches of row groups of one file, each with the number of its first row."""
+        path, row = self.paths[groups[0].file], groups[0].start
+        file, numbers = open_parquet(path), [group.number for group in groups]
+        with reading_arrow(path):
+            for batch in file.iter_batches(size, row_groups=numbers, columns=self.features):
+                yield row, batch
+                row += batch.num_rows
+
+    def _matrix(self, batch: Any, group: _Group, row: int) -> Floats:
+        path = str(self.paths[group.file])
+        X = matrix(batch, self.features, where=path, first_row=row - group.before)
+        if X.shape[1] != self.shape[1]:
+            raise ValueError(
+                f"Got vectors of length {X.shape[1]} in {path!r}, but the first part has length "
+                f"{self.shape[1]}."
+            )
+        return X.astype(self.dtype, copy=False)
+
+
+def _groups(file: Any, file_number: int, n_before: int) -> Iterator[_Group]:
+    """The row groups of a file that have rows; ``n_before`` rows are in earlier files."""
+    start = n_before
+    for number in range(file.metadata.num_row_groups):
+        stop = start + file.metadata.row_group(number).num_rows
+        if stop > start:
+            yield _Group(file_number, number, start, stop, n_before)
+        start = stop
+
+
+def _width(file: Any, features: Sequence[str], path: Path) -> int:
+    """The length of the vectors of a file, from its first row."""
+    with reading_arrow(path):
+        first_row = next(file.iter_batches(1, columns=features))
+    return int(matrix(first_row, features, where=str(path)).shape[1])
+
+
+def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool = True) -> None:
+    """An error if a file lacks one of the columns, or has one that does not hold numbers."""
+    schema = file.schema_arrow
+    if absent := set(names) - set(schema.names):
+        raise missing(min(absent), schema.names, str(path))
+    if not (numbers and file.metadata.num_rows):  # without rows, there may be no type either
+        return
+    kinds = column_kinds(schema)
+    if other := [name for name in names if kinds[name] == OTHER]:
+        raise ValueError(
+            f"Got column {other[0]!r} of type {schema.field(other[0]).type} in {str(path)!r}, but "
+            "expected numbers or vectors of numbers, as in the first part."
+        )
+
+
+# -- Reading ahead ---------------------------------------------------------------------------------
 
 
 def prefetched(chunks: Iterator[NDArray[Any]]) -> Generator[NDArray[Any]]:
-    """The same chunks, with the next one read in a thread meanwhile. Memory: two chunks.
+    """The same chunks; a thread reads the next one while this one is used. Memory: two chunks.
 
     Examples
     --------

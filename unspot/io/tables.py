@@ -1,10 +1,11 @@
-"""A table of embeddings and labels from one file, or two."""
+"""A table of embeddings and labels, read from one file or two."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +17,17 @@ from unspot.io.arrow import column_kinds, first_text, matrix, open_arrow, values
 from unspot.io.columns import choose_features, missing
 from unspot.io.files import FORMATS, file_format
 
-__all__ = [
-    "FORMATS",
-    "Table",
-    "file_format",
-    "has_column",
-    "label_column",
-    "open_table",
-    "read_labels",
-    "read_table",
-]
+__all__ = ["READERS", "Table", "has_column", "read_labels", "read_table", "read_with"]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of a file: embeddings, and those labels that were asked for."""
+    """Rows of a file: embeddings, and the labels that were asked for."""
 
-    X: Any  # (n, d): an array; from ``open_table`` possibly a ``RowSource``
+    X: Any  # (n, d): an array; from ``open_table`` perhaps a ``RowSource``
     z: NDArray[Any] | None = None  # (n,), the concept
     y: NDArray[Any] | None = None  # (n,), the downstream task
-    names: NDArray[Any] | None = None  # (n,), what a row is called
+    names: NDArray[Any] | None = None  # (n,), the name of each row
     features: tuple[str, ...] = ()  # the columns or the array that X came from
 
     def __len__(self) -> int:
@@ -58,14 +50,14 @@ def read_table(
     path : path
         ``.npy``, ``.npz``, ``.csv`` or ``.parquet`` (a file or a folder of them).
     features : str or list of str, optional
-        What holds the vectors: an array of the ``.npz`` ("X" unless said otherwise), a vector
+        What holds the vectors: an array of the ``.npz`` ("X" by default), a vector
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
     concept, task, names : str, optional
         Columns, or arrays of the ``.npz``.
     labels_file : path, optional
-        A second file with the labels, row by row: ``.txt`` (one label a line), ``.npy``, ``.npz``,
-        ``.csv`` or ``.parquet``. There ``concept`` may be left out if it has one column.
+        A second file with the labels, row by row: ``.txt`` (one label per line), ``.npy``,
+        ``.npz``, ``.csv`` or ``.parquet``. ``concept`` may be left out if it has one column.
 
     Notes
     -----
@@ -81,90 +73,44 @@ def read_table(
     ((3, 2), array(['f', 'm', 'f'], dtype='<U1'))
     """
     path = Path(path)
-    wanted = {"z": concept, "y": task, "names": names}
-    columns, rest = _from_labels_file(labels_file, wanted)
-    X, used, own = _READERS[file_format(path)](path, features, rest)
-    check_matrix(X, str(path))
-    return _table(X, columns | own, used, wanted, labels_file or path)
+    roles = {"z": concept, "y": task, "names": names}
+    return read_with(READERS[file_format(path)], path, features, roles, labels_file)
 
 
-def open_table(
-    path: str | os.PathLike[str],
-    *,
-    features: str | Sequence[str] | None = None,
-    concept: str | None = None,
-    task: str | None = None,
-    names: str | None = None,
-    labels_file: str | os.PathLike[str] | None = None,
-    in_memory: int = 2**28,
+def read_with(
+    reader: Reader,
+    path: Path,
+    features: str | Sequence[str] | None,
+    roles: Mapping[str, str | None],
+    labels_file: str | os.PathLike[str] | None,
 ) -> Table:
-    """As ``read_table``, but the vectors of Parquet files above ``in_memory`` bytes stay on disk.
-
-    Their ``X`` is then a ``ParquetSource``; every eraser's ``fit`` takes it. Cost: the labels.
-
-    Parameters
-    ----------
-    path, features, concept, task, names, labels_file
-        As in ``read_table``.
-    in_memory : int
-        The size on disk up to which Parquet files are read whole.
-    """
-    from unspot.io.arrow import ParquetSource, open_parquet, parquet_parts
-
-    path = Path(path)
-    parts = parquet_parts([path]) if file_format(path) == ".parquet" else []
-    if sum(part.stat().st_size for part in parts if part.is_file()) <= in_memory:
-        return read_table(
-            path,
-            features=features,
-            concept=concept,
-            task=task,
-            names=names,
-            labels_file=labels_file,
-        )
-    wanted = {"z": concept, "y": task, "names": names}
-    columns, rest = _from_labels_file(labels_file, wanted)
-    kinds = column_kinds(open_parquet(parts[0]).schema_arrow)
-    used = choose_features(features, kinds, taken=rest.values(), where=str(path))
-    source = ParquetSource(parts, features=used)
-    own = {role: source.column(name) for role, name in rest.items() if name is not None}
-    return _table(source, columns | own, used, wanted, labels_file or path)
-
-
-def _from_labels_file(
-    labels_file: str | os.PathLike[str] | None, wanted: dict[str, str | None]
-) -> tuple[dict[str, NDArray[Any]], dict[str, str | None]]:
-    """The columns of the second file, and what is left to find in the first."""
-    if labels_file is None:
-        return {}, wanted
-    columns = read_labels(Path(labels_file), wanted)
-    return columns, {role: name for role, name in wanted.items() if role not in columns}
-
-
-def _table(
-    X: Any,
-    columns: dict[str, NDArray[Any]],
-    used: list[str],
-    wanted: dict[str, str | None],
-    where: str | os.PathLike[str],
-) -> Table:
+    """A table whose X, and whose labels that are not in the second file, ``reader`` reads."""
+    columns = {} if labels_file is None else read_labels(Path(labels_file), roles)
+    remaining = {
+        role: name for role, name in roles.items() if name is not None and role not in columns
+    }
+    X, used, more_columns = reader(path, features, remaining)
+    if isinstance(X, np.ndarray):
+        check_matrix(X, str(path))
     n_rows = int(X.shape[0])
-    for role, column in columns.items():
+    for role, column in {**columns, **more_columns}.items():
         if len(column) != n_rows:
             raise ValueError(
-                f"Got {len(column)} labels in {wanted[role] or role} of {str(where)!r} for "
-                f"{n_rows} rows of X, but expected one label for each row."
+                f"Got {len(column)} labels in {roles[role] or role} of "
+                f"{str(labels_file or path)!r} for {n_rows} rows of X, but expected one label per "
+                "row."
             )
-    return Table(X, **columns, features=tuple(used))
+    return Table(X, **columns, **more_columns, features=tuple(used))
 
 
-# -- one reader a format: (X, the names it came from, the labels by role) ------------------------
+# -- One reader per format: X, the names it came from, and the labels by role ----------------------
 
-Read = tuple[NDArray[Any], list[str], dict[str, NDArray[Any]]]
+Read = tuple[Any, list[str], dict[str, NDArray[Any]]]
+Reader = Callable[[Path, Any, dict[str, str]], Read]
 
 
-def _read_npy(path: Path, features: Any, wanted: dict[str, str | None]) -> Read:
-    for name in (features, *wanted.values()):
+def _read_npy(path: Path, features: Any, roles: dict[str, str]) -> Read:
+    for name in (features, *roles.values()):
         if name is not None:
             raise ValueError(
                 f"Got {name!r}, but {str(path)!r} is one array and has no columns. Give the labels "
@@ -173,20 +119,18 @@ def _read_npy(path: Path, features: Any, wanted: dict[str, str | None]) -> Read:
     return read_npy(path), [], {}
 
 
-def _read_npz(path: Path, features: Any, wanted: dict[str, str | None]) -> Read:
+def _read_npz(path: Path, features: Any, roles: dict[str, str]) -> Read:
     vectors = "X" if features is None else str(features)
-    roles = {role: name for role, name in wanted.items() if name is not None}
     arrays = read_npz(path, [vectors, *roles.values()])
     return arrays[vectors], [vectors], {role: arrays[name] for role, name in roles.items()}
 
 
-def _read_arrow(path: Path, features: Any, wanted: dict[str, str | None]) -> Read:
+def _read_arrow(path: Path, features: Any, roles: dict[str, str]) -> Read:
     file = open_arrow(path)
-    roles = {role: name for role, name in wanted.items() if name is not None}
     for name in roles.values():
         if name not in file.schema.names:
             raise missing(name, file.schema.names, str(path))
-    if file.n_rows == 0:
+    if not file.has_rows:
         raise ValueError(f"Got an empty table: {str(path)!r} has no rows.")
     used = choose_features(
         features,
@@ -196,11 +140,12 @@ def _read_arrow(path: Path, features: Any, wanted: dict[str, str | None]) -> Rea
         first_text=lambda name: first_text(file.read([name])[name]),
     )
     table = file.read([*used, *roles.values()])
+    labels = _labels(table, roles.values(), path)
     X = matrix(table, used, where=str(path))
-    return X, used, {role: label_column(table, name, path) for role, name in roles.items()}
+    return X, used, {role: labels[name] for role, name in roles.items()}
 
 
-_READERS = {
+READERS: dict[str, Reader] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".csv": _read_arrow,
@@ -208,7 +153,7 @@ _READERS = {
 }
 
 
-# -- Labels that are in a file of their own, row by row --------------------------------------------
+# -- Labels in a file of their own, row by row -----------------------------------------------------
 
 
 def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
@@ -217,7 +162,7 @@ def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArr
     Parameters
     ----------
     path : Path
-        ``.txt`` (one label a line), ``.npy``, ``.npz``, ``.csv`` or ``.parquet``.
+        ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv`` or ``.parquet``.
     wanted : mapping
         The column or array of each role. That of the concept may be None if there is only one;
         other roles are left out if the file has no such column.
@@ -232,15 +177,17 @@ def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArr
     """
     suffix = file_format(path, (*FORMATS, ".txt"))
     if suffix == ".txt":
-        return {"z": _text(np.array(_lines(path), dtype=object))}
+        return {"z": _without_empty(np.array(_lines(path), dtype=object))}
     if suffix == ".npy":
         return {"z": np.asarray(read_npy(path))}
-    names, take = _columns(path, suffix)
+    names, read = _columns(path, suffix)
     concept = wanted["z"] or _only(names, path)
     if concept not in names:
         raise missing(concept, names, str(path))
-    others = {role: n for role, n in wanted.items() if role != "z" and n in names}
-    return {role: take(str(name)) for role, name in ({"z": concept} | others).items()}
+    others = {role: name for role, name in wanted.items() if role != "z" and name in names}
+    roles = {"z": concept, **others}
+    columns = read(list(roles.values()))
+    return {role: columns[name] for role, name in roles.items()}
 
 
 def has_column(path: Path, name: str) -> bool:
@@ -249,29 +196,34 @@ def has_column(path: Path, name: str) -> bool:
     return suffix not in (".txt", ".npy") and name in _columns(path, suffix)[0]
 
 
-def label_column(table: Any, name: str, path: Path) -> NDArray[Any]:
-    """A column of labels of an Arrow table that was read from ``path``."""
-    column = values(table.column(name))
-    return _text(column) if path.suffix.lower() == ".csv" else column
-
-
-def _columns(path: Path, suffix: str) -> tuple[list[str], Callable[[str], NDArray[Any]]]:
+def _columns(
+    path: Path, suffix: str
+) -> tuple[list[str], Callable[[list[str]], dict[str, NDArray[Any]]]]:
+    """The names of the columns or arrays of a file, and a function that reads some of them."""
     if suffix == ".npz":
-        return npz_names(path), lambda name: read_npz(path, [name])[name]
+        return npz_names(path), partial(read_npz, path)
     file = open_arrow(path)
-    return file.schema.names, lambda name: label_column(file.read([name]), name, path)
+    return file.schema.names, lambda names: _labels(file.read(names), names, path)
+
+
+def _labels(table: Any, names: Iterable[str], path: Path) -> dict[str, NDArray[Any]]:
+    """Columns of labels of an Arrow table that was read from ``path``."""
+    columns = {name: values(table.column(name)) for name in names}
+    if path.suffix.lower() == ".csv":
+        return {name: _without_empty(column) for name, column in columns.items()}
+    return columns
 
 
 def _lines(path: Path) -> list[str]:
     try:
-        with path.open(encoding="utf-8-sig") as file:  # a mark at its beginning is no letter
+        with path.open(encoding="utf-8-sig") as file:  # a byte order mark is not a letter
             return [line.rstrip("\n") for line in file]
     except UnicodeDecodeError as error:
         raise ValueError(f"Got {str(path)!r}, which is not UTF-8 text ({error}).") from None
 
 
-def _text(labels: NDArray[Any]) -> NDArray[Any]:
-    # Text has no other way to say that a label is missing, and no class is called "".
+def _without_empty(labels: NDArray[Any]) -> NDArray[Any]:
+    """Text has no other way to say that a label is missing, and no class is called ""."""
     if labels.dtype.kind == "O":
         labels = np.where(labels == "", None, labels)  # type: ignore[call-overload]
     return labels

@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from unspot.scale.batches import erase_batch as erase_batch
     from unspot.scale.batches import erased_schema as erased_schema
     from unspot.scale.batches import width_out as width_out
-    from unspot.scale.engine import ENGINES as ENGINES
-    from unspot.scale.engine import Result as Result
-    from unspot.scale.engine import executor as executor
-    from unspot.scale.engine import transform_files as transform_files
+    from unspot.scale.clusters import ENGINES as ENGINES
+    from unspot.scale.clusters import executor as executor
     from unspot.scale.files import transform_file as transform_file
+    from unspot.scale.folders import Result as Result
+    from unspot.scale.folders import transform_files as transform_files
     from unspot.scale.processes import context as context
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "batches": "Erasure erase_arrow_batch erase_batch erased_schema width_out",
-        "engine": "ENGINES Result executor transform_files",
+        "clusters": "ENGINES executor",
         "files": "transform_file",
+        "folders": "Result transform_files",
         "processes": "context",
     },
 )

@@ -1,4 +1,4 @@
-"""Erasing one batch: pure functions that every engine shares (files, Dask, Ray)."""
+"""Erasing one batch: what every engine shares (files, Dask, Ray)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import choose_features, missing
 
 __all__ = [
+    "ArrowEraser",
     "Erasure",
     "erase_arrow_batch",
     "erase_batch",
     "erased_schema",
-    "rows_per_chunk",
     "width_out",
 ]
 
@@ -42,9 +42,9 @@ def erase_batch(
     eraser : Eraser
     X : array of shape (n, d)
     reduce : bool
-        Give the r coordinates of the kept subspace rather than d numbers.
+        Give the r coordinates in the kept subspace instead of d numbers.
     where, first_row : str, int
-        What the rows are called in messages, and the number of the first of them.
+        The name of the rows in messages, and the number of the first of them.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def erase_batch(
 
 
 def width_out(eraser: Eraser, reduce: bool) -> int:
-    """The number of numbers a row has after erasure."""
+    """How many numbers a row has after erasure."""
     if not reduce:
         return eraser.maps[-1].n_out
     return int(eraser.reduce(np.zeros((1, eraser.n_features))).shape[-1])
@@ -107,9 +107,9 @@ def erase_arrow_batch(
     features : str, list of str or None
         The vector column, or a pattern or list of number columns; None for the obvious ones.
     reduce : bool
-        Write r numbers a row: a shorter vector, or columns ``reduced_0`` … in place of the first.
+        Write r numbers per row: a shorter vector, or columns ``reduced_0`` … in place of the first.
     where, first_row : str, int
-        What the rows are called in messages, and the number of the first of them.
+        The name of the rows in messages, and the number of the first of them.
 
     Examples
     --------
@@ -120,24 +120,78 @@ def erase_arrow_batch(
     {'id': [7], 'emb': [[1.0, 0.0]]}
     """
     pa = require_pyarrow("Tables")
-    kinds = column_kinds(batch.schema)
-    columns = choose_features(features, kinds, where=where)
-    schema = erased_schema(batch.schema, columns, eraser, reduce=reduce)
-    if isinstance(batch, pa.Table):
-        pieces = batch.to_batches()  # offsets of lists are 32-bit: never one huge piece
-        starts = first_row + np.cumsum([0, *(len(piece) for piece in pieces)])
-        return pa.Table.from_batches(
-            [
-                _erase(eraser, piece, columns, schema, reduce, where, int(start))
-                for piece, start in zip(pieces, starts, strict=False)
-            ],
-            schema=schema,
-        )
-    return _erase(eraser, batch, columns, schema, reduce, where, first_row)
+    columns = choose_features(features, column_kinds(batch.schema), where=where)
+    erase = ArrowEraser(eraser, batch.schema, columns, reduce=reduce, where=where)
+    if not isinstance(batch, pa.Table):
+        return erase(batch, first_row)
+    erased = []
+    for piece in batch.to_batches():  # offsets of lists are 32-bit: never one huge piece
+        erased.append(erase(piece, first_row))
+        first_row += len(piece)
+    return pa.Table.from_batches(erased, schema=erase.schema)
+
+
+class ArrowEraser:
+    """Erases the batches of one Arrow table: what depends on its schema is found once.
+
+    Parameters
+    ----------
+    eraser : Eraser
+    schema : pyarrow.Schema
+        The schema of all batches.
+    columns : list of str
+        The columns with the vectors.
+    reduce : bool
+        Write r numbers per row.
+    where : str
+        The name of the table in messages.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        The schema after erasure.
+    """
+
+    def __init__(
+        self, eraser: Eraser, schema: Any, columns: Sequence[str], *, reduce: bool, where: str
+    ) -> None:
+        self.schema = erased_schema(schema, columns, eraser, reduce=reduce)
+        self._eraser, self._columns = eraser, list(columns)
+        self._reduce, self._where = reduce, where
+        others = set(schema.names) - set(columns)
+        names = [name for name in self.schema.names if name not in others]
+        # The numbers are in the order of the columns, which need not be the order of the table.
+        self._names = self._columns if set(names) == set(columns) else names
+
+    def __call__(self, batch: Any, first_row: int = 0) -> Any:
+        """The batch with its vectors erased; its first row is called ``first_row`` in messages."""
+        import pyarrow as pa
+
+        if batch.num_rows:
+            X = matrix(batch, self._columns, where=self._where, first_row=first_row)
+            erased = erase_batch(
+                self._eraser, X, reduce=self._reduce, where=self._where, first_row=first_row
+            )
+        else:
+            erased = np.empty((0, width_out(self._eraser, self._reduce)))
+        new = self._arrow_columns(erased)
+        arrays = [new[name] if name in new else batch.column(name) for name in self.schema.names]
+        return pa.record_batch(arrays, schema=self.schema)
+
+    def _arrow_columns(self, erased: NDArray[Any]) -> dict[str, Any]:
+        import pyarrow as pa
+
+        types = {name: self.schema.field(name).type for name in self._names}
+        if is_list(types[self._names[0]]):
+            return {name: _vectors(erased, type_) for name, type_ in types.items()}
+        return {
+            name: pa.array(np.ascontiguousarray(erased[:, j])).cast(type_)
+            for j, (name, type_) in enumerate(types.items())
+        }
 
 
 def erased_schema(schema: Any, columns: Sequence[str], eraser: Eraser, *, reduce: bool) -> Any:
-    """The schema after erasure: the same, but for integers and, if reduced, for widths."""
+    """The schema after erasure: integers become float64, and reduced vectors are shorter."""
     pa = require_pyarrow("Tables")
     n_out = width_out(eraser, reduce)
     first = schema.field(columns[0])
@@ -149,73 +203,35 @@ def erased_schema(schema: Any, columns: Sequence[str], eraser: Eraser, *, reduce
     else:
         new = {n: [schema.field(n).with_type(_number_type(schema.field(n).type))] for n in columns}
     fields = [field for old in schema for field in new.get(old.name, [old])]
-    _refuse_twice([field.name for field in fields])
-    return pa.schema(fields, metadata=_metadata(schema, fields))
-
-
-def _metadata(schema: Any, fields: Sequence[Any]) -> dict[bytes, bytes] | None:
-    kept = dict(schema.metadata or {})
-    if [field.name for field in fields] != schema.names:
-        kept.pop(b"pandas", None)  # it lists columns that are gone
-    return kept or None
-
-
-def _refuse_twice(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    names = [field.name for field in fields]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(
             f"Got a table that would have the column {twice[0]!r} twice. Rename it before erasure."
         )
+    metadata = dict(schema.metadata or {})
+    if names != schema.names:
+        metadata.pop(b"pandas", None)  # it lists columns that are gone
+    return pa.schema(fields, metadata=metadata or None)
 
 
 def _number_type(type_: Any) -> Any:
-    pa = require_pyarrow()
+    import pyarrow as pa
+
     return type_ if pa.types.is_floating(type_) else pa.float64()
 
 
 def _vector_type(type_: Any, n_out: int) -> Any:
-    pa = require_pyarrow()
+    import pyarrow as pa
+
     item = type_.value_field.with_type(_number_type(type_.value_type))
     if pa.types.is_fixed_size_list(type_):
         return pa.list_(item, n_out)
     return pa.large_list(item) if pa.types.is_large_list(type_) else pa.list_(item)
 
 
-def _erase(
-    eraser: Eraser,
-    batch: Any,
-    columns: Sequence[str],
-    schema: Any,
-    reduce: bool,
-    where: str,
-    first_row: int,
-) -> Any:
-    pa = require_pyarrow()
-    if batch.num_rows:
-        X = matrix(batch, columns, where=where, first_row=first_row)
-        erased = erase_batch(eraser, X, reduce=reduce, where=where, first_row=first_row)
-    else:
-        erased = np.empty((0, width_out(eraser, reduce)))
-    kept = {name: batch.column(name) for name in batch.schema.names if name not in columns}
-    new_names = [name for name in schema.names if name not in kept]
-    if len(new_names) == 1 and is_list(schema.field(new_names[0]).type):
-        made = {new_names[0]: _vectors(erased, schema.field(new_names[0]).type)}
-    else:
-        made = {
-            name: pa.array(np.ascontiguousarray(erased[:, j])).cast(schema.field(name).type)
-            for j, name in enumerate(_in_order(columns, new_names))
-        }
-    arrays = [made[name] if name in made else kept[name] for name in schema.names]
-    return pa.record_batch(arrays, schema=schema)
-
-
-def _in_order(columns: Sequence[str], new_names: Sequence[str]) -> Sequence[str]:
-    """The names of the erased numbers in their own order, which need not be the table's."""
-    return columns if set(columns) == set(new_names) else new_names
-
-
 def _vectors(erased: NDArray[Any], type_: Any) -> Any:
-    pa = require_pyarrow()
+    import pyarrow as pa
+
     n, width = erased.shape
     values = pa.array(np.ascontiguousarray(erased).reshape(-1)).cast(type_.value_type)
     if pa.types.is_fixed_size_list(type_):
@@ -226,17 +242,12 @@ def _vectors(erased: NDArray[Any], type_: Any) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=type_)
 
 
-# -- What is done to every file of a job: one eraser, one choice of columns, reduced or not --------
-
-
-#: How much of an array is read at a time. Small pieces stay in the cache and cost no page faults,
-#: but a product needs rows enough to be worth the conversion of its matrix.
-CHUNK_BYTES, CHUNK_ROWS = 4 << 20, 1024
+# -- A job: what is done to every file -------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Erasure:
-    """A job: the eraser, the columns with the vectors, and whether to write r numbers a row."""
+    """A job: the eraser, the columns with the vectors, and whether to write r numbers per row."""
 
     eraser: Eraser
     features: Features = None
@@ -244,11 +255,11 @@ class Erasure:
 
     @property
     def remembered(self) -> list[str]:
-        """The columns that the eraser was fitted on, as ``unspot fit`` wrote them down."""
+        """The columns that the eraser was fitted on, as ``unspot fit`` recorded them."""
         return list(self.eraser.metadata.get("features", ()))
 
     def columns(self, kinds: Mapping[str, str], where: str) -> list[str]:
-        """The columns of a table that hold the vectors: as asked for, remembered, or obvious."""
+        """The columns of a table with the vectors: named by the user, remembered, or obvious."""
         features = self.features
         if features is None and self.remembered and all(n in kinds for n in self.remembered):
             features = self.remembered
@@ -275,7 +286,7 @@ class Erasure:
 
 
 def eraser_digest(eraser: Eraser) -> str:
-    """A hash of what an eraser does, whatever file it came from and whatever its metadata."""
+    """A hash of what an eraser computes. Its file and its metadata do not matter."""
     digest = hashlib.sha256()
     for m in eraser.maps:
         digest.update(json.dumps([m.kind, m.config()], sort_keys=True, default=str).encode())
@@ -283,8 +294,3 @@ def eraser_digest(eraser: Eraser) -> str:
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def rows_per_chunk(bytes_per_row: int) -> int:
-    """How many rows of an array make a chunk."""
-    return max(CHUNK_ROWS, CHUNK_BYTES // max(1, bytes_per_row))

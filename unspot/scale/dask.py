@@ -1,7 +1,7 @@
 """Dask: erase arrays and data frames, and collect class statistics by a tree of merges.
 
-Everything here is lazy and runs on whatever scheduler is active: threads, or the ``Client`` of a
-cluster. For a sweep on a cluster nothing is needed but joblib's own backend:
+Everything here is lazy and runs on the active scheduler: threads, or the ``Client`` of a cluster.
+A sweep on a cluster needs only joblib's own backend:
 ``with joblib.parallel_config("dask"): …``.
 """
 
@@ -11,25 +11,27 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import require
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
-from unspot.scale.batches import erase_arrow_batch, erase_batch, width_out
-from unspot.scale.engine import EngineExecutor, attempt
+from unspot.scale.batches import Features, erase_arrow_batch, erase_batch, width_out
+from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["class_statistics", "erase", "executor"]
 
-Features = str | Sequence[str] | None
 #: How long a scheduler may take to answer.
 CONNECT_SECONDS = 10
+#: How many statistics one task merges.
+MERGED_AT_ONCE = 8
 
 
 def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool = False) -> Any:
@@ -42,12 +44,12 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
     features : str, list of str or None
         The vector column, or the number columns, of a data frame; None for the obvious ones.
     reduce : bool
-        Give the r coordinates of the kept subspace: r columns of an array, a shorter vector, or
+        Give the r coordinates in the kept subspace: r columns of an array, a shorter vector, or
         columns ``reduced_0`` … in place of the first.
 
     Notes
     -----
-    One task a block or partition, each in its place; other columns and the index stay.
+    One task per block or partition; other columns and the index stay.
 
     Examples
     --------
@@ -75,14 +77,9 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
 
 
 def class_statistics(
-    data: Any,
-    z: Any,
-    *,
-    features: Features = None,
-    per_class: bool = False,
-    split_every: int = 8,
+    data: Any, z: Any, *, features: Features = None, per_class: bool = False
 ) -> tuple[ClassStatistics, NDArray[Any]]:
-    """Statistics of every class, and the classes: one task a block, merged in a tree.
+    """Statistics of every class, and the classes: one task per block, merged in a tree.
 
     ``LEACE.from_statistics(*class_statistics(X, z))`` is LEACE fitted on a cluster.
 
@@ -94,18 +91,14 @@ def class_statistics(
     features : str, list of str or None
         The vector column, or the number columns, of a data frame.
     per_class : bool
-        Collect the scatter of every class on its own too.
-    split_every : int
-        How many statistics one task merges.
+        Also collect the scatter of every class.
 
     Notes
     -----
-    O(nd²) work over all workers; d² numbers move for every block, and split_every·d² are in
-    memory of one task.
+    O(nd²) work over all workers; d² numbers move per block, and one task has at most
+    ``MERGED_AT_ONCE``·d² numbers in memory.
     """
     dask = _require()
-    if split_every < 2:
-        raise ValueError(f"Got split_every={split_every}, but expected 2 or more.")
     if hasattr(data, "map_partitions"):
         parts, classes = _of_frame(data, z, features, per_class)
     else:
@@ -113,7 +106,8 @@ def class_statistics(
         parts, classes = _of_array(data, z, per_class)
     merge = dask.delayed(_merge_all, pure=False)
     while len(parts) > 1:
-        parts = [merge(parts[i : i + split_every]) for i in range(0, len(parts), split_every)]
+        cuts = range(0, len(parts), MERGED_AT_ONCE)
+        parts = [merge(parts[i : i + MERGED_AT_ONCE]) for i in cuts]
     (total,) = dask.compute(parts[0])
     return total, classes
 
@@ -150,7 +144,7 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
             n_workers=workers,
             threads_per_worker=1,
             dashboard_address=":0",  # any free port: the usual one may be taken
-            silence_logs=logging.ERROR,  # that tasks are cancelled when one has failed is no news
+            silence_logs=logging.ERROR,  # no warnings about tasks that are cancelled after an error
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
@@ -189,12 +183,12 @@ def _erase_frame(frame: Any, eraser: Eraser, columns: list[str], reduce: bool) -
 
 
 def _held_as(dtype: Any, column: Any) -> Any:
-    """An Arrow column for pandas, held as another of this dtype: in Arrow, as objects, in numpy."""
+    """An Arrow column as pandas holds columns of this dtype: in Arrow, as objects, in numpy."""
     import pandas as pd
 
     if isinstance(dtype, pd.ArrowDtype):
         return pd.arrays.ArrowExtensionArray(column)
-    # Copies, since what numpy sees of Arrow's memory cannot be written to.
+    # Copies, since numpy views of Arrow's memory are read-only.
     if is_list(column.type):
         return [np.array(row) for row in column.to_numpy()]
     numbers = np.array(column)
@@ -203,8 +197,8 @@ def _held_as(dtype: Any, column: Any) -> Any:
 
 
 def _columns(frame: Any, features: Features) -> list[str]:
-    """The columns that hold the vectors; those that may, in a frame without rows."""
-    pa = require_pyarrow("Data frames")
+    """The columns that hold the vectors; in a frame without rows, those that may."""
+    pa = require_pyarrow("Reading a data frame")
     _refuse_text(frame, features)
     kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
     if not len(frame):
@@ -224,27 +218,28 @@ def _refuse_text(frame: Any, features: Features) -> None:
 
 
 def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) -> list[str]:
-    """The column of objects that is asked for: without rows, it has no type to tell."""
+    """The column of objects that is asked for: without rows, its type is unknown."""
     from pandas.api.types import is_object_dtype
 
     objects = [str(name) for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
     if features is not None:
-        # Whatever they are.
-        named = choose_features(features, dict.fromkeys(kinds, FLOAT), where="the data frame")
+        any_kind = dict.fromkeys(kinds, FLOAT)
+        named = choose_features(features, any_kind, where="the data frame")
         return named if len(named) == 1 and named[0] in objects else []
     rivals = [name for name, kind in kinds.items() if kind in (VECTOR, FLOAT)]
     if objects and len(objects + rivals) > 1:
         raise ValueError(
-            f"Got objects in {in_short(objects)}, which may be vectors or not: that is known once "
-            "they are computed. Say which columns hold the vectors, for example features='emb' or "
-            "features='e_*'."
+            f"Got objects in {in_short(objects)}, which may be vectors or not: this is known only "
+            "after they are computed. Say which columns hold the vectors, for example "
+            "features='emb' or features='e_*'."
         )
     return objects
 
 
 def _table(frame: Any, columns: Sequence[str]) -> Any:
-    """The columns in Arrow; objects of which there are none as vectors, since they have no type."""
-    pa = require_pyarrow("Data frames")
+    """The columns in Arrow; objects without rows have no type, and become vectors."""
+    import pyarrow as pa
+
     table = pa.Table.from_pandas(frame[columns], preserve_index=False)
     if len(frame):
         return table
@@ -264,10 +259,8 @@ def _statistics(
 
 def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
     """The statistics of all parts that have rows; None if none has."""
-    total: ClassStatistics | None = None
-    for part in parts:
-        total = part if total is None else total if part is None else total.merge(part)
-    return total
+    filled = [part for part in parts if part is not None]
+    return reduce(lambda total, part: total.merge(part), filled) if filled else None
 
 
 def _of_array(data: Any, z: Any, per_class: bool) -> tuple[list[Any], NDArray[Any]]:
@@ -300,7 +293,7 @@ def _of_frame(
 def _frame_statistics(
     frame: Any, z: str, features: Features, classes: NDArray[Any], per_class: bool
 ) -> ClassStatistics | None:
-    if not len(frame):  # as a filter leaves them; how long its vectors would be is unknown
+    if not len(frame):  # a filter may leave no rows; the length of the vectors is then unknown
         return None
     columns = _columns(frame.drop(columns=z), features)
     X = matrix(_table(frame, columns), columns, where="a partition")
@@ -308,12 +301,8 @@ def _frame_statistics(
 
 
 def _require() -> Any:
-    try:
-        import dask
-        import dask.array
-        import distributed  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            'Dask arrays and clusters need Dask. Run: pip install "unspot[dask]"'
-        ) from None
+    require("Work on a Dask cluster", "dask", "dask", "distributed")
+    import dask
+    import dask.array
+
     return dask

@@ -1,25 +1,148 @@
-"""Which files a job has, and where each goes."""
+"""Erasing many files into a folder: several workers, resumed by part, each part whole or absent.
+
+While a job runs, a journal in the output folder has one line per finished part. At the end a
+manifest takes its place.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from threading import Event
+from typing import Any, NamedTuple
 
-from unspot.io.files import (
-    FORMATS,
-    file_format,
-    is_hidden,
-    naming_full_disk,
-    try_lock,
-    write_atomically,
-)
+from unspot.checks import check_count
+from unspot.io.files import FORMATS, file_format, is_hidden, try_lock, write_atomically
+from unspot.io.journal import JsonLines, json_line, read_lines
+from unspot.scale.batches import Erasure
+from unspot.scale.files import erase_file
 
-__all__ = ["Done", "Journal", "Part", "lock", "plan", "read_records", "write_manifest"]
+__all__ = ["Done", "Part", "Result", "plan", "read_records", "transform_files"]
+
+FORMAT = "unspot-transform/1"
+MANIFEST = "manifest.json"
+JOURNAL = ".unspot-journal.jsonl"
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job did: its manifest, and which parts were there already."""
+
+    manifest: dict[str, Any]
+    done: tuple[str, ...]  # outputs written by this run
+    kept: tuple[str, ...]  # outputs that an earlier run had finished
+
+
+class _Stopped(Exception):
+    """Another part failed: this one need not go on."""
+
+
+def transform_files(
+    erasure: Erasure,
+    inputs: Iterable[Path],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    begin: Callable[[list[Part]], None] = lambda parts: None,
+    advance: Advance = lambda rows: None,
+    finished: Callable[[Part], None] = lambda part: None,
+    executor: Executor | None = None,
+) -> Result:
+    """Erase many files into a folder.
+
+    Parameters
+    ----------
+    erasure : Erasure
+        The eraser, the columns and whether to reduce.
+    inputs : iterable of Path
+        Files, and folders of them: ``.npy``, ``.npz``, ``.csv``, ``.parquet``.
+    folder : Path
+        Where the parts go, with a ``manifest.json`` of row counts and checksums at the end. If an
+        earlier run of the same job was interrupted here, its finished parts are kept.
+    workers : int, optional
+        The number of files in work at the same time; by default the number of cores.
+    skip_bad : bool
+        Continue after a file that cannot be read or erased, and record it in the manifest. Its
+        output of an earlier run is removed.
+    force : bool
+        Start again in a folder that is not empty. Parts that an earlier job left there are
+        replaced, and removed if this job has no file of their name.
+    begin, advance, finished : callable
+        Called with the parts that are left to do, with the number of rows after every chunk, and
+        with every part that is complete or skipped.
+    executor : concurrent.futures.Executor, optional
+        Does the work instead of threads of this process: ``unspot.scale.executor`` gives that of a
+        cluster, whose machines must see the same files. ``advance`` is then called once per part.
+
+    Notes
+    -----
+    Workers are threads: decoding, matrix products, hashing and writing all release Python's lock,
+    and threads need no second copy of anything (two processes were no faster, see
+    ``benchmarks/transform.py``). Memory per worker: about ten megabytes with arrays, about a
+    hundred with Parquet.
+    """
+    parts = plan(inputs, folder)
+    check_workers(workers, len(parts))
+    if folder.is_file():
+        raise ValueError(
+            f"Got output {str(folder)!r}, which is a file, but expected a folder: several files, "
+            "or a folder of them, are written to a folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder):
+        identity = erasure.identity()
+        kept = _earlier_parts(parts, folder, identity, force=force)
+        todo = [
+            part
+            for part in parts
+            if part.output not in kept or not kept[part.output].holds(folder, part.source)
+        ]
+        for part in todo:
+            kept.pop(part.output, None)
+        begin(todo)
+        if executor is None:
+            outcomes = _erase_in_threads(erasure, todo, folder, workers, advance)
+        else:
+            outcomes = _erase_on_cluster(erasure, todo, folder, workers, advance, executor)
+        done: dict[str, Done] = {}
+        skipped: list[dict[str, str]] = []
+        # Outcomes are closed at once, also after an error: workers stop, and remove their files.
+        with _open_journal(folder, identity, kept.values()) as journal, closing(outcomes):
+            for part, outcome in outcomes:
+                if isinstance(outcome, Done):
+                    journal.append(asdict(outcome))
+                    done[part.output] = outcome
+                # A ValueError is about the file that was read; an OSError may be about the disk.
+                elif skip_bad and isinstance(outcome, (ValueError, FileNotFoundError)):
+                    skipped.append({"input": str(part.source), "error": str(outcome)})
+                    (folder / part.output).unlink(missing_ok=True)  # it is of an earlier run
+                else:
+                    raise outcome
+                finished(part)
+        if skipped and not done and not kept:
+            raise ValueError(f"Got no file that could be erased. The first: {skipped[0]['error']}")
+        manifest = write_manifest(folder, identity, [*kept.values(), *done.values()], skipped)
+        (folder / JOURNAL).unlink(missing_ok=True)
+    still_there = [part.output for part in parts if part.output in kept]
+    return Result(manifest, tuple(done), tuple(still_there))
+
+
+def check_workers(workers: int | None, n_parts: int) -> int:
+    """The number of parts in work at the same time."""
+    n_workers = _cores() if workers is None else check_count("workers", workers)
+    return max(1, min(n_workers, n_parts))
+
+
+# -- Which files a job has, and where each of them goes --------------------------------------------
 
 
 class Part(NamedTuple):
@@ -30,10 +153,10 @@ class Part(NamedTuple):
 
 
 def plan(inputs: Iterable[Path], folder: Path) -> list[Part]:
-    """The parts of a job: files as they are, folders with all that is in them.
+    """The parts of a job: files as they are, folders with all files in them.
 
-    Files keep their names and, inside a folder, their place in it. What lies in the output folder
-    is no input.
+    Files keep their names and, inside a folder, their place in it. Files in the output folder are
+    not inputs.
     """
     parts: dict[str, Part] = {}
     for path in inputs:
@@ -57,41 +180,36 @@ def plan(inputs: Iterable[Path], folder: Path) -> list[Part]:
 
 def _parts_of(path: Path, folder: Path) -> list[Part]:
     if not path.is_dir():
-        file_format(path)  # a missing file or a foreign format is an error now, not in an hour
+        file_format(path)  # a missing file or an unknown format is an error now, not in an hour
         return [Part(path, path.name)]
-    avoid = folder.resolve()
-    if path.resolve().is_relative_to(avoid):
+    output = folder.resolve()
+    if path.resolve().is_relative_to(output):
         raise ValueError(
             f"Got {str(path)!r} as input and {str(folder)!r} as output, but expected another "
             "folder for the output, one that does not hold the input."
         )
-    found = [
+    parts = [
         Part(file, file.relative_to(path).as_posix())
         for file in sorted(path.rglob("*"))
         if file.suffix.lower() in FORMATS
         and file.is_file()
         and not is_hidden(file, path)
-        and not file.resolve().is_relative_to(avoid)
+        and not file.resolve().is_relative_to(output)
     ]
-    if not found:
+    if not parts:
         raise ValueError(
             f"Got the folder {str(path)!r}, but there is no file of format {', '.join(FORMATS)} "
             "in it."
         )
-    return found
+    return parts
 
 
-# -- The memory of a job in its output folder: a line a finished part, a manifest at the end -------
-
-
-FORMAT = "unspot-transform/1"
-MANIFEST = "manifest.json"
-JOURNAL = ".unspot-journal.jsonl"
+# -- What earlier runs did: the journal and the manifest in the output folder ----------------------
 
 
 @dataclass(frozen=True)
 class Done:
-    """A part that is finished: what it came from, and what it is."""
+    """A finished part: its input, and what was written."""
 
     output: str  # relative to the output folder
     input: str
@@ -102,15 +220,15 @@ class Done:
     input_mtime_ns: int
 
     def is_from(self, source: Path) -> bool:
-        """Whether ``source`` is where the part came from, as far as a path can tell.
+        """Whether ``source`` is the input of the part, as far as its path tells.
 
-        It was written down as the user gave it, perhaps in another working directory.
+        The path was recorded as the user gave it, perhaps in another working directory.
         """
-        known = [step for step in Path(os.path.normpath(self.input)).parts if step != ".."]
-        return Path(os.path.abspath(source)).parts[-len(known) :] == tuple(known)
+        steps = [step for step in Path(os.path.normpath(self.input)).parts if step != ".."]
+        return Path(os.path.abspath(source)).parts[-len(steps) :] == tuple(steps)
 
     def holds(self, folder: Path, source: Path) -> bool:
-        """Whether the part is still there, and its input still what it was."""
+        """Whether the part is still there, and its input has not changed."""
         target = folder / self.output
         if not target.is_file() or target.stat().st_size != self.bytes:
             return False
@@ -121,63 +239,44 @@ class Done:
 def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
     """The identity of the job that wrote into a folder, and its finished parts by output.
 
-    None if no job did. A journal, which begins with all that was kept, says more than a manifest,
-    which may be of the job before. A line of it that was cut by a crash, or that is of another
-    version, is left out: its part is done again.
+    The identity is None if no job did. A journal begins with all parts that were kept, so it
+    replaces a manifest, which may be of the job before. A line that was cut by a crash, or that is
+    of another version, is left out: its part is done again.
     """
     identity: dict[str, Any] | None = None
     records: list[Any] = []
-    manifest = _load(folder / MANIFEST)
-    if manifest is not None and manifest.get("format") == FORMAT:
-        identity = manifest.get("job")
-        records += manifest.get("parts", ())
-    for line in _lines(folder / JOURNAL):
-        if isinstance(line, dict) and "job" in line:
-            identity, records = line["job"], []
-        else:
-            records.append(line)
-    parts = [_done(record) for record in records]
-    return identity, {part.output: part for part in parts if part is not None}
+    with suppress(OSError, ValueError):
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if isinstance(manifest, dict) and manifest.get("format") == FORMAT:
+            identity, records = manifest.get("job"), list(manifest.get("parts", ()))
+    with suppress(OSError, ValueError):
+        for line in read_lines(folder / JOURNAL):
+            if isinstance(line, dict) and "job" in line:
+                identity, records = line["job"], []
+            else:
+                records.append(line)
+    parts: dict[str, Done] = {}
+    for record in records:
+        with suppress(TypeError):  # other fields, or none
+            part = Done(**record)
+            parts[part.output] = part
+    return identity, parts
 
 
-class Journal:
-    """Appends finished parts, each on the disk before the next is said to be done.
-
-    While there is one, there is no manifest: that of a run before is removed.
-    """
-
-    def __init__(self, folder: Path, identity: dict[str, Any], known: Iterable[Done]) -> None:
-        self._path = folder / JOURNAL
-        lines: list[dict[str, Any]] = [{"job": identity}, *(asdict(part) for part in known)]
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        with naming_full_disk(self._path):
-            write_atomically(self._path, text.encode())
-        (folder / MANIFEST).unlink(missing_ok=True)
-        self._file: IO[str] = self._path.open("a", encoding="utf-8")
-
-    def add(self, part: Done) -> None:
-        with naming_full_disk(self._path):
-            self._file.write(json.dumps(asdict(part)) + "\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        # What a full disk refused is still buffered, and closing would try it once more.
-        with suppress(OSError):
-            self._file.close()
-
-    def remove(self) -> None:
-        """At the end of the job: the manifest says it all."""
-        self.close()
-        self._path.unlink(missing_ok=True)
+def _open_journal(folder: Path, identity: dict[str, Any], kept: Iterable[Done]) -> JsonLines:
+    """A journal that begins with the parts that are kept; the manifest before is removed."""
+    lines: list[dict[str, Any]] = [{"job": identity}, *(asdict(part) for part in kept)]
+    write_atomically(folder / JOURNAL, b"".join(map(json_line, lines)))
+    (folder / MANIFEST).unlink(missing_ok=True)
+    return JsonLines(folder / JOURNAL)
 
 
 def write_manifest(
-    folder: Path, identity: dict[str, Any], parts: Iterable[Done], bad: Iterable[dict[str, str]]
+    folder: Path, identity: dict[str, Any], parts: Iterable[Done], skipped: Iterable[dict[str, str]]
 ) -> dict[str, Any]:
-    """Write and return the manifest: parts by name, row counts, checksums, what was skipped.
+    """Write and return the manifest: parts by name, row counts, checksums, skipped files.
 
-    It holds no times and no host, so that a broken and an unbroken run end with the same bytes.
+    It holds no times and no host, so an interrupted and an uninterrupted run write the same bytes.
     """
     ordered = sorted(parts, key=lambda part: part.output)
     manifest = {
@@ -185,17 +284,16 @@ def write_manifest(
         "job": identity,
         "rows": sum(part.rows for part in ordered),
         "parts": [asdict(part) for part in ordered],
-        "skipped": sorted(bad, key=lambda entry: entry["input"]),
+        "skipped": sorted(skipped, key=lambda entry: entry["input"]),
     }
-    with naming_full_disk(folder / MANIFEST):
-        write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+    write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
     return manifest
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Only one job at a time in a folder."""
-    if not hasattr(os, "O_DIRECTORY"):  # a system that opens no folders
+    if not hasattr(os, "O_DIRECTORY"):  # a system that cannot open folders
         yield
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -210,28 +308,137 @@ def lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _done(record: Any) -> Done | None:
-    try:
-        return Done(**record)
-    except TypeError:  # other fields, or none
-        return None
+def _earlier_parts(
+    parts: list[Part], folder: Path, identity: dict[str, Any], *, force: bool
+) -> dict[str, Done]:
+    """The finished parts of an earlier run of the same job; refuses a folder of something else."""
+    job, records = read_records(folder)
+    earlier = {name: done for name, done in records.items() if _is_inside(folder, name)}
+    if force:
+        for name in earlier.keys() - {part.output for part in parts}:
+            (folder / name).unlink()
+        return {}
+    if job == identity:
+        _refuse_other_inputs(parts, earlier, folder)
+        return earlier
+    if job is not None:
+        raise ValueError(
+            f"Got output folder {str(folder)!r}, which holds the output of another job (another "
+            "eraser, other columns, or --reduce). Choose another folder, or start again in it with "
+            "--force."
+        )
+    if any(not entry.name.startswith(".unspot-") for entry in folder.iterdir()):
+        raise ValueError(
+            f"Got output folder {str(folder)!r}, which is not empty and was not written by "
+            "`unspot transform`. Choose another folder, or write into it with --force."
+        )
+    return {}
 
 
-def _load(path: Path) -> dict[str, Any] | None:
-    try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return loaded if isinstance(loaded, dict) else None
+def _is_inside(folder: Path, name: str) -> bool:
+    """Whether a recorded part is there, and inside the folder: anybody can write a record."""
+    path = folder / name
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
-def _lines(path: Path) -> Iterator[Any]:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return
-    for line in text.splitlines():
+def _refuse_other_inputs(parts: list[Part], earlier: dict[str, Done], folder: Path) -> None:
+    for part in parts:
+        before = earlier.get(part.output)
+        if before is not None and not before.is_from(part.source):
+            raise ValueError(
+                f"Got {str(part.source)!r} for {str(folder / part.output)!r}, which an earlier run "
+                f"made from {before.input!r}. Choose another folder, or start again in it with "
+                "--force."
+            )
+
+
+# -- The work: each part with its outcome, a ``Done`` or an error ----------------------------------
+
+Outcomes = Generator[tuple[Part, Any]]
+
+
+def _erase_in_threads(
+    erasure: Erasure, parts: list[Part], folder: Path, workers: int | None, advance: Advance
+) -> Outcomes:
+    from threadpoolctl import threadpool_limits
+
+    n_workers = check_workers(workers, len(parts))
+    stop = Event()
+
+    def step(rows: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        advance(rows)
+
+    # The workers share the cores: more threads than cores make all of them slower.
+    blas_threads = max(1, _cores() // n_workers)
+    with threadpool_limits(blas_threads, user_api="blas"), ThreadPoolExecutor(n_workers) as pool:
         try:
-            yield json.loads(line)
-        except ValueError:
-            return  # the last line, cut by a crash
+            yield from _hand_out(
+                parts, n_workers, lambda part: pool.submit(_erase_part, erasure, part, folder, step)
+            )
+        finally:
+            stop.set()
+
+
+def _erase_on_cluster(
+    erasure: Erasure,
+    parts: list[Part],
+    folder: Path,
+    workers: int | None,
+    advance: Advance,
+    executor: Executor,
+) -> Outcomes:
+    there = folder.resolve()
+    at_once = max(1, min(workers or 1000, len(parts)))
+
+    def submit(part: Part) -> Future[Done]:
+        resolved = Part(part.source.resolve(), part.output)
+        return executor.submit(_erase_part, erasure, resolved, there, _ignore)
+
+    for part, outcome in _hand_out(parts, at_once, submit):
+        if isinstance(outcome, Done):
+            outcome = replace(outcome, input=str(part.source))
+            advance(outcome.rows)
+        yield part, outcome
+
+
+def _hand_out(parts: list[Part], at_once: int, submit: Callable[[Part], Future[Done]]) -> Outcomes:
+    """Each part with its outcome, as they become ready."""
+    pending: dict[Future[Done], Part] = {}
+    queue = iter(parts)
+    while True:
+        # Few parts are handed out at a time, so that the order is kept and a stop is quick.
+        while len(pending) < at_once and (part := next(queue, None)) is not None:
+            pending[submit(part)] = part
+        if not pending:
+            return
+        ready, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in ready:
+            yield pending.pop(future), future.exception() or future.result()
+
+
+def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) -> Done:
+    before = part.source.stat()  # when reading begins
+    target = folder / part.output
+    written = erase_file(erasure, part.source, target, hashed=True, advance=advance)
+    return Done(
+        output=part.output,
+        input=str(part.source),
+        rows=written.rows,
+        bytes=written.size,
+        sha256=written.sha256,
+        input_bytes=before.st_size,
+        input_mtime_ns=before.st_mtime_ns,
+    )
+
+
+def _ignore(rows: int) -> None:
+    """No progress inside a part: the caller is on another machine."""
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -2,8 +2,8 @@
 
 The discrepancy of a global batch is not the mean of the processes' own. So every process projects
 its share of the rows, the projected rows are gathered, each process sums its share of the tiles,
-and gradients are added up. One process, the leader, runs the solver; the others serve it. Hence
-they cannot come apart, whatever their hardware rounds to.
+and gradients are added up. One process, the leader, runs the solver; the others serve it. So they
+cannot disagree, however their hardware rounds.
 
     torchrun --nproc-per-node 4 -m unspot fit data.npy --labels z.npy --rank 125 -o out.safetensors
 """
@@ -19,14 +19,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-import torch.distributed as dist
-from torch import Tensor
 
 from unspot.data.statistics import ClassStatistics, CrossStatistics
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Team", "context", "team"]
 
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Seconds of thirty years: longer timeouts, and infinity, do not fit in what counts them.
+#: Seconds of thirty years: torch cannot count longer timeouts, or infinity.
 _FOREVER = 1e9
 
 
@@ -76,7 +77,7 @@ class Team:
         if self.is_alone:
             return value
         box = [value if self.leads else None]
-        with _collective():
+        with _collective() as dist:
             dist.broadcast_object_list(box, src=0)
         return box[0]  # type: ignore[return-value]
 
@@ -85,34 +86,36 @@ class Team:
         if self.is_alone:
             return [values]
         boxes: list[Any] = [None] * self.size
-        with _collective():
+        with _collective() as dist:
             dist.all_gather_object(boxes, values)
         return boxes
 
     def broadcast(self, tensor: Tensor) -> Tensor:
         """The leader's tensor, in place."""
         if not self.is_alone:
-            with _collective():
+            with _collective() as dist:
                 dist.broadcast(tensor, src=0)
         return tensor
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all processes, in place."""
         if not self.is_alone:
-            with _collective():
+            with _collective() as dist:
                 dist.all_reduce(tensor)
         return tensor
 
-    def gather_rows(self, own: Tensor, n: int, block: int = 1) -> Tensor:
+    def gather_rows(self, rows: Tensor, n: int, block: int = 1) -> Tensor:
         """All n rows, from the ``slice`` of them that each process has."""
         if self.is_alone:
-            return own
+            return rows
+        import torch
+
         shares = [_share(n, block, i, self.size) for i in range(self.size)]
-        lengths = [rows.stop - rows.start for rows in shares]
-        padded = own.new_zeros(max(lengths), own.shape[1])
-        padded[: len(own)] = own
+        lengths = [share.stop - share.start for share in shares]
+        padded = rows.new_zeros(max(lengths), rows.shape[1])
+        padded[: len(rows)] = rows
         parts = [torch.empty_like(padded) for _ in shares]
-        with _collective():
+        with _collective() as dist:
             dist.all_gather(parts, padded)
         return torch.cat([part[:m] for part, m in zip(parts, lengths, strict=True)])
 
@@ -122,22 +125,22 @@ _TEAM: ContextVar[Team] = ContextVar("team", default=_ALONE)
 
 
 def team() -> Team:
-    """The processes to fit with: those of the ``context`` around, else this one alone."""
+    """The processes to fit with: those of the surrounding ``context``, or only this one."""
     return _TEAM.get()
 
 
 @contextmanager
 def context(*, timeout: float = 600.0) -> Iterator[Team]:
-    """Join the processes that ``torchrun`` started; alone where it did not.
+    """Join the processes that ``torchrun`` started; without it, there is only this one.
 
     Inside, the fits of LEOPARD, LEACE and Cascade split their work. All processes must make the
-    same calls; whatever they fit is the same on all of them. Arrays and files are the same for all;
-    of a stream of batches, each process brings its own part, and all end with LEACE of the whole.
+    same calls, and all get the same eraser. Arrays and files are the same for all. Streams of
+    batches are not: each process passes its own part, and all get LEACE of the whole.
 
     Parameters
     ----------
     timeout : float
-        Seconds to wait for an answer of another process before the job fails.
+        Seconds to wait for another process before the job fails.
 
     Notes
     -----
@@ -149,11 +152,13 @@ def context(*, timeout: float = 600.0) -> Iterator[Team]:
     if size == 1:
         yield Team()
         return
+    import torch
+
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     with _stopped_by_signal():
-        with _collective():
+        with _collective() as dist:
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=timeout)
             )
@@ -170,22 +175,21 @@ def class_statistics(
     X: Any, codes: np.ndarray, n_classes: int, *, per_class: bool = True
 ) -> ClassStatistics:
     """``ClassStatistics.from_rows`` with the rows split over the team, merged by rank."""
-    mine = team().slice(X.shape[0])
-    own = ClassStatistics.from_rows(_part(X, mine), codes[mine], n_classes, per_class=per_class)
-    return _merged(team().gather(own))
+    share = team().slice(X.shape[0])
+    return _merged(
+        ClassStatistics.from_rows(_part(X, share), codes[share], n_classes, per_class=per_class)
+    )
 
 
 def cross_statistics(X: Any, Z: np.ndarray) -> CrossStatistics:
     """``CrossStatistics.from_rows`` with the rows split over the team, merged by rank."""
-    mine = team().slice(X.shape[0])
-    return _merged(team().gather(CrossStatistics.from_rows(_part(X, mine), Z[mine])))
+    share = team().slice(X.shape[0])
+    return _merged(CrossStatistics.from_rows(_part(X, share), Z[share]))
 
 
-def _merged(parts: list[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.merge(part)
-    return total
+def _merged(statistics: Any) -> Any:
+    """The statistics of all processes in one."""
+    return reduce(lambda total, part: total.merge(part), team().gather(statistics))
 
 
 def _part(X: Any, rows: slice) -> Any:
@@ -193,16 +197,18 @@ def _part(X: Any, rows: slice) -> Any:
 
 
 def _share(n: int, block: int, i: int, m: int) -> slice:
-    """The i-th of m shares of n rows, in whole blocks, as even as can be."""
+    """The i-th of m shares of n rows, in whole blocks, as even as possible."""
     blocks = -(-n // block)
     return slice(min(blocks * i // m * block, n), min(blocks * (i + 1) // m * block, n))
 
 
 @contextmanager
-def _collective() -> Iterator[None]:
-    """Errors of the network as one sentence: which process is lost cannot be known."""
+def _collective() -> Iterator[Any]:
+    """torch.distributed, with errors of the network as one sentence: nobody knows who is lost."""
+    import torch.distributed as dist
+
     try:
-        yield
+        yield dist
     except RuntimeError as error:
         logger.debug("torch.distributed: %s", error)
         raise ConnectionError(

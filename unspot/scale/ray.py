@@ -1,28 +1,27 @@
 """Ray: erase a Ray Data dataset by actors that hold the eraser, and files by tasks.
 
-For a sweep on a Ray cluster nothing is needed but joblib's own backend:
+A sweep on a Ray cluster needs only joblib's own backend:
 ``ray.util.joblib.register_ray()`` and ``with joblib.parallel_config("ray"): …``.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
 
+from unspot.checks import require
 from unspot.eraser import Eraser
-from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
+from unspot.io.arrow import column_kinds, is_list, matrix
 from unspot.io.columns import choose_features
-from unspot.scale.batches import erase_arrow_batch, erase_batch
-from unspot.scale.engine import EngineExecutor, attempt
+from unspot.scale.batches import Features, erase_arrow_batch, erase_batch
+from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["erase", "executor"]
-
-Features = str | Sequence[str] | None
 
 
 def erase(
@@ -46,12 +45,12 @@ def erase(
     features : str, list of str or None
         The vector column, or the number columns; None for the obvious ones.
     reduce : bool
-        Give the r coordinates of the kept subspace.
+        Give the r coordinates in the kept subspace.
     batch_size : int
-        Rows of one call.
+        Rows per call.
     actors : int or (int, int), optional
-        How many processes hold the eraser, or the fewest and the most of them. By default up to
-        one less than the cluster has CPUs: what reads the rows needs one too, else all would wait.
+        How many processes hold the eraser, or the fewest and the most of them. By default at most
+        one less than the CPUs of the cluster: reading the rows needs one too, or all would wait.
     **options
         For ``Dataset.map_batches``, such as ``num_cpus`` of an actor.
 
@@ -85,7 +84,7 @@ class _BatchEraser:
         if not _is_tensor_of_vectors(batch.field(columns[0]).type):
             return erase_arrow_batch(self._eraser, batch, columns, reduce=self._reduce)
         X = matrix(lists, columns, where="the batch")
-        # The length of vectors of which there are none is known to the type alone.
+        # Without rows, only the type knows the length of the vectors.
         X = X.reshape(len(batch), *batch.field(columns[0]).type.shape)
         erased = erase_batch(self._eraser, X, reduce=self._reduce)
         return _with_tensors(batch, columns[0], erased)
@@ -101,8 +100,9 @@ def _with_tensors(batch: Any, name: str, X: NDArray[Any]) -> Any:
 
 
 def _tensors_as_lists(batch: Any) -> Any:
-    """The table with its vectors in tensor columns as the lists that they are stored as."""
-    pa = require_pyarrow()
+    """The table with tensor columns of vectors as the lists in which they are stored."""
+    import pyarrow as pa
+
     for place, field in enumerate(batch.schema):
         if _is_tensor_of_vectors(field.type):
             stored = field.type.storage_type
@@ -114,7 +114,7 @@ def _tensors_as_lists(batch: Any) -> Any:
 
 
 def _is_tensor_of_vectors(type_: Any) -> bool:
-    """Whether it is a tensor type, Ray's or Arrow's own, with one vector a row."""
+    """Whether it is a tensor type, Ray's or Arrow's own, with one vector per row."""
     return len(getattr(type_, "shape", ())) == 1 and is_list(type_.storage_type)
 
 
@@ -122,8 +122,8 @@ def _is_tensor_of_vectors(type_: Any) -> bool:
 def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
     """An executor on the workers of a Ray cluster; by default a cluster on this machine."""
     ray = _require()
-    mine = not ray.is_initialized()
-    if mine:
+    started_here = not ray.is_initialized()
+    if started_here:
         options = {"num_cpus": workers} if address is None and workers else {}
         _refuse_silence(address)
         ray.init(address, include_dashboard=False, log_to_driver=False, **options)
@@ -131,7 +131,7 @@ def executor(address: str | None = None, *, workers: int | None = None) -> Itera
         task = ray.remote(max_retries=2)(attempt)
         yield EngineExecutor("Ray", ray.put, lambda *args, **kw: task.remote(*args, **kw).future())
     finally:
-        if mine:
+        if started_here:
             ray.shutdown()
 
 
@@ -149,11 +149,8 @@ def _refuse_silence(address: str | None) -> None:
 
 
 def _require() -> Any:
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise ImportError(
-            'Ray datasets and clusters need Ray. Run: pip install "unspot[ray]"'
-        ) from None
+    require("Work on a Ray cluster", "ray", "ray")
+    import ray
+    import ray.data
+
     return ray

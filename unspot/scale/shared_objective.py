@@ -1,8 +1,8 @@
 """The objective of one batch, worked on by several processes: same value, same gradient.
 
 One process leads: it runs the solver, and sends each point V that the solver tries. The others
-serve: they wait for a point, do their share of the work, and wait again. So there is one course
-of the search only, and no way for the processes to disagree on it.
+serve: they wait for a point, do their share of the work, and wait again. There is only one search,
+so the processes cannot disagree on it.
 """
 
 from __future__ import annotations
@@ -105,19 +105,19 @@ class SharedObjective:
 
 
 def shared(team: Team, *objectives: Any) -> list[Any]:
-    """Objectives split over the team; alone, they are as they were."""
+    """Objectives split over the team; for one process, they stay as they are."""
     if team.is_alone:
         return list(objectives)
     return [SharedObjective(objective, team, i) for i, objective in enumerate(objectives)]
 
 
 def led(team: Team, objectives: Sequence[Any], run: Callable[[], T]) -> T:
-    """What ``run`` returns on the leader, while the other processes serve its objectives."""
+    """The result of ``run`` on the leader, while the other processes serve its objectives."""
     if team.is_alone:
         return run()
     result: T | None = None
     if team.leads:
-        # An error ends this process, and thereby the job: amid a sum, nobody could be told of it.
+        # An error ends this process, and with it the job: the others cannot be told within a sum.
         result = run()
         team.broadcast(torch.tensor([STOP, 0, 0, 0, 0]))
     else:

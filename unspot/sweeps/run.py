@@ -21,8 +21,8 @@ from unspot.checks import check_seeds, require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
 from unspot.evaluation.scores import check_metrics, score
+from unspot.io.journal import Journal, read_journal
 from unspot.sweeps.grid import Cell, cells, named_methods
-from unspot.sweeps.journal import Journal, read_journal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,11 +6,12 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from unspot.sweeps.journal import Journal, read_journal
+from unspot.io.journal import Journal, read_journal
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_the_later_of_one_key_counts(path):
 
 def test_results_without_resume_are_not_added_to(path):
     write(path, "x")
-    with pytest.raises(ValueError, match=r"holds 1 results already. Go on with resume=True"):
+    with pytest.raises(ValueError, match=r"holds 1 results already.*resume=True"):
         write(path, "y")
 
 
@@ -122,7 +123,7 @@ def test_no_file_and_an_empty_one(path):
 def test_one_writer(path):
     with (
         Journal(path, {}),
-        pytest.raises(ValueError, match="another sweep is writing right now"),
+        pytest.raises(ValueError, match="another process is writing right now"),
     ):
         Journal(path, {}, resume=True)
     Journal(path, {}).__exit__(None, None, None)
@@ -130,14 +131,13 @@ def test_one_writer(path):
 
 def test_one_writer_among_processes(path):
     code = (
-        "import sys; from unspot.sweeps.journal import Journal; "
-        "Journal(sys.argv[1], {}, resume=True)"
+        "import sys; from unspot.io.journal import Journal; Journal(sys.argv[1], {}, resume=True)"
     )
     with Journal(path, {}):
         found = subprocess.run(
             [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
         )
-    assert "another sweep is writing right now" in found.stderr
+    assert "another process is writing right now" in found.stderr
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 0
 
 
@@ -147,3 +147,21 @@ def test_values_are_plain_json(path):
         journal.append(record)
         assert journal.records["x"] == {"key": "x", "a": 0.5, "b": None, "c": [True, "é"]}
     assert json.loads(path.read_text().splitlines()[1])["b"] is None
+
+
+def test_a_file_of_the_version_before_is_read_and_continued(tmp_path):
+    old = tmp_path / "results.jsonl"
+    old.write_bytes((Path(__file__).parent / "old" / "results.jsonl").read_bytes())
+    settings, records = read_journal(old)
+    assert {record["method"] for record in records.values()} == {"original", "leace", "pca"}
+    assert all(record["status"] == "ok" for record in records.values())
+    with Journal(old, settings, resume=True) as journal:
+        journal.append({"key": "new"})
+    assert read_journal(old) == (settings, {**records, "new": {"key": "new"}})
+    assert old.read_bytes().startswith((Path(__file__).parent / "old" / old.name).read_bytes())
+
+
+def test_names_of_files_that_are_not_utf8(path):
+    name = b"caf\xe9.npy".decode("utf-8", "surrogateescape")
+    write(path, name)
+    assert set(read_journal(path)[1]) == {name}

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,13 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot import Eraser
+from unspot import Eraser, load
 from unspot.io.files import TEMPORARY, Sink
-from unspot.scale import Erasure, engine, transform_files
+from unspot.scale import Erasure, folders, transform_files
 from unspot.scale import files as bulk_files
-from unspot.scale import folders as journal
-from unspot.scale.engine import check_workers
-from unspot.scale.folders import JOURNAL, read_records
+from unspot.scale.folders import JOURNAL, check_workers, read_records
 
 D, R, PARTS, ROWS = 4, 2, 6, 30
 RNG = np.random.default_rng(0)
@@ -411,9 +410,9 @@ def test_missing_and_empty_inputs(tmp_path, big):
 def test_workers(tmp_path, big):
     assert check_workers(8, 3) == 3
     assert 1 <= check_workers(None, 100) <= (os.cpu_count() or 1)
-    with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
+    with pytest.raises(ValueError, match="Got workers=0, but expected an integer of at least 1"):
         check_workers(0, 3)
-    with pytest.raises(ValueError, match="Got workers=0, but expected 1 or more"):
+    with pytest.raises(ValueError, match="Got workers=0, but expected an integer of at least 1"):
         transform_files(JOB, [big], tmp_path / "clean", workers=0)
     assert not (tmp_path / "clean").exists()
 
@@ -471,9 +470,9 @@ def test_a_disk_that_is_full_for_the_journal_and_the_manifest(tmp_path, big, mon
 
     with monkeypatch.context() as patch:
         if when == "at the first part":
-            patch.setattr(journal.os, "fsync", full)
+            patch.setattr(os, "fsync", full)
         else:
-            patch.setattr(engine, "write_manifest", _without_space(engine.write_manifest, patch))
+            patch.setattr(folders, "write_manifest", _without_space(folders.write_manifest, patch))
         with pytest.raises(OSError, match="No space left on the disk while writing"):
             transform_files(JOB, [big], tmp_path / "clean")
     assert not (tmp_path / "clean" / "manifest.json").exists()
@@ -487,7 +486,7 @@ def _without_space(write, patch):
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     def write_on_full_disk(*args):
-        patch.setattr(journal, "write_atomically", full)
+        patch.setattr(Sink, "write", full)
         return write(*args)
 
     return write_on_full_disk
@@ -528,3 +527,38 @@ def test_a_disk_that_is_really_full(tmp_path, small_disk, kind):
     assert {name for name in left if not name.startswith(".")} == set(finished)
     for name, part in finished.items():
         assert hashlib.sha256((clean / name).read_bytes()).hexdigest() == part.sha256
+
+
+def test_a_folder_that_the_version_before_finished_is_recognised(tmp_path):
+    old = Path(__file__).parent / "old"
+    shutil.copytree(old, tmp_path / "old")
+    job = Erasure(load(old / "leace.safetensors"))
+    clean, rows = tmp_path / "old" / "out", tmp_path / "old" / "in"
+    before = (clean / "manifest.json").read_bytes()
+    for part in json.loads(before)["parts"]:
+        os.utime(tmp_path / "old" / part["input"], ns=(0, part["input_mtime_ns"]))
+    result = transform_files(job, [rows], clean)
+    assert (result.done, result.kept) == ((), ("a.npy", "b.npy"))
+    assert (clean / "manifest.json").read_bytes() == before
+    transform_files(job, [rows], tmp_path / "fresh")
+    assert checksums(tmp_path / "fresh") | {"manifest.json": ""} == checksums(clean) | {
+        "manifest.json": ""
+    }
+
+
+def test_a_journal_that_the_version_before_left_is_continued(tmp_path):
+    """It was interrupted after its first part, in the middle of the second line."""
+    old = Path(__file__).parent / "old"
+    shutil.copytree(old, tmp_path / "old")
+    clean = tmp_path / "old" / "out"
+    manifest = json.loads((clean / "manifest.json").read_text())
+    first, second = manifest["parts"]
+    os.utime(tmp_path / "old" / first["input"], ns=(0, first["input_mtime_ns"]))
+    (clean / "manifest.json").unlink()
+    (clean / second["output"]).unlink()
+    lines = [json.dumps(line) for line in ({"job": manifest["job"]}, first, second)]
+    (clean / JOURNAL).write_text("\n".join(lines)[:-20])
+    job = Erasure(load(old / "leace.safetensors"))
+    result = transform_files(job, [tmp_path / "old" / "in"], clean)
+    assert (result.done, result.kept) == (("b.npy",), ("a.npy",))
+    assert not (clean / JOURNAL).exists()

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from unspot.scale.engine import EngineExecutor, attempt
+from unspot.scale.clusters import EngineExecutor, attempt
 
 
 def test_the_first_argument_is_sent_once():
