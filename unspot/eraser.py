@@ -7,7 +7,7 @@ called on arrays, saved as one safetensors file, and loaded without torch and wi
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.io.files import write_atomically
-from unspot.machine import versions
 from unspot.maps import Compress, Expand, Map, Projection, chain_fault
 from unspot.maps.file import packed, read
 
@@ -55,9 +54,7 @@ class Eraser:
     def __post_init__(self) -> None:
         if fault := chain_fault(self.maps):
             raise ValueError(f"Got {fault}.")
-        for m in self.maps:
-            for array in m.arrays().values():
-                array.setflags(write=False)
+        object.__setattr__(self, "maps", tuple(m.read_only() for m in self.maps))
 
     def __repr__(self) -> str:
         # Other ranks than a projection's cost a decomposition: too much to be looked at.
@@ -74,8 +71,9 @@ class Eraser:
         cls, U: NDArray[Any], mean: NDArray[Any] | None = None, **metadata: Any
     ) -> Eraser:
         """The orthogonal projector UUᵀ, around ``mean`` if there is one."""
-        U = np.array(U, dtype=np.float64, order="C")
-        return cls((Projection(U, None if mean is None else np.array(mean, float)),), metadata)
+        U = np.asarray(U, dtype=np.float64, order="C")
+        mean = None if mean is None else np.asarray(mean, dtype=np.float64)
+        return cls((Projection(U, mean),), metadata)
 
     # -- what it is ----------------------------------------------------------------------------
 
@@ -113,7 +111,9 @@ class Eraser:
                 "not linear and has no matrix P. Call it on rows instead."
             )
         origin = np.zeros((1, self.n_features))
-        return np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
+        P = np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
+        P.setflags(write=False)
+        return P
 
     @cached_property
     def rank(self) -> int:
@@ -136,10 +136,7 @@ class Eraser:
     def reduce(self, X: Any) -> Any:
         """Erase, in coordinates of the kept subspace: (…, r), with the same distances."""
         if self.is_projection:
-            m = self._projection()
-            shifted = _Shift(-m.mean) if m.mean is not None else None
-            maps: tuple[Any, ...] = (shifted, Compress(m.U)) if shifted else (Compress(m.U),)
-            return self._apply(maps, X)
+            return self._apply((self._projection().coordinates,), X)
         last = self.maps[-1]
         if isinstance(last, Expand) and (last.n_in == self.rank or not self.is_linear):
             return self._apply(self.maps[:-1], X)
@@ -148,25 +145,16 @@ class Eraser:
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
 
-    def compose(self, first: Eraser) -> Eraser:
-        """The eraser that applies ``first`` and then this one.
+    def with_metadata(self, **facts: Any) -> Eraser:
+        """The same eraser with more facts in its metadata; facts of the same name are replaced.
 
-        Two nested projections (this one's subspace inside the other's) collapse into one.
+        Examples
+        --------
+        >>> eraser = Eraser.projection(np.eye(3)[:, :2], method="Mine")
+        >>> eraser.with_metadata(source="a.parquet").metadata
+        {'method': 'Mine', 'source': 'a.parquet'}
         """
-        if first.maps[-1].n_out != self.n_features:
-            raise ValueError(
-                f"Got an eraser of {first.maps[-1].n_out} outputs to apply before one of "
-                f"{self.n_features} features."
-            )
-        metadata = {
-            "method": f"{first.metadata.get('method')} → {self.metadata.get('method')}",
-            "first": dict(first.metadata),
-            "then": dict(self.metadata),
-            "versions": versions(),
-        }
-        if self._is_inside(first):
-            return Eraser(self.maps, metadata)
-        return Eraser(first.maps + self.maps, metadata)
+        return Eraser(self.maps, {**self.metadata, **facts})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file: arrays and JSON metadata, no pickle.
@@ -185,19 +173,12 @@ class Eraser:
             )
         return self.maps[0]  # type: ignore[return-value]
 
-    def _is_inside(self, first: Eraser) -> bool:
-        if not (self.is_projection and first.is_projection):
-            return False
-        if self.mean is not None or first.mean is not None:
-            return False
-        return bool(np.allclose(first.P @ self.U, self.U, atol=1e-8))
-
     @cached_property
     def _range(self) -> NDArray[Any]:
         left, _, _ = np.linalg.svd(self.P)
         return np.ascontiguousarray(left[:, : self.rank])
 
-    def _apply(self, maps: tuple[Any, ...], X: Any) -> Any:
+    def _apply(self, maps: Iterable[Callable[[Any], Any]], X: Any) -> Any:
         x, dtype = _computable(X)
         if x.ndim == 0 or x.shape[-1] != self.n_features:
             raise ValueError(
@@ -207,16 +188,6 @@ class Eraser:
         for m in maps:
             x = m(x)
         return _restored(x, dtype)
-
-
-@dataclass(frozen=True)
-class _Shift:
-    by: NDArray[Any]
-
-    def __call__(self, x: Any) -> Any:
-        from unspot.maps import like
-
-        return x + like(self.by, x)
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,21 @@ class Map:
             if not isinstance(v := getattr(self, f.name), np.ndarray) and v is not None
         }
 
+    def read_only(self) -> Self:
+        """The map with arrays that cannot be written to, in memory that nobody else writes to.
+
+        Arrays that are already read-only are shared, so that an eraser made from the maps of
+        another one needs no memory of its own.
+        """
+        copies = {
+            name: array.copy(order="K")  # the same layout, since it decides the bits of products
+            for name, array in self.arrays().items()
+            if _can_change(array)
+        }
+        for copy in copies.values():
+            copy.setflags(write=False)
+        return replace(self, **copies) if copies else self
+
     def fault(self) -> str:
         """What makes these values no such map, as in a damaged file; nothing if they are one."""
         sizes: dict[str, int] = {}
@@ -78,6 +93,15 @@ class Map:
             if found:
                 return found
         return ""
+
+
+def _can_change(array: Any) -> bool:
+    """Whether an array can be written to, itself or through an array that it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def _array_fault(name: str, array: Array, axes: str, sizes: dict[str, int]) -> str:

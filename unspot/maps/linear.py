@@ -42,6 +42,11 @@ class Projection(Map):
             return self._project(x - m) + m
         return self._project(x)
 
+    def coordinates(self, x: Any) -> Any:
+        """x ↦ Uᵀx, or Uᵀ(x − m): the coordinates (…, r) in the subspace."""
+        centred = x if self.mean is None else x - like(self.mean, x)
+        return centred @ like(self.U, x)
+
     def _project(self, x: Any) -> Any:
         d, r = self.U.shape
         if 2 * r < d:  # two thin products are cheaper than one square one
