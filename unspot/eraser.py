@@ -1,7 +1,7 @@
-"""The frozen result of a fit: an eraser that needs numpy alone.
+"""The frozen result of a fit: an eraser that needs only numpy.
 
-An eraser is a short chain of maps (most often one orthogonal projection) and metadata. It is
-called on arrays, saved as one safetensors file, and loaded without torch and without unpickling.
+An eraser is a short chain of maps, most often one orthogonal projection, and metadata. It is called
+on arrays, saved as one safetensors file, and loaded without torch and without pickle.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ __all__ = ["Eraser", "load"]
 
 @dataclass(frozen=True, eq=False)
 class Eraser:
-    """A fitted erasure function: frozen, numpy-only, callable.
+    """A fitted erasure function that needs only numpy and cannot be changed.
 
     Parameters
     ----------
     maps : tuple of Map
         Applied from left to right.
     metadata : mapping
-        JSON-able facts about the fit: method, parameters, classes, versions, data fingerprint.
+        Facts about the fit that JSON can hold: method, parameters, classes, versions, a
+        fingerprint of the data.
 
     Examples
     --------
@@ -57,29 +58,28 @@ class Eraser:
         object.__setattr__(self, "maps", tuple(m.read_only() for m in self.maps))
 
     def __repr__(self) -> str:
-        # Other ranks than a projection's cost a decomposition: too much to be looked at.
         chain = " → ".join(m.kind for m in self.maps)
-        kept = f" to rank {self.rank}" if self.is_projection else ""
+        # The rank of other maps costs a decomposition, too much for a line of text.
+        rank = f" to rank {self.rank}" if self.is_projection else ""
         method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
-        classes = _names(self.metadata.get("classes"))
-        shown = ", ".join(classes) if len(classes) <= 6 else f"{len(classes)} classes"
-        concept = f"; concept {shown}" if classes else ""
-        return f"<Eraser{method}: {chain}{kept} of {self.n_features} features{concept}>"
+        classes = self.metadata.get("classes")  # of any type, since metadata may hold anything
+        names = list(map(str, classes)) if isinstance(classes, (list, tuple, np.ndarray)) else []
+        shown = ", ".join(names) if len(names) <= 6 else f"{len(names)} classes"
+        concept = f"; concept {shown}" if names else ""
+        return f"<Eraser{method}: {chain}{rank} of {self.n_features} features{concept}>"
 
     @classmethod
     def projection(
         cls, U: NDArray[Any], mean: NDArray[Any] | None = None, **metadata: Any
     ) -> Eraser:
-        """The orthogonal projector UUᵀ, around ``mean`` if there is one."""
+        """The orthogonal projector UUᵀ, around ``mean`` if it is given."""
         U = np.asarray(U, dtype=np.float64, order="C")
         mean = None if mean is None else np.asarray(mean, dtype=np.float64)
         return cls((Projection(U, mean),), metadata)
 
-    # -- what it is ----------------------------------------------------------------------------
-
     @property
     def n_features(self) -> int:
-        """The width d of the embeddings it erases."""
+        """The number d of features of the embeddings it erases."""
         return self.maps[0].n_in
 
     @property
@@ -89,7 +89,7 @@ class Eraser:
 
     @property
     def is_projection(self) -> bool:
-        """Whether it is one orthogonal projector, so that ``U`` exists and distances stay."""
+        """Whether it is one orthogonal projector, so that ``U`` exists."""
         return len(self.maps) == 1 and isinstance(self.maps[0], Projection)
 
     @property
@@ -99,7 +99,7 @@ class Eraser:
 
     @property
     def mean(self) -> NDArray[Any] | None:
-        """The point the projection turns around, or None for the origin."""
+        """The point that the projection leaves in place, or None for the origin."""
         return self._projection().mean
 
     @cached_property
@@ -108,7 +108,7 @@ class Eraser:
         if not self.is_linear:
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
-                "not linear and has no matrix P. Call it on rows instead."
+                "not linear and has no matrix P. Call the eraser on rows instead."
             )
         origin = np.zeros((1, self.n_features))
         P = np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
@@ -117,19 +117,18 @@ class Eraser:
 
     @cached_property
     def rank(self) -> int:
-        """Dimension of the space that the erased embeddings live in."""
+        """Dimension of the space of the erased embeddings; if not linear, an upper bound."""
         if self.is_projection:
             return int(self.U.shape[1])
         if self.is_linear:
             return int(np.linalg.matrix_rank(self.P, tol=1e-8))
         return min(min(m.n_in, m.n_out) for m in self.maps)
 
-    # -- what it does --------------------------------------------------------------------------
-
     def __call__(self, X: Any) -> Any:
-        """Erase. Any leading dimensions, numpy or torch; the dtype is kept.
+        """Erase the concept from a numpy array or torch tensor of shape (…, d).
 
-        Integers become float64; half precision is computed in single precision.
+        The dtype stays, but integers become float64. Half precision is computed in single
+        precision.
         """
         return self._apply(self.maps, X)
 
@@ -141,7 +140,7 @@ class Eraser:
         if isinstance(last, Expand) and (last.n_in == self.rank or not self.is_linear):
             return self._apply(self.maps[:-1], X)
         if self.is_linear and self.rank < self.n_features:
-            # Oblique, or narrower inside than at its end: a basis of its range keeps the distances.
+            # Coordinates in an orthonormal basis of the range, so that distances stay.
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
 
@@ -159,17 +158,15 @@ class Eraser:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file: arrays and JSON metadata, no pickle.
 
-        The file appears under its name only when it is complete.
+        The file gets its name only when it is complete.
         """
         write_atomically(Path(path), packed(self.maps, self.metadata))
-
-    # -- inside --------------------------------------------------------------------------------
 
     def _projection(self) -> Projection:
         if not self.is_projection:
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
-                "not one orthogonal projection and has no basis U."
+                "not one orthogonal projection and has no basis U. Call the eraser on rows instead."
             )
         return self.maps[0]  # type: ignore[return-value]
 
@@ -187,25 +184,21 @@ class Eraser:
             )
         for m in maps:
             x = m(x)
-        return _restored(x, dtype)
+        if dtype is None:
+            return x
+        return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
-    """Load an eraser. Needs numpy and safetensors; never torch, never pickle.
+    """Load an eraser. Needs numpy and safetensors, but neither torch nor pickle.
 
-    A file that is damaged, or that unspot did not write, is a ``ValueError`` that says so.
+    A file that is damaged, or that unspot did not write, raises a ``ValueError`` with the reason.
     """
-    maps, metadata = read(Path(path))
-    return Eraser(maps, metadata)
-
-
-def _names(classes: Any) -> list[str]:
-    # Metadata may be anyone's: what is no list of classes is not worth an error where it is shown.
-    return [str(c) for c in classes] if isinstance(classes, (list, tuple, np.ndarray)) else []
+    return Eraser(*read(Path(path)))
 
 
 def _computable(X: Any) -> tuple[Any, Any]:
-    """X in a dtype to compute in, and the dtype to give back."""
+    """X in a dtype to compute in, and the dtype of the result if that is another one."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
         if not X.is_floating_point():
             return X.double(), None
@@ -219,9 +212,3 @@ def _computable(X: Any) -> tuple[Any, Any]:
     if x.dtype == np.float16:
         return x.astype(np.float32), np.float16
     return (x, None) if x.dtype.kind == "f" else (x.astype(np.float64), None)
-
-
-def _restored(x: Any, dtype: Any) -> Any:
-    if dtype is None:
-        return x
-    return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
