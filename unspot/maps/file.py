@@ -93,7 +93,6 @@ def _array(file: Any, name: str) -> NDArray[Any]:
     except (TypeError, AttributeError):  # what safetensors raises for dtypes that numpy lacks
         dtype = file.get_slice(name).get_dtype()
         raise _Fault(f"has an array {name!r} of type {dtype}, which numpy lacks") from None
-    array.setflags(write=False)  # so that the eraser need not copy it
     return array
 
 
