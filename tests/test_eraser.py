@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspot.eraser import Eraser, load
-from unspot.maps import Compress, Expand, Oblique
+from unspot.maps import Compress, Expand, Oblique, Projection
 from unspot.projections import nearest_projector
 
 
@@ -101,22 +101,34 @@ def test_it_is_frozen(eraser):
         eraser.U[0, 0] = 1.0
 
 
-def test_compose_nested_projections_into_one(rng):
-    big = Eraser.projection(np.eye(5)[:, :4])
-    small = Eraser.projection(np.eye(5)[:, 1:3])
-    both = small.compose(big)
-    assert both.is_projection
-    np.testing.assert_allclose(both.P, small.P @ big.P)
+def test_its_matrix_is_frozen_too(eraser):
+    with pytest.raises(ValueError, match="read-only"):
+        eraser.P[:] = 0
+    oblique = Eraser((Oblique(np.eye(3)[:, :1], np.eye(3)[:, :1], np.zeros(3)),))
+    with pytest.raises(ValueError, match="read-only"):
+        oblique.P[:] = 0
+    assert oblique.rank == 2
 
 
-def test_compose_others_in_order(eraser, rng):
-    first = Eraser((Oblique(rng.normal(size=(6, 1)), rng.normal(size=(6, 1)), np.ones(6)),))
-    X = rng.normal(size=(4, 6))
-    both = eraser.compose(first)
-    np.testing.assert_allclose(both(X), eraser(first(X)))
-    assert both.metadata["then"]["method"] == "test"
-    with pytest.raises(ValueError, match="6 outputs to apply before one of 3 features"):
-        Eraser.projection(np.eye(3)).compose(eraser)
+def test_arrays_of_the_caller_stay_the_callers():
+    """They can still be written to, and that does not change the eraser."""
+    U, mean = np.eye(3)[:, :1].copy(), np.zeros(3)
+    X = np.ones((1, 3))
+    view = U[:]
+    view.setflags(write=False)
+    erasers = [Eraser((Projection(array, mean),)) for array in (U, view)]
+    for eraser in (*erasers, Eraser.projection(U, mean)):
+        U[:], mean[:] = np.eye(3)[:, :1], 0.0
+        np.testing.assert_array_equal(eraser(X), [[1.0, 0.0, 0.0]])
+        U[:], mean[:] = 0.0, 7.0
+        np.testing.assert_array_equal(eraser(X), [[1.0, 0.0, 0.0]])
+
+
+def test_metadata_is_added_without_a_copy_of_the_arrays(eraser):
+    more = eraser.with_metadata(n=4, source="a.parquet")
+    assert more.metadata == {"method": "test", "n": 4, "source": "a.parquet"}
+    assert eraser.metadata == {"method": "test", "n": 3}
+    assert more.U is eraser.U
 
 
 def test_oblique_reduces_to_its_range(rng):

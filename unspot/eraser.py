@@ -1,13 +1,13 @@
-"""The frozen result of a fit: an eraser that needs numpy alone.
+"""The frozen result of a fit: an eraser that needs only numpy.
 
-An eraser is a short chain of maps (most often one orthogonal projection) and metadata. It is
-called on arrays, saved as one safetensors file, and loaded without torch and without unpickling.
+An eraser is a short chain of maps, most often one orthogonal projection, and metadata. It is called
+on arrays, saved as one safetensors file, and loaded without torch and without pickle.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.io.files import write_atomically
-from unspot.machine import versions
 from unspot.maps import Compress, Expand, Map, Projection, chain_fault
 from unspot.maps.file import packed, read
 
@@ -26,14 +25,15 @@ __all__ = ["Eraser", "load"]
 
 @dataclass(frozen=True, eq=False)
 class Eraser:
-    """A fitted erasure function: frozen, numpy-only, callable.
+    """A fitted erasure function that needs only numpy and cannot be changed.
 
     Parameters
     ----------
     maps : tuple of Map
         Applied from left to right.
     metadata : mapping
-        JSON-able facts about the fit: method, parameters, classes, versions, data fingerprint.
+        Facts about the fit that JSON can hold: method, parameters, classes, versions, a
+        fingerprint of the data.
 
     Examples
     --------
@@ -55,33 +55,31 @@ class Eraser:
     def __post_init__(self) -> None:
         if fault := chain_fault(self.maps):
             raise ValueError(f"Got {fault}.")
-        for m in self.maps:
-            for array in m.arrays().values():
-                array.setflags(write=False)
+        object.__setattr__(self, "maps", tuple(m.read_only() for m in self.maps))
 
     def __repr__(self) -> str:
-        # Other ranks than a projection's cost a decomposition: too much to be looked at.
         chain = " → ".join(m.kind for m in self.maps)
-        kept = f" to rank {self.rank}" if self.is_projection else ""
+        # The rank of other maps costs a decomposition, too much for a line of text.
+        rank = f" to rank {self.rank}" if self.is_projection else ""
         method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
-        classes = _names(self.metadata.get("classes"))
-        shown = ", ".join(classes) if len(classes) <= 6 else f"{len(classes)} classes"
-        concept = f"; concept {shown}" if classes else ""
-        return f"<Eraser{method}: {chain}{kept} of {self.n_features} features{concept}>"
+        classes = self.metadata.get("classes")  # of any type, since metadata may hold anything
+        names = list(map(str, classes)) if isinstance(classes, (list, tuple, np.ndarray)) else []
+        shown = ", ".join(names) if len(names) <= 6 else f"{len(names)} classes"
+        concept = f"; concept {shown}" if names else ""
+        return f"<Eraser{method}: {chain}{rank} of {self.n_features} features{concept}>"
 
     @classmethod
     def projection(
         cls, U: NDArray[Any], mean: NDArray[Any] | None = None, **metadata: Any
     ) -> Eraser:
-        """The orthogonal projector UUᵀ, around ``mean`` if there is one."""
-        U = np.array(U, dtype=np.float64, order="C")
-        return cls((Projection(U, None if mean is None else np.array(mean, float)),), metadata)
-
-    # -- what it is ----------------------------------------------------------------------------
+        """The orthogonal projector UUᵀ, around ``mean`` if it is given."""
+        U = np.asarray(U, dtype=np.float64, order="C")
+        mean = None if mean is None else np.asarray(mean, dtype=np.float64)
+        return cls((Projection(U, mean),), metadata)
 
     @property
     def n_features(self) -> int:
-        """The width d of the embeddings it erases."""
+        """The number d of features of the embeddings it erases."""
         return self.maps[0].n_in
 
     @property
@@ -91,7 +89,7 @@ class Eraser:
 
     @property
     def is_projection(self) -> bool:
-        """Whether it is one orthogonal projector, so that ``U`` exists and distances stay."""
+        """Whether it is one orthogonal projector, so that ``U`` exists."""
         return len(self.maps) == 1 and isinstance(self.maps[0], Projection)
 
     @property
@@ -101,7 +99,7 @@ class Eraser:
 
     @property
     def mean(self) -> NDArray[Any] | None:
-        """The point the projection turns around, or None for the origin."""
+        """The point that the projection leaves in place, or None for the origin."""
         return self._projection().mean
 
     @cached_property
@@ -110,94 +108,74 @@ class Eraser:
         if not self.is_linear:
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
-                "not linear and has no matrix P. Call it on rows instead."
+                "not linear and has no matrix P. Call the eraser on rows instead."
             )
         origin = np.zeros((1, self.n_features))
-        return np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
+        P = np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
+        P.setflags(write=False)
+        return P
 
     @cached_property
     def rank(self) -> int:
-        """Dimension of the space that the erased embeddings live in."""
+        """Dimension of the space of the erased embeddings; if not linear, an upper bound."""
         if self.is_projection:
             return int(self.U.shape[1])
         if self.is_linear:
             return int(np.linalg.matrix_rank(self.P, tol=1e-8))
         return min(min(m.n_in, m.n_out) for m in self.maps)
 
-    # -- what it does --------------------------------------------------------------------------
-
     def __call__(self, X: Any) -> Any:
-        """Erase. Any leading dimensions, numpy or torch; the dtype is kept.
+        """Erase the concept from a numpy array or torch tensor of shape (…, d).
 
-        Integers become float64; half precision is computed in single precision.
+        The dtype stays, but integers become float64. Half precision is computed in single
+        precision.
         """
         return self._apply(self.maps, X)
 
     def reduce(self, X: Any) -> Any:
         """Erase, in coordinates of the kept subspace: (…, r), with the same distances."""
         if self.is_projection:
-            m = self._projection()
-            shifted = _Shift(-m.mean) if m.mean is not None else None
-            maps: tuple[Any, ...] = (shifted, Compress(m.U)) if shifted else (Compress(m.U),)
-            return self._apply(maps, X)
+            return self._apply((self._projection().coordinates,), X)
         last = self.maps[-1]
         if isinstance(last, Expand) and (last.n_in == self.rank or not self.is_linear):
             return self._apply(self.maps[:-1], X)
         if self.is_linear and self.rank < self.n_features:
-            # Oblique, or narrower inside than at its end: a basis of its range keeps the distances.
+            # Coordinates in an orthonormal basis of the range, so that distances stay.
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
 
-    def compose(self, first: Eraser) -> Eraser:
-        """The eraser that applies ``first`` and then this one.
+    def with_metadata(self, **facts: Any) -> Eraser:
+        """The same eraser with more facts in its metadata; facts of the same name are replaced.
 
-        Two nested projections (this one's subspace inside the other's) collapse into one.
+        Examples
+        --------
+        >>> eraser = Eraser.projection(np.eye(3)[:, :2], method="Mine")
+        >>> eraser.with_metadata(source="a.parquet").metadata
+        {'method': 'Mine', 'source': 'a.parquet'}
         """
-        if first.maps[-1].n_out != self.n_features:
-            raise ValueError(
-                f"Got an eraser of {first.maps[-1].n_out} outputs to apply before one of "
-                f"{self.n_features} features."
-            )
-        metadata = {
-            "method": f"{first.metadata.get('method')} → {self.metadata.get('method')}",
-            "first": dict(first.metadata),
-            "then": dict(self.metadata),
-            "versions": versions(),
-        }
-        if self._is_inside(first):
-            return Eraser(self.maps, metadata)
-        return Eraser(first.maps + self.maps, metadata)
+        return Eraser(self.maps, {**self.metadata, **facts})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file: arrays and JSON metadata, no pickle.
 
-        The file appears under its name only when it is complete.
+        The file gets its name only when it is complete.
         """
         write_atomically(Path(path), packed(self.maps, self.metadata))
-
-    # -- inside --------------------------------------------------------------------------------
 
     def _projection(self) -> Projection:
         if not self.is_projection:
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
-                "not one orthogonal projection and has no basis U."
+                "not one orthogonal projection and has no basis U. Call the eraser on rows instead."
             )
         return self.maps[0]  # type: ignore[return-value]
-
-    def _is_inside(self, first: Eraser) -> bool:
-        if not (self.is_projection and first.is_projection):
-            return False
-        if self.mean is not None or first.mean is not None:
-            return False
-        return bool(np.allclose(first.P @ self.U, self.U, atol=1e-8))
 
     @cached_property
     def _range(self) -> NDArray[Any]:
         left, _, _ = np.linalg.svd(self.P)
         return np.ascontiguousarray(left[:, : self.rank])
 
-    def _apply(self, maps: tuple[Any, ...], X: Any) -> Any:
+    def _apply(self, maps: Iterable[Callable[[Any], Any]], X: Any) -> Any:
         x, dtype = _computable(X)
         if x.ndim == 0 or x.shape[-1] != self.n_features:
             raise ValueError(
@@ -206,35 +184,21 @@ class Eraser:
             )
         for m in maps:
             x = m(x)
-        return _restored(x, dtype)
-
-
-@dataclass(frozen=True)
-class _Shift:
-    by: NDArray[Any]
-
-    def __call__(self, x: Any) -> Any:
-        from unspot.maps import like
-
-        return x + like(self.by, x)
+        if dtype is None:
+            return x
+        return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
-    """Load an eraser. Needs numpy and safetensors; never torch, never pickle.
+    """Load an eraser. Needs numpy and safetensors, but neither torch nor pickle.
 
-    A file that is damaged, or that unspot did not write, is a ``ValueError`` that says so.
+    A file that is damaged, or that unspot did not write, raises a ``ValueError`` with the reason.
     """
-    maps, metadata = read(Path(path))
-    return Eraser(maps, metadata)
-
-
-def _names(classes: Any) -> list[str]:
-    # Metadata may be anyone's: what is no list of classes is not worth an error where it is shown.
-    return [str(c) for c in classes] if isinstance(classes, (list, tuple, np.ndarray)) else []
+    return Eraser(*read(Path(path)))
 
 
 def _computable(X: Any) -> tuple[Any, Any]:
-    """X in a dtype to compute in, and the dtype to give back."""
+    """X in a dtype to compute in, and the dtype of the result if that is another one."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
         if not X.is_floating_point():
             return X.double(), None
@@ -248,9 +212,3 @@ def _computable(X: Any) -> tuple[Any, Any]:
     if x.dtype == np.float16:
         return x.astype(np.float32), np.float16
     return (x, None) if x.dtype.kind == "f" else (x.astype(np.float64), None)
-
-
-def _restored(x: Any, dtype: Any) -> Any:
-    if dtype is None:
-        return x
-    return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use, so that light things stay light."""
+"""Names of a package that are imported on first use, so that ``import`` stays fast."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def lazy(
     package : str
         The ``__name__`` of the package.
     names : mapping of str to str
-        The modules, without the package's name, and the public names that each defines, separated
-        by spaces.
+        For each module, without the name of the package: its public names, separated by spaces.
     """
     where = {name: f"{package}.{m}" for m, listed in names.items() for name in listed.split()}
 

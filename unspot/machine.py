@@ -1,9 +1,9 @@
-"""How many threads work has: one for small pieces, and one for each of several large pieces.
+"""What a result depends on besides the data: the number of threads, and versions of packages.
 
-Small models call thousands of small matrix products and kernels. Spread over threads, each waits
-for the others at every one of them: on a busy machine that made a logistic regression seventy
-times slower, and on an idle one it gains nothing. Nor does BLAS share a tall and narrow product
-well; pieces of it that have a thread each do.
+Small models call thousands of small matrix products. If each is spread over threads, the threads
+wait for each other at every product: on a busy machine that made a logistic regression seventy
+times slower, and on an idle one it gains nothing. So small work runs on one thread. BLAS is also
+slow at dividing a tall and narrow product, so large work is cut into pieces with one thread each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ __all__ = ["in_threads", "one_thread", "versions"]
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-#: The limit on BLAS is one for the process, so one caller at a time may set it.
+#: The limit on BLAS holds for the whole process, so only one caller at a time may set it.
 _limit = Lock()
 
 
@@ -48,9 +48,9 @@ def in_threads(
 ) -> Generator[Result]:
     """Results of ``work`` in the order of the pieces, several at a time, each on one thread.
 
-    As many threads as BLAS may use now, but ``most``: whoever limited those limited this. Called
-    meanwhile from another thread, as by the tasks of a cluster, it works alone there. Memory: a
-    piece for each thread, and one that waits.
+    Uses as many threads as BLAS may use now, but at most ``most``, so that a limit on BLAS also
+    limits this. A call from another thread at the same time, such as from the tasks of a cluster,
+    runs on that thread only. Memory: one piece per thread, and one that waits.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def in_threads(
 
 @contextmanager
 def _blas_threads(most: int) -> Iterator[int]:
-    """How many threads to use, with BLAS limited to one if they are several."""
+    """The number of threads to use. If there are several, BLAS is limited to one thread."""
     if most < 2 or not _limit.acquire(blocking=False):
         yield 1
         return
@@ -92,13 +92,11 @@ def _blas_threads(most: int) -> Iterator[int]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides the numbers, for the metadata."""
+    """Versions of the packages that the numbers depend on, for the metadata."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"unspot": __version__}
+    installed = {"unspot": __version__}
     for name in ("numpy", "scipy", "scikit-learn", "torch"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed

@@ -44,8 +44,8 @@ def test_mean_heuristic_in_closed_form():
     [
         ({"multipliers": ()}, "one or more positive numbers"),
         ({"multipliers": (0.0,)}, "one or more positive numbers"),
-        ({"multipliers": (1.0,), "bandwidth": "median"}, "'pooled', 'pair' or a positive"),
-        ({"multipliers": (1.0,), "bandwidth": -1.0}, "'pooled', 'pair' or a positive"),
+        ({"multipliers": (1.0,), "bandwidth": "median"}, "'pooled' or 'pair' or a positive"),
+        ({"multipliers": (1.0,), "bandwidth": -1.0}, "'pooled' or 'pair' or a positive"),
     ],
 )
 def test_bad_kernels(arguments, message):

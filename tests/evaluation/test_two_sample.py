@@ -1,11 +1,13 @@
 """The two-sample test: the engine's MMD², valid p-values, power, and no n×n matrix."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
 
 from unspot.datasets.synthetic import law
-from unspot.density import GaussianMixture, mmd2
+from unspot.density import GaussianMixture, mean_bandwidth, mmd2
 from unspot.evaluation.two_sample import _in_metric, _within_similarity, two_sample_test
 
 
@@ -16,10 +18,16 @@ def test_the_statistic_is_mmd2_up_to_a_constant(n, bandwidth):
     X, z = rng.normal(size=(n, 4)) * [1, 2, 3, 4] + 10, rng.integers(3, size=n)
     labels = np.stack([z, rng.permutation(z), rng.permutation(z)])
     found = _within_similarity(_in_metric(X, "raw"), labels, (bandwidth,))[0]
-    kernel = GaussianMixture((bandwidth,))
-    weights = np.bincount(z).tolist()
+    # Every pair of classes counts as often as it has pairs of rows.
+    Y, counts = torch.as_tensor(X), np.bincount(z)
+    kernel = GaussianMixture((bandwidth,), bandwidth=float(mean_bandwidth(Y)) ** 0.5)
     oracle = [
-        float(mmd2(torch.as_tensor(X), row, kernel, class_weights=weights)) / (n - 1)
+        sum(
+            counts[i] * counts[j] * float(mmd2(Y[two], row[two], kernel))
+            for i, j in combinations(range(3), 2)
+            for two in [(row == i) | (row == j)]
+        )
+        / (n - 1)
         for row in torch.as_tensor(labels)
     ]
     assert np.diff(found) == pytest.approx(np.diff(oracle), rel=1e-3, abs=1e-5)

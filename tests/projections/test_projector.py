@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -51,3 +54,13 @@ def test_complement_completes_the_space(rng, q):
     Q = nearest_projector(rng.normal(size=(5, q))) if q else np.zeros((5, 0))
     R = complement(Q)
     np.testing.assert_allclose(Q @ Q.T + R @ R.T, np.eye(5), atol=1e-12)
+
+
+def test_subspaces_need_no_torch():
+    program = (
+        "import sys, unspot.density, unspot.data.dataset, unspot.data.rows, unspot.data.sampling\n"
+        "from unspot.projections import complement, start\n"
+        "print('torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert run.stdout.strip() == b"False"

@@ -1,15 +1,15 @@
-"""A data set of three disjoint splits: fit on one, choose on the second, report on the third."""
+"""Data sets of three disjoint splits: fit on one, choose on the second, report on the third."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import encode, is_continuous
+from unspot.data.labels import check_length, encode, is_continuous
 
 __all__ = ["Dataset", "Lexicon", "Split"]
 
@@ -18,21 +18,18 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of a data set: embeddings, concept, and where there are any, task and names."""
+    """Rows of a data set: embeddings, concept, and optionally task and names."""
 
     X: NDArray[Any]  # (n, d)
     z: NDArray[Any]  # (n,), the concept
     y: NDArray[Any] | None = None  # (n,), the downstream task
-    names: NDArray[Any] | None = None  # (n,), what a row is called: a word, an id
+    names: NDArray[Any] | None = None  # (n,), for example words or ids
 
     def __post_init__(self) -> None:
         for what in ("z", "y", "names"):
             value = getattr(self, what)
-            if value is not None and len(value) != len(self.X):
-                raise ValueError(
-                    f"Got {len(value)} values in {what} for {len(self.X)} rows of X, but expected "
-                    "one for each row."
-                )
+            if value is not None:
+                check_length(value, len(self.X), what)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -41,24 +38,24 @@ class Split:
         return f"<Split: {len(self):,} rows of {self.contents()}>"
 
     def contents(self) -> str:
-        """What a row has, in words."""
-        labels = {"concept": self.z, "task": self.y}
-        said = [f"{what} {_listed(z)}" for what, z in labels.items() if z is not None]
-        return "; ".join([f"{self.X.shape[-1]} features", *said])
+        """The number of features and the classes, in words."""
+        parts = [f"{self.X.shape[-1]} features"]
+        for what, labels in (("concept", self.z), ("task", self.y)):
+            if labels is not None:
+                classes = np.unique(np.asarray(labels).astype(str))
+                many = f"of {len(classes):,} classes"
+                parts.append(f"{what} {', '.join(classes) if len(classes) <= 6 else many}")
+        return "; ".join(parts)
 
     def take(self, rows: NDArray[Any]) -> Split:
-        """Some of the rows, in the order given."""
-        return Split(
-            self.X[rows],
-            self.z[rows],
-            None if self.y is None else self.y[rows],
-            None if self.names is None else self.names[rows],
-        )
+        """Some of the rows, by number or by mask."""
+        columns = {name: value[rows] for name, value in vars(self).items() if value is not None}
+        return Split(**columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Words and their vectors, for word similarity: not rows of any split."""
+    """Words and their vectors, for word similarity. They are not rows of a split."""
 
     words: NDArray[Any]  # (m,)
     X: NDArray[Any]  # (m, d)
@@ -71,8 +68,8 @@ class Lexicon:
 class Dataset:
     """Train, validation and test rows that do not overlap.
 
-    Erasers are fitted on ``train``, ranks and settings chosen on ``validation``, and whatever is
-    reported is measured on ``test``.
+    Erasers are fitted on ``train``, ranks and settings are chosen on ``validation``, and reported
+    numbers are measured on ``test``.
 
     Examples
     --------
@@ -115,19 +112,21 @@ class Dataset:
         random_state: Any = None,
         name: str = "data",
     ) -> Dataset:
-        """Split arrays at random, stratified by the concept, and by the task where cells allow.
+        """Split arrays at random, stratified by the concept, and by the task if rows suffice.
 
         Parameters
         ----------
         X, z, y : array-like
-            Embeddings (n, d), concept labels (n,), task labels (n,) if there is a task. Labels
-            are categories: cut a continuous concept into bins.
+            Embeddings (n, d), concept labels (n,) and optionally task labels (n,). Labels are
+            categories: cut a continuous concept into bins.
         names : array-like, optional
-            What each row is called.
+            A name for each row.
         sizes : three fractions that add to one
             Shares of train, validation and test.
         random_state : int, Generator or None
             Decides the split.
+        name : str
+            The name of the data set.
         """
         X = np.asarray(X)
         if X.ndim != 2:
@@ -135,49 +134,41 @@ class Dataset:
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
         refuse_continuous(z)
-        labels = encode(z, n_rows=len(X), min_rows=3)
-        cells = labels.codes
-        columns = {"z": labels.classes[labels.codes]}
+        concept = encode(z, n_rows=len(X), min_rows=3)
+        cells = concept.codes
+        whole = Split(X, concept.values, names=None if names is None else np.asarray(names))
         if y is not None:
             task = encode(y, n_rows=len(X), name="y")
-            columns["y"] = task.classes[task.codes]
-            joint = np.unique(labels.codes * len(task.classes) + task.codes, return_inverse=True)[1]
+            whole = replace(whole, y=task.values)
+            pairs = concept.codes * len(task.classes) + task.codes
+            joint = np.unique(pairs, return_inverse=True)[1]
             if np.bincount(joint).min() >= 3:
                 cells = joint
-        if names is not None:
-            columns["names"] = np.asarray(names)
-        whole = Split(X, **columns)
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state))
         train, validation, test = (whole.take(rows) for rows in parts)
         return cls(train, validation, test, name=name)
 
 
-def _listed(labels: NDArray[Any], most: int = 6) -> str:
-    """The classes by name, or where there are many, how many."""
-    classes = np.unique(np.asarray(labels).astype(str))
-    return ", ".join(classes) if len(classes) <= most else f"of {len(classes):,} classes"
-
-
 def refuse_continuous(z: Any) -> None:
-    """Fractional numbers as the concept of rows to evaluate on are an error."""
+    """Raise an error if the concept of rows to evaluate on has fractional numbers."""
     if z is not None and is_continuous(z):
         raise ValueError(
             "Got fractional numbers as the concept z, but expected categories: probes and "
-            "attackers classify. Cut the values into bins and evaluate on those labels, whatever "
-            "the eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
+            "attackers classify. Cut the values into bins and evaluate on those, whatever the "
+            "eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
         )
 
 
 def stratified_parts(
     cells: NDArray[Any], sizes: tuple[float, ...], rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Row numbers of disjoint parts that hold every cell in the given shares, each in order."""
+    """Sorted row numbers of disjoint parts, each with the given share of every cell."""
     ends = np.cumsum(sizes)
     parts: list[list[NDArray[np.int64]]] = [[] for _ in sizes]
     for cell in np.unique(cells):
         rows = rng.permutation(np.flatnonzero(cells == cell))
         cuts = np.round(ends * len(rows)).astype(int)
-        # Every part gets a row of every cell that has enough of them.
+        # Every part gets a row of every cell that has enough rows.
         if len(rows) >= len(sizes):
             cuts = np.maximum.accumulate(np.maximum(cuts, np.arange(1, len(sizes) + 1)))
             cuts = np.minimum(cuts, len(rows) - np.arange(len(sizes) - 1, -1, -1))

@@ -1,7 +1,7 @@
 """Concept labels of any type, as codes and classes.
 
-Labels are categories, always: strings, integers, booleans, pandas or polars categoricals. An
-integer label 7 is a name, never seven times something. Every message about labels is written here.
+Labels are always categories: strings, integers, booleans, pandas or polars categoricals. The
+integer 7 is the name of a class, not a number to compute with. All messages about labels are here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ __all__ = [
     "TWO_CONCEPTS",
     "Labels",
     "Measurements",
+    "check_length",
     "encode",
     "encode_as",
     "is_continuous",
     "measure",
 ]
 
-#: The way out for those who want to erase more than one concept.
+#: How to erase more than one concept, for error messages.
 TWO_CONCEPTS = (
     "One concept is erased at a time: to erase more, make one label of those of each row, such as "
     "'f/nurse'."
@@ -32,7 +33,7 @@ TWO_CONCEPTS = (
 
 @dataclass(frozen=True)
 class Labels:
-    """Codes 0…K−1 of n rows, and the K classes they stand for, sorted."""
+    """Codes 0…K−1 of n rows, and the K sorted classes that they stand for."""
 
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
@@ -47,7 +48,7 @@ class Labels:
         return self.classes[self.codes]
 
     def describe(self) -> dict[str, Any]:
-        """What an eraser's metadata say of its concept."""
+        """The concept in the metadata of an eraser."""
         return {
             "concept": "categories",
             "classes": self.classes.tolist(),
@@ -65,7 +66,7 @@ class Measurements:
     values: NDArray[np.float64]  # (n, m)
 
     def describe(self) -> dict[str, Any]:
-        """What an eraser's metadata say of its concept."""
+        """The concept in the metadata of an eraser."""
         return {"concept": "continuous", "classes": None, "class_counts": None}
 
     def __len__(self) -> int:
@@ -73,7 +74,7 @@ class Measurements:
 
 
 def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Measurements:
-    """A continuous concept, one number or one vector for each row, checked.
+    """Check a continuous concept: one number or one vector for each row.
 
     Parameters
     ----------
@@ -81,12 +82,11 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
     n_rows : int
         The number of rows that it must have.
     name : str
-        What to call it in messages.
+        Its name in messages.
     min_values : {1, 2}
-        Whether it must vary; a batch of a stream need not.
+        The smallest number of different values: 2, or 1 for a batch of a stream.
     """
-    if z is None:
-        _as_vector(z, name)
+    _refuse_none(z, name)
     values = _to_numpy(z)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or values.dtype.kind not in "fiub":
@@ -95,11 +95,7 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
             "concept is a number or a vector of numbers for each row. For categories, use "
             "concept='categories'."
         )
-    if len(values) != n_rows:
-        raise ValueError(
-            f"Got {len(values)} values in {name} for {n_rows} rows of X, but expected one for "
-            "each row."
-        )
+    check_length(values, n_rows, name)
     values = values.astype(np.float64)
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():
@@ -129,11 +125,11 @@ def encode(
     n_rows : int, optional
         The number of rows that the labels must have, one for each row of ``X``.
     name : str
-        What the labels are called in messages.
+        Their name in messages.
     min_rows : int
-        The fewest rows that a class may have. Density matching needs pairs, so 2.
+        The smallest number of rows of a class. Density matching needs pairs, so 2.
     min_classes : int
-        The fewest classes; a batch of a stream may well hold one.
+        The smallest number of classes; a batch of a stream may have only one.
 
     Examples
     --------
@@ -142,11 +138,8 @@ def encode(
     (array([0, 1, 0]), array(['f', 'm'], dtype='<U1'))
     """
     values = _as_vector(z, name)
-    if n_rows is not None and len(values) != n_rows:
-        raise ValueError(
-            f"Got {len(values)} labels in {name} for {n_rows} rows of X, "
-            "but expected one label for each row."
-        )
+    if n_rows is not None:
+        check_length(values, n_rows, name, "labels")
     _refuse_missing(values, name)
     _refuse_measurements(values, name)
     classes, codes = _sorted_classes(values)
@@ -155,8 +148,17 @@ def encode(
     return labels
 
 
+def check_length(values: Any, n_rows: int, name: str, what: str = "values") -> None:
+    """Raise an error unless there is one value for each row."""
+    if len(values) != n_rows:
+        raise ValueError(
+            f"Got {len(values)} {what} in {name} for {n_rows} rows of X, but expected one for each "
+            "row."
+        )
+
+
 def _sorted_classes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The classes in order, and the number of each value's. O(n) for integers near each other."""
+    """The sorted classes, and the code of each value. O(n) for integers in a small range."""
     if values.dtype.kind in "iu" and np.can_cast(values.dtype, np.int64) and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low < len(values):
@@ -168,27 +170,23 @@ def _sorted_classes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def encode_as(z: Any, classes: NDArray[Any], *, name: str = "z") -> NDArray[np.int64]:
-    """Codes of labels among classes that are already known; unknown labels are an error."""
-    values = _as_vector(z, name)
+    """Codes of labels for given classes. Other labels are an error."""
+    values, classes = _as_vector(z, name), np.asarray(classes)
     _refuse_missing(values, name)
-    if values.dtype.kind != np.asarray(classes).dtype.kind and "O" in (
-        values.dtype.kind,
-        np.asarray(classes).dtype.kind,
-    ):
-        values, classes = values.astype(object), np.asarray(classes, dtype=object)
+    if "O" in (values.dtype.kind, classes.dtype.kind):
+        values, classes = values.astype(object), classes.astype(object)
     unseen = values[~np.isin(values, classes)]
     if len(unseen):
-        shown = ", ".join(repr(v) for v in np.unique(unseen)[:5].tolist())
-        known = ", ".join(repr(v) for v in classes[:10].tolist())
         raise ValueError(
-            f"Got {len(unseen)} labels in {name} that were not seen in training ({shown}), "
-            f"but expected one of: {known}."
+            f"Got {len(unseen)} labels in {name} that were not seen in training "
+            f"({', '.join(map(repr, np.unique(unseen)[:5].tolist()))}), but expected one of: "
+            f"{', '.join(map(repr, classes[:10].tolist()))}."
         )
     return np.searchsorted(classes, values).astype(np.int64)
 
 
 def is_continuous(z: Any) -> bool:
-    """Whether z holds fractional numbers, which only a continuous concept may."""
+    """Whether z holds fractional numbers, which only a continuous concept can have."""
     values = np.asarray(z)
     if values.dtype.kind != "f":
         return False
@@ -196,12 +194,16 @@ def is_continuous(z: Any) -> bool:
     return bool(np.any(finite != np.round(finite)))
 
 
-def _as_vector(z: Any, name: str) -> NDArray[Any]:
+def _refuse_none(z: Any, name: str) -> None:
     if z is None:
         raise ValueError(
-            f"Got no labels: this estimator requires y to be passed, but the target y is None. "
+            "Got no labels: this estimator requires y to be passed, but the target y is None. "
             f"Pass the concept's labels as the second argument, or as {name}=…"
         )
+
+
+def _as_vector(z: Any, name: str) -> NDArray[Any]:
+    _refuse_none(z, name)
     values = _uncast(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -213,13 +215,11 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
         )
     if len(values) == 0:
         raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")
-    if values.dtype.kind == "O":
-        values = _plain_objects(values, name)
-    return values
+    return _plain_objects(values, name) if values.dtype.kind == "O" else values
 
 
 def _to_numpy(z: Any) -> NDArray[Any]:
-    # pandas and polars series and categoricals, torch tensors: without importing any of them.
+    # Works for pandas and polars series and for torch tensors, without importing these packages.
     if hasattr(z, "to_numpy"):
         return np.asarray(z.to_numpy())
     if hasattr(z, "detach"):
@@ -228,39 +228,39 @@ def _to_numpy(z: Any) -> NDArray[Any]:
 
 
 def _uncast(z: Any) -> NDArray[Any]:
-    """Labels as an array in which missing ones, and those of other types, can still be seen."""
-    # numpy makes the string 'nan' of a NaN among strings, and '0' of a zero.
+    """Labels as an array that still shows missing labels and labels of other types."""
+    # numpy would turn a NaN among strings into the string 'nan', and a zero into '0'.
     if isinstance(z, Sequence):
         return np.asarray(z, dtype=object)
     values = _to_numpy(z)
-    # numpy's own variable-width strings hold their missing value beside the strings.
+    # numpy's strings of variable width hold a missing value that is not a string.
     return values.astype(object) if values.dtype.kind == "T" else values
 
 
 def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Objects that are all strings, all integers or all booleans, as such an array."""
+    """An array of objects as one of strings, integers or booleans, if all are of one type."""
     missing = _missing(values)
-    kept = values[~missing].tolist()
-    types = set(map(type, kept))
+    present = values[~missing].tolist()
+    types = set(map(type, present))
     kinds = {_described(t) for t in types}
     if len(kinds) > 1:
         raise ValueError(
             f"Got {name} that mixes {' and '.join(sorted(kinds))}, but expected labels of one "
             "type. Convert them first, for example to strings."
         )
-    if missing.any() or not len(kept):
+    if missing.any() or not present:
         return values
-    plain = np.asarray(kept)
+    plain = np.asarray(present)
     if plain.dtype.kind == "f" and all(issubclass(t, (int, np.integer)) for t in types):
-        # No integer type holds both -1 and 2**63, and as floats their neighbours would merge.
-        return np.array(list(map(int, kept)), dtype=object)
+        # No integer type holds both -1 and 2**63, and as floats different labels become equal.
+        return np.array(list(map(int, present)), dtype=object)
     return plain if plain.ndim == 1 else values
 
 
 def _described(cls: type) -> str:
     if issubclass(cls, (str, bytes)):
         return "a string"
-    if issubclass(cls, (bool, np.bool_)):  # before numbers: a Python boolean is an integer too
+    if issubclass(cls, (bool, np.bool_)):  # before numbers, since bool is a subclass of int
         return "a boolean"
     if issubclass(cls, (int, float, np.integer, np.floating)):
         return "a number"
@@ -268,22 +268,18 @@ def _described(cls: type) -> str:
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where there is None, NaN, pandas.NA or NaT."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind in "mM":
         return np.isnat(values)
-    if values.dtype.kind == "O":
-        return _missing_objects(values)
-    return np.zeros(len(values), dtype=bool)
-
-
-def _missing_objects(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where there is None, NaN, pandas.NA or NaT."""
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
     listed = values.tolist()
     types = set(map(type, listed))
     always = {t for t in types if t.__name__ in ("NoneType", "NAType", "NaTType")}
     floats = {t for t in types if issubclass(t, (float, np.floating))}
-    if not always | floats:  # the types alone tell, and few are quicker to look at than every value
+    if not always | floats:  # no need to look at every value
         return np.zeros(len(values), dtype=bool)
     # NaN is the float that does not equal itself.
     return np.array([type(v) in always or (type(v) in floats and v != v) for v in listed])
@@ -314,15 +310,14 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
 
 def _refuse_too_few(labels: Labels, name: str, min_rows: int, min_classes: int) -> None:
     if len(labels.classes) < min_classes:
-        only = labels.classes[0]
         raise ValueError(
-            f"Got one class in {name} ({only!s}), but expected at least two: with one class "
-            "there is nothing to erase."
+            f"Got one class in {name} ({labels.classes[0]!s}), but expected at least two: with one "
+            "class there is nothing to erase."
         )
     counts = labels.counts
     if counts.min() < min_rows:
         k = int(np.argmin(counts))
         raise ValueError(
             f"Got {counts[k]} row of class {labels.classes[k]!s} in {name}, but expected at "
-            f"least {min_rows} rows of every class. Add rows, or merge it with another class."
+            f"least {min_rows} rows of every class. Add rows, or merge the class with another."
         )

@@ -1,4 +1,4 @@
-"""Seeded, stratified row budgets: a million rows cost no more than the budget."""
+"""Random samples and mini-batches of rows, stratified by class and decided by a seed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sklearn.utils import check_random_state
 
 __all__ = ["balanced_counts", "generator", "sample_and_held_out", "stratified_batches"]
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A numpy Generator from anything scikit-learn takes as ``random_state``."""
+    """A numpy Generator from any ``random_state`` that scikit-learn accepts."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
@@ -27,13 +27,12 @@ def sample_and_held_out(
     *,
     held_out_share: float = 0.1,
     min_held_out: int = 10,
-) -> tuple[Rows, Rows]:
-    """Disjoint rows to fit on and rows to check on, both holding every class.
+) -> tuple[RowNumbers, RowNumbers]:
+    """Row numbers to fit on and row numbers to check on: disjoint, both with every class.
 
-    Where all rows fit the budget the classes keep their shares. Where they do not, the budget is
-    spread over the classes as evenly as they have rows, since the precision of a distance between
-    classes is that of the smaller one. Where a class cannot spare ``min_held_out`` rows nothing is
-    held out.
+    If all rows fit the budget, the classes keep their shares. If not, the budget is divided as
+    evenly as the sizes of the classes allow, since the smaller class limits the precision of a
+    distance between two. If a class cannot spare ``min_held_out`` rows, nothing is held out.
     """
     counts = np.bincount(codes)
     held = np.floor(counts * held_out_share).astype(int)
@@ -41,27 +40,27 @@ def sample_and_held_out(
     if held[counts > 0].min() < min_held_out:
         held = np.zeros_like(counts)
     fit = balanced_counts(counts - held, max_rows)
-    chosen: list[Rows] = []
-    spared: list[Rows] = []
+    fit_rows: list[RowNumbers] = []
+    held_rows: list[RowNumbers] = []
     for k in np.flatnonzero(counts):
         rows = rng.permutation(np.flatnonzero(codes == k))
-        chosen.append(rows[: fit[k]])
-        spared.append(rows[fit[k] : fit[k] + held[k]])
-    return np.sort(np.concatenate(chosen)), np.sort(np.concatenate(spared))
+        fit_rows.append(rows[: fit[k]])
+        held_rows.append(rows[fit[k] : fit[k] + held[k]])
+    return np.sort(np.concatenate(fit_rows)), np.sort(np.concatenate(held_rows))
 
 
 def balanced_counts(counts: NDArray[Any], budget: int) -> NDArray[np.int64]:
-    """How many of each class to take so that all together are at most ``budget``.
+    """The number of rows to take from each class, so that the total is at most ``budget``.
 
-    Small classes are taken whole, the rest share what is left evenly; at least two of each.
+    Small classes are taken whole, and the others share the rest of the budget evenly. From each
+    class at least two rows are taken, even if that exceeds the budget.
     """
     counts = np.asarray(counts, dtype=np.int64)
     if counts.sum() <= budget:
         return counts
     taken = np.zeros_like(counts)
     left = budget
-    order = np.argsort(counts, kind="stable")
-    for done, k in enumerate(order):
+    for done, k in enumerate(np.argsort(counts, kind="stable")):
         taken[k] = min(counts[k], max(left // (len(counts) - done), min(2, counts[k])))
         left = max(left - int(taken[k]), 0)
     return taken
@@ -69,15 +68,14 @@ def balanced_counts(counts: NDArray[Any], budget: int) -> NDArray[np.int64]:
 
 def stratified_batches(
     codes: NDArray[np.int64], size: int, rng: np.random.Generator
-) -> list[NDArray[np.int64]]:
-    """Row numbers of mini-batches that hold every class in its share; no row is left out.
+) -> list[RowNumbers]:
+    """Row numbers of mini-batches that together hold all rows, each with every class in its share.
 
-    There are no more batches than the smallest class has pairs, so that each batch has at least
-    two rows of every class.
+    The number of batches is limited so that each batch has at least two rows of every class.
     """
     counts = np.bincount(codes)
     n_batches = max(1, min(round(len(codes) / size), int(counts[counts > 0].min()) // 2))
-    # Shuffle each class, deal its rows to the batches in turn.
+    # Shuffle each class, and deal its rows to the batches in turn.
     order = np.lexsort((rng.random(len(codes)), codes))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     turn = np.arange(len(codes)) - starts[codes[order]]

@@ -1,15 +1,14 @@
-"""Class statistics: mergeable, in float64, and what is derived from them.
+"""Counts, means and scatter of classes in float64, and what is computed from them.
 
-Counts, class means and scatter matrices are sufficient for LEACE, moment matching, whitening and
-the closed-form start. Two parts of a data set merge exactly (Chan et al. 1983), so that streams,
-files and processes each collect their own and add them up.
+These statistics are all that LEACE, moment matching, whitening and the closed-form start need. The
+statistics of two parts of a data set merge exactly (Chan et al. 1983), so streams, files and
+processes can each collect their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,18 +21,19 @@ __all__ = ["ClassStatistics", "CrossStatistics", "mean_difference_basis", "white
 
 Array = NDArray[np.float64]
 Statistics = TypeVar("Statistics", "ClassStatistics", "CrossStatistics")
+#: Rows of a chunk in single precision, which is summed block by block.
 CHUNK_ROWS = 16_384
-#: Rows that stay in the cache while they are copied, centred and multiplied.
+#: Rows that fit into the cache while they are copied, centred and multiplied.
 BLOCK_ROWS = 4_096
-#: The memory that the chunks which are worked on at the same time may take.
+#: The memory for all chunks that threads work on at the same time.
 CHUNKS_BYTES = 2**30
-#: From so many rows of single precision on, sums over blocks are taken in single precision: the
-#: rounding errors of blocks are independent and average out. Few blocks would not, and cost little.
+#: From this number of rows on, sums over blocks of float32 rows are in single precision. The
+#: rounding errors of many blocks are independent and average out; few blocks cost little anyway.
 SINGLE_ROWS = 65_536
-#: The least eigenvalue, of scatter in units of the columns' own, that single precision is trusted
-#: with. Its errors are some 1e-8: of less they would be a part that matters.
+#: The smallest eigenvalue of the scatter, in units of the columns' own scatter, for which single
+#: precision is accurate enough: its errors are about 1e-8.
 SINGLE_LEAST = 1e-5
-#: Up to so many classes, a dense product sums the rows of each; of more, a sparse one.
+#: Up to this number of classes, rows are summed by a dense product, else by a sparse one.
 FEW_CLASSES = 16
 
 
@@ -48,7 +48,7 @@ class ClassStatistics:
     within : (d, d) float64
         Scatter around the class means, summed over classes.
     class_scatter : (K, d, d) float64, optional
-        The same for every class on its own; K·d² memory, so only where a method needs it.
+        The same for every class separately. Takes K·d² memory, so only if a method needs it.
 
     Examples
     --------
@@ -82,20 +82,29 @@ class ClassStatistics:
     ) -> ClassStatistics:
         """One pass over an array or a ``RowSource``. O(nd²) time, O(d²) memory (K·d² per class).
 
-        Chunks of rows are worked on in several threads and merged in their order.
-        Sums are in float64, but for many rows of single precision: there sums over blocks of
-        4096 rows, shifted near their mean if that is far, are in single precision and only their
-        total in float64. That halves the time and leaves errors of some 1e-8 of the variances.
-        Where columns together nearly determine another, so that the variance that matters may be
-        that small, a second pass has all sums in float64.
+        Several threads work on chunks of rows, which are merged in order. Sums are in float64,
+        except for many rows of single precision. Those are summed in blocks of 4096 rows, shifted
+        near their mean if that is far from zero. Sums over a block are in single precision and
+        their total is in float64. This halves the time and leaves errors of about 1e-8 of the
+        variances. If some columns nearly determine another one, the variance that matters may be
+        that small. Then a second pass computes all sums in float64.
         """
+        start = cls.empty(n_classes, X.shape[1], per_class=per_class)
         low = np.dtype(X.dtype).kind == "f" and np.dtype(X.dtype).itemsize <= 4
         if low and not per_class and X.shape[0] >= SINGLE_ROWS:
-            total = _collected(_of_single_chunk, X, codes, n_classes, n_rows=CHUNK_ROWS)
+            total = _merged(
+                start, lambda x, z: _of_single_chunk(x, z, n_classes), X, codes, CHUNK_ROWS
+            )
             if _is_well_spread(total):
                 return total
-        of = partial(_of_chunk, per_class=per_class)
-        return _collected(of, X, codes, n_classes, per_class=per_class)
+        return _merged(
+            start,
+            lambda x, z: _of_chunk(x, z, n_classes, per_class),
+            X,
+            codes,
+            BLOCK_ROWS,
+            n_scatters=n_classes if per_class else 1,
+        )
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
         """Statistics of the rows of both."""
@@ -108,7 +117,7 @@ class ClassStatistics:
         share = other.counts / np.maximum(counts, 1)
         delta = other.means - self.means
         means = self.means + delta * share[:, None]
-        # What merging two groups of one class adds to its scatter: a rank-one term.
+        # Two groups of one class with different means add a rank-one term to its scatter.
         weight = self.counts * share
         within = self.within + other.within + (delta * weight[:, None]).T @ delta
         class_scatter = None
@@ -124,55 +133,54 @@ class ClassStatistics:
     @property
     def mean(self) -> Array:
         """The mean of all rows, (d,)."""
-        result: Array = self.counts @ self.means / max(self.n_rows, 1)
-        return result
+        return np.asarray(self.counts @ self.means / max(self.n_rows, 1))
 
     @property
     def covariance(self) -> Array:
         """The covariance of all rows, divided by n, (d, d)."""
         centred = self.means - self.mean
         between = (centred * self.counts[:, None]).T @ centred
-        result: Array = (self.within + between) / max(self.n_rows, 1)
-        return result
+        return np.asarray((self.within + between) / max(self.n_rows, 1))
 
     @property
     def class_covariances(self) -> Array:
         """The covariance of every class, divided by its count, (K, d, d)."""
         if self.class_scatter is None:
             raise ValueError("Got statistics without class scatter; collect with per_class=True.")
-        result: Array = self.class_scatter / np.maximum(self.counts, 1)[:, None, None]
-        return result
+        return np.asarray(self.class_scatter / np.maximum(self.counts, 1)[:, None, None])
 
     @property
     def cross_covariance(self) -> Array:
         """Cov(x, onehot(z)), (d, K)."""
-        result: Array = ((self.means - self.mean) * self.counts[:, None]).T / max(self.n_rows, 1)
-        return result
+        centred = self.means - self.mean
+        return np.asarray((centred * self.counts[:, None]).T / max(self.n_rows, 1))
 
 
-def _worked(
-    work: Callable[[tuple[NDArray[Any], NDArray[Any]]], Statistics],
+def _merged(
+    start: Statistics,
+    of: Callable[[NDArray[Any], NDArray[Any]], Statistics],
     X: Any,
     labels: NDArray[Any],
     n_rows: int,
     n_scatters: int = 1,
-) -> Iterator[Statistics]:
-    """The statistics of every chunk of ``n_rows`` rows, in order."""
+) -> Statistics:
+    """``start`` merged with the statistics of every chunk of ``n_rows`` rows, in order."""
     n, d = X.shape
-    chunks = _chunks(X, labels, n_rows)
-    if n <= n_rows:
-        return map(work, chunks)
     # A chunk has its rows, two copies of them in double precision, and its scatter.
     bytes_of_chunk = 8 * d * (3 * n_rows + 2 * n_scatters * d)
-    return in_threads(work, chunks, most=CHUNKS_BYTES // bytes_of_chunk)
+    most = 1 if n <= n_rows else CHUNKS_BYTES // bytes_of_chunk
+    total = start
+    for part in in_threads(lambda chunk: of(*chunk), _chunks(X, labels, n_rows), most=most):
+        total = total.merge(part)
+    return total
 
 
 def _chunks(
     X: Any, labels: NDArray[Any], n_rows: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Chunks of rows with their labels; a source reads its own, in the order of its files."""
-    array = isinstance(X, np.ndarray)
-    parts = (X[i : i + n_rows] for i in range(0, len(X), n_rows)) if array else X.chunks(n_rows)
+    """Chunks of rows with their labels. A source reads its chunks in the order of its files."""
+    in_memory = isinstance(X, np.ndarray)
+    parts = (X[i : i + n_rows] for i in range(0, len(X), n_rows)) if in_memory else X.chunks(n_rows)
     start = 0
     for rows in parts:
         yield rows, labels[start : start + len(rows)]
@@ -195,30 +203,13 @@ def _of_chunk(
     return ClassStatistics(counts, means, scatter.sum(0), scatter)
 
 
-def _collected(
-    of: Callable[[NDArray[Any], NDArray[Any], int], ClassStatistics],
-    X: Any,
-    codes: NDArray[Any],
-    n_classes: int,
-    *,
-    n_rows: int = BLOCK_ROWS,
-    per_class: bool = False,
-) -> ClassStatistics:
-    """The statistics of all chunks, merged in their order."""
-    total = ClassStatistics.empty(n_classes, X.shape[1], per_class=per_class)
-    n_scatters = n_classes if per_class else 1
-    for part in _worked(lambda chunk: of(*chunk, n_classes), X, codes, n_rows, n_scatters):
-        total = total.merge(part)
-    return total
-
-
 def _is_well_spread(statistics: ClassStatistics) -> bool:
-    """Whether all eigenvalues within classes, in units of the columns', are above SINGLE_LEAST."""
+    """Whether all eigenvalues within classes, in units of the columns', exceed SINGLE_LEAST."""
     variances = np.diagonal(statistics.covariance) * statistics.n_rows
     varies = variances > 0
     scale = np.sqrt(variances[varies])
     shares = statistics.within[np.ix_(varies, varies)] / scale / scale[:, None]
-    try:  # a tenth of the cost of the eigenvalues
+    try:  # for a tenth of the cost of the eigenvalues
         np.linalg.cholesky(shares - SINGLE_LEAST * np.eye(len(scale)))
     except np.linalg.LinAlgError:
         return False
@@ -246,30 +237,27 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
 
 
 def _shift(X: NDArray[Any]) -> NDArray[Any] | None:
-    """Roughly where the rows are, if that is far enough from zero for squares to cancel."""
+    """Roughly the mean of the rows, if it is so far from zero that squares would cancel."""
     some = X[:: max(1, len(X) // 256)].astype(np.float64)
     mean = some.mean(axis=0)
-    if np.all(mean**2 <= 0.25 * some.var(axis=0)):
-        return None
-    shift: NDArray[Any] = mean.astype(X.dtype)
-    return shift
+    near = np.all(mean**2 <= 0.25 * some.var(axis=0))
+    return None if near else np.asarray(mean, dtype=X.dtype)
 
 
 def _class_sums(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> NDArray[Any]:
     """Sums of the rows of every class, (K, d)."""
     if n_classes <= FEW_CLASSES:
         members: Any = (codes == np.arange(n_classes)[:, None]).astype(X.dtype)
-    else:  # O(nd) for any number of classes
+    else:  # O(nd) time for any number of classes
         order = np.argsort(codes, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_classes))])
         members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(n_classes, len(X)))
-    result: NDArray[Any] = members @ X
-    return result
+    return np.asarray(members @ X)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossStatistics:
-    """Mean and scatter of rows x and of a continuous concept z together: mergeable."""
+    """Joint mean and scatter of rows x and a continuous concept z, which can be merged."""
 
     n_rows: int
     n_features: int
@@ -280,24 +268,24 @@ class CrossStatistics:
     def from_rows(cls, X: Any, Z: NDArray[Any]) -> CrossStatistics:
         """One pass over an array or a ``RowSource``. O(n(d + m)²) time."""
         d, width = X.shape[1], X.shape[1] + Z.shape[1]
-        total = cls(0, d, np.zeros(width), np.zeros((width, width)))
 
-        def of(chunk: tuple[NDArray[Any], NDArray[Any]]) -> CrossStatistics:
-            J = np.hstack(chunk, dtype=np.float64)
+        def of(x: NDArray[Any], z: NDArray[Any]) -> CrossStatistics:
+            J = np.hstack([x, z], dtype=np.float64)
             mean = J.mean(axis=0)
             return cls(len(J), d, mean, (J - mean).T @ (J - mean))
 
-        for part in _worked(of, X, Z, BLOCK_ROWS):
-            total = total.merge(part)
-        return total
+        start = cls(0, d, np.zeros(width), np.zeros((width, width)))
+        return _merged(start, of, X, Z, BLOCK_ROWS)
 
     def merge(self, other: CrossStatistics) -> CrossStatistics:
         """Statistics of the rows of both."""
-        mine, others = (s.joint_mean.size - s.n_features for s in (self, other))
-        if (self.n_features, mine) != (other.n_features, others):
+        (d, m), (other_d, other_m) = (
+            (s.n_features, s.joint_mean.size - s.n_features) for s in (self, other)
+        )
+        if (d, m) != (other_d, other_m):
             raise ValueError(
-                f"Got statistics of {self.n_features} and {other.n_features} features and of "
-                f"{mine} and {others} values of the concept, but expected the same of both."
+                f"Got statistics of {d} and {other_d} features, and of {m} and {other_m} values "
+                "of the concept per row, but expected the same numbers in both."
             )
         n = self.n_rows + other.n_rows
         share = other.n_rows / max(n, 1)
@@ -324,8 +312,7 @@ class CrossStatistics:
     @property
     def cross_covariance(self) -> Array:
         """Cov(x, z) with z in units of its standard deviation, (d, m)."""
-        d = self.n_features
-        n = max(self.n_rows, 1)
+        d, n = self.n_features, max(self.n_rows, 1)
         spread = np.sqrt(np.diagonal(self.joint_scatter)[d:] / n)
         return self.joint_scatter[:d, d:] / n / np.where(spread > 0, spread, 1.0)
 
@@ -333,20 +320,19 @@ class CrossStatistics:
 def whitening(
     covariance: Array, *, rtol: float = 1e-10, invertible: bool = False
 ) -> tuple[Array, Array]:
-    """W and W⁻¹, (d, d): rows times W have unit covariance, and times W⁻¹ are as they were.
+    """W and W⁻¹, (d, d): rows times W have unit covariance, and W⁻¹ takes them back.
 
-    W = D⁻¹R^(−½) with the deviations D of the columns and their correlations R, so that the unit
-    of no column matters. A direction counts as without variance when its eigenvalue of R is below
-    ``rtol`` times the largest; it is mapped to zero, or, with ``invertible``, left in the units of
-    the columns.
+    W = D⁻¹R^(−½) with the standard deviations D of the columns and their correlations R, so the
+    units of the columns do not matter. A direction whose eigenvalue of R is below ``rtol`` times
+    the largest counts as having no variance. It is mapped to zero, or with ``invertible`` left in
+    the units of the columns.
     """
     deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     scale = np.where(deviations > 0, deviations, 1.0)
     R = covariance / scale / scale[:, None]
     values, vectors = np.linalg.eigh((R + R.T) / 2)
-    kept = values > rtol * max(values[-1], 0.0)
-    other = 1.0 if invertible else 0.0
-    root = np.sqrt(np.where(kept, values, other))
+    varies = values > rtol * max(values[-1], 0.0)
+    root = np.sqrt(np.where(varies, values, 1.0 if invertible else 0.0))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     W = (vectors * inverse) @ vectors.T / scale[:, None]
     return W, (vectors * root) @ vectors.T * scale
@@ -355,9 +341,9 @@ def whitening(
 def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:
     """Orthonormal basis (d, q) of span{μₖ − μ}, q its numerical rank, at most K − 1.
 
-    Directions are kept in which the means differ by ``rtol`` of the deviation within classes:
-    classes whose means agree up to rounding do not cost a dimension, and those that are far apart
-    do not hide the others.
+    A direction counts if the means differ in it by ``rtol`` of the standard deviation within
+    classes. So classes whose means agree up to rounding do not cost a dimension, and classes that
+    are far apart do not hide the others.
     """
     centred = (statistics.means - statistics.mean)[statistics.counts > 0]
     left, values, _ = np.linalg.svd(centred.T, full_matrices=False)

@@ -1,6 +1,19 @@
-"""Pure numerics of density matching on torch tensors."""
+"""Density matching on torch tensors: kernels, and the unbiased MMD² between classes."""
 
-from unspot.density.kernels import GaussianMixture, mean_bandwidth
-from unspot.density.mmd import MMDLoss, mmd2, mmd2_and_grad
+from __future__ import annotations
 
-__all__ = ["GaussianMixture", "MMDLoss", "mean_bandwidth", "mmd2", "mmd2_and_grad"]
+from typing import TYPE_CHECKING
+
+from unspot.lazy import lazy
+
+if TYPE_CHECKING:
+    from unspot.density.kernels import GaussianMixture as GaussianMixture
+    from unspot.density.kernels import mean_bandwidth as mean_bandwidth
+    from unspot.density.mmd import MMDLoss as MMDLoss
+    from unspot.density.mmd import mmd2 as mmd2
+    from unspot.density.mmd import mmd2_and_grad as mmd2_and_grad
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {"kernels": "GaussianMixture mean_bandwidth", "mmd": "MMDLoss mmd2 mmd2_and_grad"},
+)

@@ -8,7 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from unspot.checks import check_bandwidth, check_count
+
 __all__ = ["GaussianMixture", "mean_bandwidth"]
+
+Bandwidth = Literal["pooled", "pair"] | float
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,8 @@ class GaussianMixture:
         The mᵢ. A Gaussian of bandwidth ασ, written exp(−d²/2(ασ)²), has m = 2α².
     bandwidth : {"pooled", "pair"} or float
         σ. ``"pooled"``: the root mean squared pairwise distance of all rows (the paper's mean
-        heuristic, in closed form in O(nd)). ``"pair"``: the same for every pair of classes on
-        its own. A number: that σ.
+        heuristic, in closed form in O(nd)). ``"pair"``: the same, for every pair of classes
+        separately. A number: that σ.
 
     Examples
     --------
@@ -33,7 +37,7 @@ class GaussianMixture:
     """
 
     multipliers: tuple[float, ...]
-    bandwidth: Literal["pooled", "pair"] | float = "pooled"
+    bandwidth: Bandwidth = "pooled"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "multipliers", tuple(sorted(float(m) for m in self.multipliers)))
@@ -41,55 +45,36 @@ class GaussianMixture:
             raise ValueError(
                 f"Got multipliers={self.multipliers}, but expected one or more positive numbers."
             )
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth not in ("pooled", "pair"):
-                raise ValueError(
-                    f"Got bandwidth={self.bandwidth!r}, but expected 'pooled', 'pair' or a "
-                    "positive number."
-                )
-        elif not self.bandwidth > 0:
-            raise ValueError(
-                f"Got bandwidth={self.bandwidth!r}, but expected 'pooled', 'pair' or a positive "
-                "number."
-            )
+        check_bandwidth(self.bandwidth, ("pooled", "pair"))
 
     @classmethod
-    def paper(
-        cls, n_kernels: int = 5, bandwidth: Literal["pooled", "pair"] | float = "pooled"
-    ) -> GaussianMixture:
+    def paper(cls, n_kernels: int = 5, bandwidth: Bandwidth = "pooled") -> GaussianMixture:
         """The mixture of the paper's text: σᵢ = αᵢσ with α = ⅛, ¼, ½, 1, 2 for five kernels.
 
-        The paper lists α for five kernels only. For others we keep powers of two that end at 1
-        or above: {1}, {½, 1}, {2⁻⁶ … 2³} for one, two and ten.
+        The paper lists α only for five kernels. For other numbers α are powers of two up to 1 or
+        more: {1}, {½, 1}, {2⁻⁶ … 2³} for one, two and ten kernels.
         """
-        top = max(0, (_checked(n_kernels) - 1) // 2 - 1)
+        top = max(0, (check_count("n_kernels", n_kernels) - 1) // 2 - 1)
         exponents = range(top - n_kernels + 1, top + 1)
         return cls(tuple(2.0 * 4.0**e for e in exponents), bandwidth)
 
     @classmethod
-    def reference(
-        cls, n_kernels: int = 5, bandwidth: Literal["pooled", "pair"] | float = "pooled"
-    ) -> GaussianMixture:
+    def reference(cls, n_kernels: int = 5, bandwidth: Bandwidth = "pooled") -> GaussianMixture:
         """The mixture behind the paper's tables: mᵢ = 2^(i − ⌊M/2⌋), so {¼, ½, 1, 2, 4}."""
-        exponents = range(-(_checked(n_kernels) // 2), n_kernels - n_kernels // 2)
+        half = check_count("n_kernels", n_kernels) // 2
+        exponents = range(-half, n_kernels - half)
         return cls(tuple(2.0**e for e in exponents), bandwidth)
 
     def __call__(self, squared_distances: Tensor, sigma2: Tensor | float) -> Tensor:
-        """The kernel's values, written plainly: the oracle of the tiled engine."""
+        """The kernel at squared distances, by its definition: what tests compare ``tiles`` with."""
         values = [torch.exp(-squared_distances / (m * sigma2)) for m in self.multipliers]
         return torch.stack(values).sum(0)
-
-
-def _checked(n_kernels: int) -> int:
-    if n_kernels < 1:
-        raise ValueError(f"Got n_kernels={n_kernels}, but expected a positive integer.")
-    return n_kernels
 
 
 def mean_bandwidth(Y: Tensor) -> Tensor:
     """σ², the mean squared distance of all pairs of rows, as 2n/(n−1)·tr Cov(Y).
 
-    O(nr) instead of the O(n²r) of the sum over pairs in §4.2; differentiable.
+    Takes O(nr) time, where the sum over pairs in §4.2 takes O(n²r). Differentiable.
     """
     n = len(Y)
     centred = Y - Y.mean(0)

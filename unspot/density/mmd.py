@@ -19,12 +19,11 @@ def mmd2(
     z: Any,
     kernel: GaussianMixture | None = None,
     *,
-    class_weights: Any = None,
     share: tuple[int, int] = (0, 1),
 ) -> Tensor:
     """Unbiased MMD², summed over all pairs of classes (Eqs. 4–6).
 
-    A U-statistic: it has mean zero for equal laws, and so may be negative.
+    A U-statistic: its mean is zero if the classes have the same law, so it may be negative.
 
     Parameters
     ----------
@@ -34,10 +33,8 @@ def mmd2(
         The class of each row, at least two rows of each.
     kernel : GaussianMixture, optional
         By default the paper's five kernels with a pooled bandwidth.
-    class_weights : sequence of K numbers, optional
-        The pair of classes (i, j) counts wᵢwⱼ times. By default every pair counts once.
     share : (i, m)
-        The i-th of m shares of the work; the values of the shares add up.
+        Do only the i-th of m shares of the work. The values of all shares add up to the result.
 
     Notes
     -----
@@ -49,8 +46,7 @@ def mmd2(
     >>> mmd2(Y, [0, 0, 1, 1], GaussianMixture((2.0,), bandwidth=1.0)).item()
     -0.3934...
     """
-    value, _ = _mmd2(Y, z, kernel, class_weights, gradient=False, share=share)
-    return value
+    return _mmd2(Y, z, kernel, gradient=False, share=share)[0]
 
 
 def mmd2_and_grad(
@@ -58,7 +54,6 @@ def mmd2_and_grad(
     z: Any,
     kernel: GaussianMixture | None = None,
     *,
-    class_weights: Any = None,
     detach_bandwidth: bool = False,
     share: tuple[int, int] = (0, 1),
 ) -> tuple[Tensor, Tensor]:
@@ -66,22 +61,20 @@ def mmd2_and_grad(
 
     Parameters
     ----------
-    Y, z, kernel, class_weights
+    Y, z, kernel
         As for ``mmd2``.
     detach_bandwidth : bool
-        Treat σ as a constant, as the paper's code does. By default σ is differentiated where it
-        depends on Y, so that the gradient is that of the function ``mmd2``.
+        Treat σ as a constant, as the paper's code does. By default the gradient includes how σ
+        depends on Y, so that it is the gradient of ``mmd2``.
     share : (i, m)
-        The i-th of m shares of the work; values and gradients of the shares add up. The gradient
-        of a share is in float64, so that the sum does not depend on the cut.
+        Do only the i-th of m shares of the work. Values and gradients of all shares add up. The
+        gradient of a share is in float64, so that the sum does not depend on m.
 
     Notes
     -----
-    O(n²r) time, O(nr) memory, 1.5 products of an n×r with an r×n matrix in all.
+    O(n²r) time, as much as 1.5 products of an n×r and an r×n matrix; O(nr) memory.
     """
-    value, grad = _mmd2(
-        Y, z, kernel, class_weights, gradient=True, detach=detach_bandwidth, share=share
-    )
+    value, grad = _mmd2(Y, z, kernel, gradient=True, detach=detach_bandwidth, share=share)
     assert grad is not None
     return value, grad if share[1] > 1 else grad.to(Y.dtype)
 
@@ -89,8 +82,8 @@ def mmd2_and_grad(
 class MMDLoss(nn.Module):
     """Density matching for any training loop: ``MMDLoss()(features, classes)``.
 
-    The tiled engine behind autograd: forward computes value and gradient together, so that a
-    step costs O(n²r) time and O(nr) memory instead of autograd's n×n graph.
+    The forward pass computes value and gradient together, tile by tile. A step takes O(n²r) time
+    and O(nr) memory, and autograd stores no n×n matrices.
 
     Parameters
     ----------
@@ -138,28 +131,24 @@ def _mmd2(
     Y: Tensor,
     z: Any,
     kernel: GaussianMixture | None,
-    class_weights: Any,
     *,
     gradient: bool,
     detach: bool = False,
-    share: tuple[int, int] = (0, 1),
+    share: tuple[int, int],
 ) -> tuple[Tensor, Tensor | None]:
+    """MMD², and its gradient in float64 if it is wanted."""
     kernel = kernel or GaussianMixture.paper()
-    if Y.element_size() < 4:  # squares of half precision overflow, and sums of it forget
+    if Y.element_size() < 4:  # in half precision squares overflow and sums lose digits
         Y = Y.float()
     codes, K = _codes(z, Y)
-    w = [1.0] * K if class_weights is None else [float(v) for v in class_weights]
-    if len(w) != K:
-        raise ValueError(f"Got {len(w)} class weights for {K} classes, but expected one for each.")
     if kernel.bandwidth != "pair" or K == 2:
-        return _pooled(Y, codes, kernel, w, gradient, detach, share)
-    # One bandwidth for every pair of classes: each pair is a two-class problem of its own.
+        return _pooled(Y, codes, kernel, gradient, detach, share)
+    # With a bandwidth per pair of classes, each pair is a problem of two classes.
     total = Y.new_zeros((), dtype=torch.float64)
     grad = torch.zeros_like(Y, dtype=torch.float64) if gradient else None
     for i, j in combinations(range(K), 2):
         rows = torch.nonzero((codes == i) | (codes == j))[:, 0]
-        two = (codes[rows] == j).long()
-        value, part = _pooled(Y[rows], two, kernel, [w[i], w[j]], gradient, detach, share)
+        value, part = _pooled(Y[rows], (codes[rows] == j).long(), kernel, gradient, detach, share)
         total += value
         if grad is not None and part is not None:
             grad.index_add_(0, rows, part)
@@ -170,32 +159,27 @@ def _pooled(
     Y: Tensor,
     codes: Tensor,
     kernel: GaussianMixture,
-    w: list[float],
     gradient: bool,
     detach: bool,
     share: tuple[int, int],
 ) -> tuple[Tensor, Tensor | None]:
+    """The same with one bandwidth for all classes."""
     tiles = Tiles.of(codes)
     centred = Y[tiles.order]
-    centred = centred - centred.mean(0)  # distances do not change, rounding does
+    centred = centred - centred.mean(0)  # keeps distances, with smaller rounding errors
     if isinstance(kernel.bandwidth, str):
-        sigma2 = float(mean_bandwidth(centred)) or 1.0  # all rows equal: any σ will do
+        sigma2 = float(mean_bandwidth(centred)) or 1.0  # if all rows are equal, any σ will do
     else:
         sigma2, detach = float(kernel.bandwidth) ** 2, True
+    weights = _pair_weights(tiles.counts)
     total, sorted_grad = kernel_sums(
-        centred,
-        tiles,
-        _pair_weights(tiles.counts, w),
-        kernel.multipliers,
-        sigma2,
-        gradient=gradient,
-        share=share,
+        centred, tiles, weights, kernel.multipliers, sigma2, gradient=gradient, share=share
     )
     value = Y.new_full((), total, dtype=torch.float64)
     if sorted_grad is None:
         return value, None
     if not detach:
-        # L depends on Y/σ only, so ∂L/∂σ² = −⟨Y, ∂L/∂Y⟩/2σ²; and ∂σ²/∂Y = 4(Y − Ȳ)/(n − 1).
+        # L depends only on Y/σ, so ∂L/∂σ² = −⟨Y, ∂L/∂Y⟩/2σ²; and ∂σ²/∂Y = 4(Y − Ȳ)/(n − 1).
         dot = float((centred * sorted_grad).sum(dtype=torch.float64))
         sorted_grad.add_(centred, alpha=-2.0 * dot / (sigma2 * max(len(Y) - 1, 1)))
     grad = torch.empty_like(sorted_grad)
@@ -203,20 +187,17 @@ def _pooled(
     return value, grad
 
 
-def _pair_weights(counts: tuple[int, ...], w: list[float]) -> list[list[float]]:
-    """c_ab of Eqs. 4–6 as a K×K table over ordered pairs of rows."""
-    total = sum(w)
+def _pair_weights(counts: tuple[int, ...]) -> list[list[float]]:
+    """c_ab of Eqs. 4–6 for rows a and b by their classes: a K×K table."""
+    K = len(counts)
     return [
-        [
-            w[i] * (total - w[i]) / (n * (n - 1)) if i == j else -w[i] * w[j] / (n * m)
-            for j, m in enumerate(counts)
-        ]
+        [(K - 1.0) / (n * (n - 1)) if i == j else -1.0 / (n * m) for j, m in enumerate(counts)]
         for i, n in enumerate(counts)
     ]
 
 
 def _codes(z: Any, Y: Tensor) -> tuple[Tensor, int]:
-    """Class codes 0…K−1 on Y's device, with every class at least twice."""
+    """Class codes 0…K−1 on Y's device, and K. Every class must have two rows or more."""
     values = torch.as_tensor(z, device=Y.device)
     if Y.ndim != 2 or values.shape != Y.shape[:1]:
         raise ValueError(

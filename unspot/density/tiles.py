@@ -1,10 +1,10 @@
-"""Sums of a kernel over all pairs of rows, in cache-sized tiles: no n×n matrix is ever held.
+"""Sums of a kernel over all pairs of rows, tile by tile, so that no n×n matrix is held in memory.
 
-Rows are sorted by class and cut into tiles of one class, so the weight of a pair is one number for
-a whole tile, and only the upper triangle is walked. Small classes share a tile, which has a weight
-for every pair in it: of one each, many classes would make their square of tiles. A tile costs three
-matrix products (distances, and the two halves of the gradient) and one exponential: the other
-kernels of a preset are powers of the widest one, had by squaring.
+Rows are sorted by class and cut into tiles of one class each, so that all pairs of a tile have the
+same weight. Small classes share a tile, which then has one weight per pair: with a tile for each,
+many classes would make very many small tiles. Only the upper triangle of tiles is computed. A tile
+costs three matrix products (the distances, and two for the gradient) and one exponential: the other
+kernels of a preset are powers of the widest one, computed by squaring.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations_with_replacement, islice, pairwise
 from typing import NamedTuple
 
 import torch
@@ -20,11 +20,9 @@ from torch import Tensor
 
 __all__ = ["TILE_ROWS", "Tiles", "kernel_sums"]
 
-#: 512² float32 values are 1 MB: a tile stays in the second-level cache while it is worked on.
+#: 512² float32 values are 1 MB, so a tile fits into the second-level cache.
 TILE_ROWS = 512
-
-
-#: Classes of less than this share of a tile have one together.
+#: Classes smaller than this share of a tile are put together.
 SMALL = 0.25
 
 
@@ -77,12 +75,7 @@ class Tiles:
     def pairs(self, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tile, Tile]]:
         """The upper triangle of tile pairs, or every m-th of them for process i of m."""
         i, m = share
-        number = 0
-        for a, left in enumerate(self.cuts):
-            for right in self.cuts[a:]:
-                if number % m == i:
-                    yield left, right
-                number += 1
+        return islice(combinations_with_replacement(self.cuts, 2), i, None, m)
 
 
 def kernel_sums(
@@ -104,11 +97,11 @@ def kernel_sums(
     weights : K × K list
         c_ab by the classes of a and b, symmetric.
     multipliers, sigma2
-        The mixture: widest last.
+        The mixture, with the widest kernel last.
     gradient : bool
-        Whether the gradient is wanted too (three products a tile instead of one).
+        Whether to compute the gradient too: three products per tile instead of one.
     share : (i, m)
-        Sum over every m-th tile pair only, from the i-th: the shares of m processes add up.
+        Sum only over every m-th tile pair, from the i-th. The sums of m processes add up.
 
     Notes
     -----
@@ -117,12 +110,13 @@ def kernel_sums(
     scale = 1.0 / (multipliers[-1] * sigma2)
     powers = [multipliers[-1] / m for m in reversed(multipliers)]  # 1 = p₁ < p₂ < …
     left, right, padded = _augmented(Y, scale)
-    # Tiles are added up in float64, where their order hardly matters: so the shares of several
-    # processes give what one process gives, and rounding does not grow with n.
+    # Tiles are added up in float64, where their order hardly matters: several processes then get
+    # the result of one process, and rounding errors do not grow with n.
     G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
     most = max((tile.n_rows for tile in tiles.cuts), default=0)
-    buffers, product = _TileBuffers(Y, most), torch.empty_like(padded[:most])
-    # In float64: parts of either sign, far larger than their sum, are added up with it.
+    # The memory of two tiles and of one product, used again for every pair.
+    buffers, product = Y.new_empty(2, most * most), torch.empty_like(padded[:most])
+    # In float64, since the terms are far larger than their sum.
     weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
     total = 0.0
     for a, b in tiles.pairs(share):
@@ -131,10 +125,10 @@ def kernel_sums(
         c: float | Tensor = weights[a.first][b.first]
         if a.is_mixed or b.is_mixed:
             c = weight_of[tiles.codes[A]][:, tiles.codes[B]]
-        E, W = buffers.views(a.n_rows, b.n_rows)
+        E, W = (buffer[: a.n_rows * b.n_rows].view(a.n_rows, b.n_rows) for buffer in buffers)
         torch.mm(left[A], right[B].T, out=E).exp_()  # exp(−d²/(m σ²)) of the widest m
         if on_diagonal:
-            E.fill_diagonal_(0.0)  # a row is no pair with itself
+            E.fill_diagonal_(0.0)  # a row and itself are no pair
         value = _sum_powers(E, W if gradient else None, powers, c)
         total += value if on_diagonal else 2.0 * value
         if G is not None:
@@ -144,65 +138,46 @@ def kernel_sums(
                 G[B] += torch.mm(W.T, padded[A], out=product[: b.n_rows])
     if G is None:
         return total, None
-    # The column of ones has collected W1; k′ = −scale·Σ pᵢeᵢ gives the sign and the factor.
+    # The column of ones has become W1. The sign and the factor come from k′ = −scale·Σ pᵢeᵢ.
     return total, (G[:, -1:] * Y - G[:, :-1]).mul_(-4.0 * scale)
 
 
-class _TileBuffers:
-    """Memory of two tiles, used again for every tile."""
-
-    def __init__(self, like: Tensor, rows: int) -> None:
-        self._E = like.new_empty(rows * rows)
-        self._W = like.new_empty(rows * rows)
-
-    def views(self, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-        n = rows * columns
-        return self._E[:n].view(rows, columns), self._W[:n].view(rows, columns)
-
-
 def _augmented(Y: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows with two more columns, so that one product gives −scale·d², and rows with a one."""
+    """Left and right factors whose product is −scale·d², and Y with a column of ones."""
     S = Y * math.sqrt(2.0 * scale)
     norms = (S * S).sum(1, keepdim=True).mul_(-0.5)
     ones = torch.ones_like(norms)
-    return (
-        torch.cat([S, norms, ones], 1),
-        torch.cat([S, ones, norms], 1),
-        torch.cat([Y, ones], 1),
-    )
+    left, right = torch.cat([S, norms, ones], 1), torch.cat([S, ones, norms], 1)
+    return left, right, torch.cat([Y, ones], 1)
 
 
 def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float], c: float | Tensor) -> float:
-    """Σᵢ ΣcE^pᵢ; W becomes Σᵢ pᵢE^pᵢ. E is overwritten.
+    """Σᵢ Σ cE^pᵢ for one weight c or one per pair; W becomes Σᵢ pᵢE^pᵢ. E is overwritten.
 
-    The chain stops where the rest is below rounding: with S = ΣE^p ≥ max E^p, the next term is
-    at most ratio·S^(ratio − 1) of this one, element by element. In many dimensions the narrow
-    kernels vanish, and so does their cost.
+    Stops where the rest is below rounding: with S = ΣE^p ≥ max E^p, the next term is at most
+    ratio·S^(ratio − 1) of this one, element by element. In many dimensions the narrow kernels are
+    that small, and then cost nothing.
     """
+    one_weight = not isinstance(c, Tensor)
+    negligible = torch.finfo(E.dtype).eps * 1e-2
     if W is not None:
         W.copy_(E)
     S = float(E.sum())
-    total = _weighted(E, S, c)
-    negligible = torch.finfo(E.dtype).eps * 1e-2
+    total = S if one_weight else float((E * c).sum())
     for before, p in pairwise(powers):
         ratio = p / before
         if ratio * S ** (ratio - 1) < negligible:
             break
         _raise(E, ratio)
         S = float(E.sum())
-        total += _weighted(E, S, c)
+        total += S if one_weight else float((E * c).sum())
         if W is not None:
             W.add_(E, alpha=p)
     return total if isinstance(c, Tensor) else c * total
 
 
-def _weighted(E: Tensor, S: float, c: float | Tensor) -> float:
-    """Σ cE for a weight of every pair; the sum S, if one weight of all is still to come."""
-    return float((E * c).sum()) if isinstance(c, Tensor) else S
-
-
 def _raise(E: Tensor, exponent: float) -> None:
-    """E ← E^exponent in place: by squaring where the exponent is a power of two."""
+    """E ← E^exponent in place, by squaring if the exponent is a power of two."""
     squarings = math.log2(exponent)
     if squarings == int(squarings):
         for _ in range(int(squarings)):

@@ -29,7 +29,7 @@ from unspot.projections import (
     nearest_projector,
     start,
 )
-from unspot.projections.objective import History
+from unspot.projections.solvers import History
 from unspot.scale.processes import class_statistics, team
 from unspot.scale.shared_objective import led, shared
 
@@ -226,8 +226,7 @@ class LEOPARD(BaseEraser):
         objective, *checks = objectives
         check = checks[0].value if checks else None
         V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
-        whole = hasattr(objective, "X")  # else it is read by mini-batches
-        V = narrow(objective if whole else objective.sample(), V, self.rank_)
+        V = narrow(objective.sample() if objective.is_lazy else objective, V, self.rank_)
         if isinstance(solver, PaperSolver):
             return solver.minimise(objective, V, rng=rng, verbose=self.verbose)
         return solver.minimise(objective, V, held_out=check, verbose=self.verbose)

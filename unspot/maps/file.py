@@ -1,8 +1,8 @@
 """The file of an eraser: arrays and a header of JSON texts, checked when it is read.
 
-A file that was cut, changed or made by another program is refused by its name and with the reason,
-since most such files would still erase something: a mean of one number, say, is stretched over all
-features.
+A file that was cut, changed or written by another program is refused, with its name and the
+reason. Without these checks most such files would load and erase something else: a mean of one
+number, for example, would be broadcast to all features.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot._version import __version__
-from unspot.maps import MAPS, Map, chain_fault
-from unspot.maps.base import shown
+from unspot.maps.base import MAPS, Map, chain_fault, shown
 
 __all__ = ["packed", "read"]
 
@@ -28,7 +27,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class _Fault(Exception):
-    """What is wrong with a file, in words that follow "which"."""
+    """What is wrong with a file: the rest of a sentence that begins with "Got 'name', which"."""
 
 
 def packed(maps: Sequence[Map], metadata: Mapping[str, Any]) -> bytes:
@@ -50,12 +49,21 @@ def read(path: Path) -> tuple[tuple[Map, ...], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     try:
-        return _eraser(*_content(path))
+        header, arrays = _content(path)
+        metadata = _entry(header, "metadata", dict)
+        maps = _maps(header, arrays)
+        n_features = metadata.get("n_features", maps[0].n_in)
+        if n_features != maps[0].n_in:
+            raise _Fault(
+                f"has metadata with n_features={shown(n_features)}, but maps of "
+                f"{maps[0].n_in} features"
+            )
     except _Fault as fault:
         raise ValueError(
             f"Got {str(path)!r}, which {fault}. Copy the file again, or fit anew; update unspot "
             f"(this is {__version__}) if a newer version wrote it."
         ) from None
+    return maps, metadata
 
 
 def _content(path: Path) -> tuple[dict[str, str], Arrays]:
@@ -64,7 +72,13 @@ def _content(path: Path) -> tuple[dict[str, str], Arrays]:
     try:
         with safe_open(str(path), framework="numpy") as file:
             header = file.metadata() or {}
-            _refuse_other_formats(header, path)
+            # Before the arrays are read: another program's file may have gigabytes of them.
+            if header.get("format") != FORMAT:
+                raise ValueError(
+                    f"Got {str(path)!r}, a safetensors file that unspot did not write (its format "
+                    f"is {header.get('format')!r}), but expected format {FORMAT!r}. Was it made "
+                    "by another program or a newer version?"
+                )
             return header, {name: _array(file, name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ValueError(
@@ -73,39 +87,13 @@ def _content(path: Path) -> tuple[dict[str, str], Arrays]:
         ) from None
 
 
-def _refuse_other_formats(header: Mapping[str, str], path: Path) -> None:
-    if header.get("format") != FORMAT:
-        found = header.get("format", "no format entry")
-        raise ValueError(
-            f"Got {str(path)!r}, a safetensors file that unspot did not write ({found}), but "
-            f"expected format {FORMAT!r}. Was it made by another program or a newer version?"
-        )
-
-
 def _array(file: Any, name: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = file.get_tensor(name)
-    except (TypeError, AttributeError):  # as safetensors says that numpy has no such dtype
+    except (TypeError, AttributeError):  # what safetensors raises for dtypes that numpy lacks
         dtype = file.get_slice(name).get_dtype()
-        raise _Fault(f"has an array {name!r} of type {dtype}, which numpy has not") from None
+        raise _Fault(f"has an array {name!r} of type {dtype}, which numpy lacks") from None
     return array
-
-
-def _eraser(header: Mapping[str, str], arrays: Arrays) -> tuple[tuple[Map, ...], dict[str, Any]]:
-    metadata = _entry(header, "metadata", dict)
-    configs = _entry(header, "maps", list)
-    _refuse_other_arrays(header, arrays)
-    maps = tuple(_map(i, config, arrays) for i, config in enumerate(configs))
-    if unused := sorted(arrays.keys() - _named(maps).keys()):
-        raise _Fault(f"has an array {unused[0]!r} that belongs to none of its maps")
-    if fault := chain_fault(maps):
-        raise _Fault(f"has {fault}")
-    said, taken = metadata.get("n_features", maps[0].n_in), maps[0].n_in
-    if said != taken:
-        raise _Fault(
-            f"says in its metadata n_features={shown(said)}, but has maps of {taken} features"
-        )
-    return maps, metadata
 
 
 def _entry(header: Mapping[str, str], name: str, expected: type) -> Any:
@@ -121,23 +109,30 @@ def _entry(header: Mapping[str, str], name: str, expected: type) -> Any:
     return value
 
 
-def _refuse_other_arrays(header: Mapping[str, str], arrays: Arrays) -> None:
-    """Arrays other than those that were saved, which may well make an eraser: another one."""
-    if "arrays" not in header:  # as in the first files
-        return
-    saved = _entry(header, "arrays", dict)
-    if lost := sorted(saved.keys() - arrays.keys()):
-        raise _Fault(f"has no array {lost[0]!r}, but names it in its header")
-    if added := sorted(arrays.keys() - saved.keys()):
+def _maps(header: Mapping[str, str], arrays: Arrays) -> tuple[Map, ...]:
+    configs = _entry(header, "maps", list)
+    if "arrays" in header:  # the first files do not list their arrays
+        _compare(arrays, _entry(header, "arrays", dict))
+    maps = tuple(_map(i, config, arrays) for i, config in enumerate(configs))
+    if unused := sorted(arrays.keys() - _named(maps).keys()):
+        raise _Fault(f"has an array {unused[0]!r} that belongs to none of its maps")
+    if fault := chain_fault(maps):
+        raise _Fault(f"has {fault}")
+    return maps
+
+
+def _compare(arrays: Arrays, listed: Mapping[str, Any]) -> None:
+    """Refuse arrays other than those that were saved: they may make an eraser, but another one."""
+    if missing := sorted(listed.keys() - arrays.keys()):
+        raise _Fault(f"has no array {missing[0]!r}, but names it in its header")
+    if added := sorted(arrays.keys() - listed.keys()):
         raise _Fault(f"has an array {added[0]!r}, but does not name it in its header")
     for name, array in arrays.items():
-        if (found := _dtype_and_shape(array)) != saved[name]:
-            said = shown(saved[name])
-            raise _Fault(f"has an array {name!r} of {found!r}, but says {said} in its header")
-
-
-def _dtype_and_shape(array: NDArray[Any]) -> str:
-    return f"{array.dtype} {list(array.shape)}"
+        if _dtype_and_shape(array) != listed[name]:
+            raise _Fault(
+                f"has an array {name!r} of {_dtype_and_shape(array)!r}, but says "
+                f"{shown(listed[name])} in its header"
+            )
 
 
 def _map(i: int, config: Any, arrays: Arrays) -> Map:
@@ -145,38 +140,36 @@ def _map(i: int, config: Any, arrays: Arrays) -> Map:
     if not isinstance(kind, str):
         raise _Fault(f"has a map {i} without a kind")
     if kind not in MAPS:
-        known = ", ".join(sorted(MAPS))
-        raise _Fault(f"has a map of kind {kind!r}, but this version knows {known}")
+        raise _Fault(
+            f"has a map of kind {kind!r}, but this version knows {', '.join(sorted(MAPS))}"
+        )
     cls = MAPS[kind]
-    own = {name: arrays[f"{i}.{name}"] for name in cls.shapes if f"{i}.{name}" in arrays}
     values = {name: value for name, value in config.items() if name != "kind"}
-    if fault := _field_fault(cls, own, values):
-        raise _Fault(f"has {fault} in its map {i}, {kind}")
-    made = cls(**own, **values)
-    if fault := made.fault():
+    plain = {f.name for f in fields(cls)} - cls.shapes.keys()
+    if unknown := sorted(values.keys() - plain):
+        raise _Fault(f"has an unknown entry {unknown[0]!r} in its map {i}, {kind}")
+    values |= {name: arrays[f"{i}.{name}"] for name in cls.shapes if f"{i}.{name}" in arrays}
+    # All values are saved, also those that have a default: without one, the file is damaged.
+    missing = [f.name for f in fields(cls) if f.name not in values and f.default is not None]
+    if missing:
+        raise _Fault(f"has no {missing[0]} in its map {i}, {kind}")
+    loaded = cls(**values)
+    if fault := loaded.fault():
         raise _Fault(f"has in its map {i}, {kind}, {fault}")
-    return made
-
-
-def _field_fault(cls: type[Map], arrays: Arrays, values: Mapping[str, Any]) -> str:
-    """Whether a map would lack fields, or fall back on defaults that were not saved."""
-    known = {f.name for f in fields(cls)}
-    if others := sorted(values.keys() - (known - cls.shapes.keys())):
-        return f"an unknown entry {others[0]!r}"
-    given = arrays.keys() | values.keys()
-    missing = [f.name for f in fields(cls) if f.name not in given and f.default is not None]
-    return f"no {missing[0]}" if missing else ""
+    return loaded
 
 
 def _named(maps: Sequence[Map]) -> Arrays:
-    """All arrays by the names that they have in a file."""
+    """All arrays, by their names in a file."""
     return {f"{i}.{name}": array for i, m in enumerate(maps) for name, array in m.arrays().items()}
+
+
+def _dtype_and_shape(array: NDArray[Any]) -> str:
+    return f"{array.dtype} {list(array.shape)}"
 
 
 def _plain(value: Any) -> Any:
     """numpy scalars and arrays as JSON values."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     return str(value)

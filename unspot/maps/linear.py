@@ -24,23 +24,20 @@ class Projection(Map):
     U: Array  # (d, r), orthonormal columns
     mean: Array | None = None  # (d,)
 
-    @property
-    def n_in(self) -> int:
-        return int(self.U.shape[0])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.U.shape[0])
-
     @cached_property
     def _P(self) -> Array:
         return self.U @ self.U.T
 
     def __call__(self, x: Any) -> Any:
-        if self.mean is not None:
-            m = like(self.mean, x)
-            return self._project(x - m) + m
-        return self._project(x)
+        if self.mean is None:
+            return self._project(x)
+        mean = like(self.mean, x)
+        return self._project(x - mean) + mean
+
+    def coordinates(self, x: Any) -> Any:
+        """x ↦ Uᵀx, or Uᵀ(x − m): the coordinates (…, r) in the subspace."""
+        centred = x if self.mean is None else x - like(self.mean, x)
+        return centred @ like(self.U, x)
 
     def _project(self, x: Any) -> Any:
         d, r = self.U.shape
@@ -53,7 +50,7 @@ class Projection(Map):
 @register_map
 @dataclass(frozen=True, eq=False)
 class Oblique(Map):
-    """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as LEACE's."""
+    """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as in LEACE."""
 
     kind: ClassVar[str] = "oblique"
     linear: ClassVar[bool] = True
@@ -62,14 +59,6 @@ class Oblique(Map):
     left: Array  # (d, q)
     right: Array  # (d, q)
     mean: Array  # (d,)
-
-    @property
-    def n_in(self) -> int:
-        return int(self.left.shape[0])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.left.shape[0])
 
     def __call__(self, x: Any) -> Any:
         return x - ((x - like(self.mean, x)) @ like(self.right, x)) @ like(self.left, x).T
@@ -83,16 +72,9 @@ class Compress(Map):
     kind: ClassVar[str] = "compress"
     linear: ClassVar[bool] = True
     shapes: ClassVar[Mapping[str, str]] = {"U": "dr"}
+    ends: ClassVar[str] = "dr"
 
     U: Array  # (d, r)
-
-    @property
-    def n_in(self) -> int:
-        return int(self.U.shape[0])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.U.shape[1])
 
     def __call__(self, x: Any) -> Any:
         return x @ like(self.U, x)
@@ -106,16 +88,9 @@ class Expand(Map):
     kind: ClassVar[str] = "expand"
     linear: ClassVar[bool] = True
     shapes: ClassVar[Mapping[str, str]] = {"U": "dr"}
+    ends: ClassVar[str] = "rd"
 
     U: Array  # (d, r)
-
-    @property
-    def n_in(self) -> int:
-        return int(self.U.shape[1])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.U.shape[0])
 
     def __call__(self, x: Any) -> Any:
         return x @ like(self.U, x).T

@@ -1,8 +1,8 @@
-"""The layers of a trained network, applied by matrix products and ReLU alone.
+"""Maps that are not linear: layers of a network, kernel features, one map per class.
 
-A network is a chain of these maps, so an eraser that was trained with torch is saved, loaded and
-applied without it. Training applies the same ``LayerNorm`` to its tensors, so that the erased
-rows come out in the normalisation that the loss saw.
+A network is a chain of ``Dense`` and ``LayerNorm``, so an eraser that was trained with torch is
+saved, loaded and applied without torch. Training uses the same ``LayerNorm`` on its tensors, so the
+erased rows have the normalisation that the loss saw.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Dense", "LayerNorm", "Nystrom", "Transport", "squared_distances"]
 @register_map
 @dataclass(frozen=True, eq=False)
 class Dense(Map):
-    """x ↦ xW + b, followed by max(·, 0) if ``relu``. Cost: 2·d_in·d_out a row.
+    """x ↦ xW + b, followed by max(·, 0) if ``relu``. Cost: 2·d_in·d_out per row.
 
     Examples
     --------
@@ -33,18 +33,11 @@ class Dense(Map):
 
     kind: ClassVar[str] = "dense"
     shapes: ClassVar[Mapping[str, str]] = {"weight": "io", "bias": "o"}
+    ends: ClassVar[str] = "io"
 
     weight: Array  # (d_in, d_out)
     bias: Array  # (d_out,)
     relu: bool = False
-
-    @property
-    def n_in(self) -> int:
-        return int(self.weight.shape[0])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.weight.shape[1])
 
     def __call__(self, x: Any) -> Any:
         y = x @ like(self.weight, x) + like(self.bias, x)
@@ -54,9 +47,10 @@ class Dense(Map):
 @register_map
 @dataclass(frozen=True, eq=False)
 class LayerNorm(Map):
-    """Each row to mean 0 and variance 1, without affine parameters: a point on a sphere.
+    """Scale each row to mean 0 and variance 1, without affine parameters.
 
-    The sphere has radius √d (less for rows whose variance is near ``epsilon``).
+    The results lie on a sphere of radius √d, or inside it for rows whose variance is near
+    ``epsilon``.
 
     Examples
     --------
@@ -92,40 +86,31 @@ class LayerNorm(Map):
         return "" if self.epsilon >= 0 else f"epsilon={self.epsilon}, but expected at least 0"
 
 
-# -- Nyström features of a Gaussian kernel ---------------------------------------------------------
-
-
 @register_map
 @dataclass(frozen=True, eq=False)
 class Nystrom(Map):
     """x ↦ k(x, landmarks)·whitening, whose inner products approximate k(x, x′).
 
-    The kernel is k(x, x′) = exp(−‖x − x′‖²/(2·bandwidth²)). Cost: O(m(d + q)) a row, for m
-    landmarks and q features; memory m numbers a row.
+    The kernel is k(x, x′) = exp(−‖x − x′‖²/(2·bandwidth²)). Cost per row: O(m(d + q)) time for m
+    landmarks and q features, and memory for m numbers.
     """
 
     kind: ClassVar[str] = "nystrom"
     shapes: ClassVar[Mapping[str, str]] = {"landmarks": "md", "whitening": "mq"}
+    ends: ClassVar[str] = "dq"
 
     landmarks: Array  # (m, d)
     whitening: Array  # (m, q): the inverse root of the landmarks' kernel matrix
     bandwidth: float
 
-    @property
-    def n_in(self) -> int:
-        return int(self.landmarks.shape[1])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.whitening.shape[1])
-
     def __call__(self, x: Any) -> Any:
-        # The whitening divides by small eigenvalues, and the rounding of single precision with it.
+        # The whitening divides by small eigenvalues, which makes the rounding errors of single
+        # precision large.
         features = self.in_own_precision(_double(x))
         return features.astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else features.to(x)
 
     def in_own_precision(self, x: Any) -> Any:
-        """The features in the precision of ``x``: faster, for leading features alone."""
+        """The features in the precision of ``x``: faster; only leading ones are accurate."""
         return self.kernel(x) @ like(self.whitening, x)
 
     def kernel(self, x: Any) -> Any:
@@ -142,28 +127,25 @@ class Nystrom(Map):
 def _double(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x.astype(np.float64, copy=False)
-    return x if x.device.type == "mps" else x.double()  # Apple's GPUs have single precision alone
+    return x if x.device.type == "mps" else x.double()  # which has no double precision
 
 
 def squared_distances(x: Any, points: Any) -> Any:
     """‖x − p‖² for every row of x (…, d) and every point (m, d); numpy or torch."""
-    # Around the points' mean, where the cancellation of large norms is smallest.
+    # Centred on the points, so that less is lost when large norms cancel.
     centre = points.mean(0)
     x, points = x - centre, points - centre
     norms = (x * x).sum(-1)[..., None] + (points * points).sum(-1)
     return (norms - 2 * (x @ points.T)).clip(min=0)
 
 
-# -- One affine map for each class, with the class given or predicted ------------------------------
-
-
 @register_map
 @dataclass(frozen=True, eq=False)
 class Transport(Map):
-    """x ↦ xAₖ + bₖ for a row of class k, or x + bₖ where there are no matrices.
+    """x ↦ xAₖ + bₖ for a row of class k, or x + bₖ without matrices.
 
-    Called on rows alone, k is the class with the largest linear score x·coef + intercept. Without
-    a predictor the labels must be given, by ``given``. Cost: 2d² a row (d without matrices).
+    A call predicts k as the class with the largest linear score x·coef + intercept. Without a
+    predictor, call ``given`` with the classes. Cost per row: 2d², or d without matrices.
     """
 
     kind: ClassVar[str] = "transport"
@@ -179,14 +161,6 @@ class Transport(Map):
     coef: Array | None = None  # (d, K)
     intercept: Array | None = None  # (K,)
 
-    @property
-    def n_in(self) -> int:
-        return int(self.shifts.shape[1])
-
-    @property
-    def n_out(self) -> int:
-        return int(self.shifts.shape[1])
-
     def __call__(self, x: Any) -> Any:
         return self.given(x, self.predict(x))
 
@@ -201,7 +175,7 @@ class Transport(Map):
         return (x @ like(self.coef, x) + like(self.intercept, x)).argmax(-1)
 
     def given(self, x: Any, codes: Any) -> Any:
-        """Move rows whose classes are known, by their codes 0…K−1."""
+        """Move rows whose classes are given by the codes 0…K−1."""
         moved = x * 0
         for k in range(len(self.shifts)):
             mask = codes == k

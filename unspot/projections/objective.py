@@ -1,10 +1,13 @@
-"""What happened during a fit, step by step."""
+"""The function of a subspace that a fit minimises: MMD² minus the share of variance kept.
+
+``Objective`` holds its rows in memory, ``LazyObjective`` reads them one mini-batch at a time, and
+``narrow`` looks at the gradient of an objective to choose directions inside a subspace.
+"""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,44 +19,16 @@ from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
 
 __all__ = [
     "BLOCK_ROWS",
-    "History",
     "LazyObjective",
     "Objective",
     "Preservation",
+    "narrow",
     "project",
     "pull_back",
 ]
 
 
-@dataclass
-class History:
-    """Loss, held-out loss, evaluations and seconds, one entry a step."""
-
-    loss: list[float] = field(default_factory=list)
-    held_out: list[float] = field(default_factory=list)
-    evaluations: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
-    kept: int = -1  # the step whose subspace is the result
-
-    def add(self, loss: float, held_out: float, evaluations: int) -> None:
-        self.loss.append(loss)
-        self.held_out.append(held_out)
-        self.evaluations.append(evaluations)
-        self.seconds.append(time.perf_counter() - self.started)
-
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """The columns as arrays, for ``history_``."""
-        return {
-            name: np.asarray(getattr(self, name), dtype=float)
-            for name in ("loss", "held_out", "evaluations", "seconds")
-        }
-
-
-# -- The function that is minimised over subspaces: densities matched, variance kept ---------------
-
-
-#: Rows of one product. Where processes share the work, they share it by such blocks.
+#: Rows of one matrix product. Several processes divide the work into these blocks.
 BLOCK_ROWS = 256
 
 
@@ -61,9 +36,9 @@ BLOCK_ROWS = 256
 class Preservation:
     """The share of variance kept by a subspace, tr(UᵀΣU)/tr Σ, as a function of V.
 
-    V is in working coordinates, U = orth(BV) in those of the embeddings, with B the identity or
-    a whitening. Then UUᵀ = BV(VᵀB²V)⁻¹VᵀB, so the share is tr(M⁻¹N)/tr Σ with M = VᵀB²V and
-    N = VᵀBΣBV: smooth, and the same for every basis of a subspace.
+    V is in working coordinates and U = orth(BV) in those of the embeddings, where B is the
+    identity or a whitening. Then UUᵀ = BV(VᵀB²V)⁻¹VᵀB, so the share is tr(M⁻¹N)/tr Σ with
+    M = VᵀB²V and N = VᵀBΣBV. It is smooth, and the same for every basis of a subspace.
     """
 
     back_squared: Tensor | None  # B², (d, d); None for the identity
@@ -71,7 +46,7 @@ class Preservation:
     variance: float  # tr Σ
 
     def __call__(self, V: Tensor) -> tuple[float, Tensor]:
-        """The share and its gradient in V, (d, r). O(d²r)."""
+        """The share and its gradient with respect to V, (d, r). O(d²r)."""
         AV = V if self.back_squared is None else self.back_squared @ V
         BV = self.covariance @ V
         M, N = V.T @ AV, V.T @ BV
@@ -82,7 +57,7 @@ class Preservation:
 
 
 def project(X: Tensor, V: Tensor) -> Tensor:
-    """XV, by blocks of rows: a row gets the same bits whichever rows are around it. O(ndr)."""
+    """XV by blocks of rows, so that the bits of a row do not depend on the other rows. O(ndr)."""
     Y = X.new_empty(len(X), V.shape[1])
     for start in range(0, len(X), BLOCK_ROWS):
         torch.mm(X[start : start + BLOCK_ROWS], V, out=Y[start : start + BLOCK_ROWS])
@@ -90,7 +65,7 @@ def project(X: Tensor, V: Tensor) -> Tensor:
 
 
 def pull_back(X: Tensor, G: Tensor) -> Tensor:
-    """XᵀG, with blocks of rows added up in float64. O(ndr)."""
+    """XᵀG by blocks of rows, added up in float64. O(ndr)."""
     total = X.new_zeros(X.shape[1], G.shape[1], dtype=torch.float64)
     for start in range(0, len(X), BLOCK_ROWS):
         total += X[start : start + BLOCK_ROWS].T @ G[start : start + BLOCK_ROWS]
@@ -99,7 +74,7 @@ def pull_back(X: Tensor, G: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Objective:
-    """MMD²(XV) − λ·(share of variance kept), and its gradient in V.
+    """MMD²(XV) − λ·(share of variance kept), and its gradient with respect to V.
 
     Parameters
     ----------
@@ -113,6 +88,8 @@ class Objective:
         λ, already in units of MMD².
     """
 
+    is_lazy: ClassVar[bool] = False
+
     X: Tensor
     z: Tensor
     kernel: GaussianMixture
@@ -120,7 +97,7 @@ class Objective:
     weight: float = 0.0
 
     def value(self, V: Tensor) -> float:
-        """The objective alone: a third of the cost of value and gradient."""
+        """Only the value, for a third of the cost of value and gradient."""
         loss = float(mmd2(project(self.X, V), self.z, self.kernel))
         return loss - self.kept(V)[0]
 
@@ -143,7 +120,7 @@ class Objective:
         return self.X.new_empty(shape)
 
     def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
-        """λ·(share of variance kept) and its gradient, or 0 and None without that term."""
+        """λ·(share of variance kept) and its gradient, or 0 and None if λ is 0."""
         if self.preservation is None or self.weight == 0.0:
             return 0.0, None
         share, grad = self.preservation(V)
@@ -152,17 +129,19 @@ class Objective:
 
 @dataclass(frozen=True)
 class LazyObjective:
-    """Rows that are read a mini-batch at a time, from wherever they are.
+    """An objective for mini-batches only, whose rows are read when a batch needs them.
 
     Parameters
     ----------
-    rows : array-like with rows by number, of shape (n, d)
-        In working coordinates.
+    rows : array-like of shape (n, d)
+        In working coordinates. ``rows[numbers]`` reads some of them.
     z : Tensor of shape (n,)
         Class codes, on the CPU.
     kernel : GaussianMixture
     device : torch.device
     """
+
+    is_lazy: ClassVar[bool] = True
 
     rows: Any
     z: Tensor
@@ -170,12 +149,12 @@ class LazyObjective:
     device: torch.device
 
     def subset(self, rows: NDArray[np.int64]) -> Objective:
-        """The objective of a mini-batch, whose rows are read now."""
+        """The objective of a mini-batch. Reads its rows."""
         X = torch.from_numpy(self.rows[rows]).to(self.device)
         return Objective(X, self.z[torch.from_numpy(rows)].to(self.device), self.kernel)
 
     def sample(self, size: int = 8192) -> Objective:
-        """The objective of one batch of about ``size`` rows, always the same."""
+        """The objective of one batch of about ``size`` rows, the same batch in every call."""
         return self.subset(stratified_batches(self.z.numpy(), size, np.random.default_rng(0))[0])
 
     def new_empty(self, shape: tuple[int, int]) -> Tensor:
@@ -183,5 +162,53 @@ class LazyObjective:
         return torch.from_numpy(np.empty(shape, self.rows.dtype)).to(self.device)
 
     def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
-        """As ``Objective.kept``, without that term."""
+        """As ``Objective.kept``: there is no such term here."""
         return 0.0, None
+
+
+def narrow(objective: Objective, V: Tensor, rank: int) -> Tensor:
+    """The r directions in span(V) in which the classes differ least, as an orthonormal (d, r).
+
+    In a metric M the loss depends on (y − y′)ᵀM(y − y′) for y = Vᵀx, and its gradient at M = I is
+    D = ½YᵀG with G = ∂L/∂Y. Without a direction v, the loss falls by about vᵀDv. So the
+    eigenvectors of the smallest eigenvalues of D stay. At most half of the dimensions are removed
+    before D is computed again, since D depends on the subspace.
+
+    Parameters
+    ----------
+    objective : Objective
+        The loss. Best on other rows than those that V was fitted on, where all directions of V
+        look better than they are.
+    V : Tensor of shape (d, s)
+        Orthonormal, s ≥ r.
+    rank : int
+        r.
+
+    Notes
+    -----
+    Computes one gradient each time it halves the dimension: O(n²s) time.
+
+    Examples
+    --------
+    >>> from unspot.density import GaussianMixture
+    >>> z = torch.arange(400) % 2
+    >>> X = torch.randn((400, 3), generator=torch.Generator().manual_seed(0))
+    >>> X[z == 1, 1] *= 4
+    >>> V = narrow(Objective(X, z, GaussianMixture.paper()), torch.eye(3), 2)
+    >>> bool(V[1].norm() < 0.3)  # the direction in which the classes differ is gone
+    True
+    """
+    while V.shape[1] > rank:
+        smaller = max(rank, V.shape[1] // 2)
+        # The gradient is XᵀG, since Vᵀ times that of the term for variance is zero.
+        _, gradient = objective(V)
+        D = 0.5 * (V.T @ gradient).double()
+        term = objective.preservation
+        if term is not None and objective.weight != 0.0:  # what each direction adds to that term
+            N = (V.T @ term.covariance @ V).double()
+            if term.back_squared is not None:
+                N = torch.linalg.solve((V.T @ term.back_squared @ V).double(), N)
+            D = D - N * (objective.weight / term.variance)
+        _, vectors = torch.linalg.eigh((D + D.T) / 2)
+        V = V @ vectors[:, :smaller].to(V.dtype)
+    return V

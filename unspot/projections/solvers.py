@@ -1,29 +1,59 @@
-"""L-BFGS over subspaces: the same loss, minimised on the Grassmann manifold, without a penalty.
+"""Two solvers: L-BFGS on the Grassmann manifold, and the paper's Algorithm 1.
 
-The loss depends on the span of V only. So V stays orthonormal by a polar retraction, the
-gradient is projected on the tangent space, (I − VVᵀ)G, and curvature is learned from past steps.
-There is no γ to choose, no learning rate, and the result is a projector at every step.
+``ManifoldSolver`` minimises the loss without a penalty. Since the loss depends only on the span of
+V, V is kept orthonormal by a polar retraction, the gradient is projected to the tangent space,
+(I − VVᵀ)G, and curvature is learned from past steps. There is neither γ nor a learning rate to
+choose, and V is orthonormal at every step.
+
+``PaperSolver`` is Algorithm 1 as printed: Adam on U, with the penalty γ‖UᵀU − I‖² (Eq. 7).
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from unspot.checks import check_choice
 from unspot.data.sampling import stratified_batches
-from unspot.projections.objective import History
 
-__all__ = ["PRESETS", "ManifoldSolver", "PaperSolver"]
+__all__ = ["PRESETS", "History", "ManifoldSolver", "PaperSolver"]
 
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
+
+
+@dataclass
+class History:
+    """Loss, held-out loss, evaluations and seconds, with one entry per step."""
+
+    loss: list[float] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)
+    evaluations: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+    kept: int = -1  # the step whose subspace is the result
+
+    def add(self, loss: float, held_out: float, evaluations: int) -> None:
+        self.loss.append(loss)
+        self.held_out.append(held_out)
+        self.evaluations.append(evaluations)
+        self.seconds.append(time.perf_counter() - self.started)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The columns as arrays, for ``history_``."""
+        return {
+            name: np.asarray(getattr(self, name), dtype=float)
+            for name in ("loss", "held_out", "evaluations", "seconds")
+        }
 
 
 @dataclass(frozen=True)
@@ -33,13 +63,13 @@ class ManifoldSolver:
     Parameters
     ----------
     max_evaluations : int
-        The most evaluations of loss and gradient.
+        The largest number of evaluations of loss and gradient.
     memory : int
-        How many past steps the curvature is learned from.
+        The number of past steps from which curvature is learned.
     patience : int
-        Stop after so many steps without a better held-out loss…
+        Stop after this number of steps without a better held-out loss.
     tolerance : float
-        …where better means lower by this share of the best so far.
+        A loss is better if it is lower than the best so far by this share of it.
     """
 
     max_evaluations: int = 150
@@ -55,14 +85,13 @@ class ManifoldSolver:
         held_out: Callable[[Tensor], float] | None = None,
         verbose: bool = False,
     ) -> tuple[Tensor, History]:
-        """The subspace of least held-out loss on the way down, and the history.
+        """The subspace with the lowest held-out loss of all steps, and the history.
 
-        Without held-out rows the training loss decides.
+        Without held-out rows, the training loss decides.
         """
         search = _Search(objective, V, self.memory)
         history = History()
-        best = bar_to_beat = math.inf
-        best_V, since = V, 0
+        best_V, best, to_beat, in_vain = V, math.inf, math.inf, 0
         bar = tqdm(total=self.max_evaluations, desc="matching", unit="eval", disable=not verbose)
         with bar:
             while True:
@@ -70,21 +99,19 @@ class ManifoldSolver:
                 history.add(search.loss, score, search.evaluations)
                 bar.update(search.evaluations - bar.n)
                 bar.set_postfix(loss=f"{search.loss:.5f}", held_out=f"{score:.5f}", refresh=False)
-                margin = self.tolerance * abs(bar_to_beat) if math.isfinite(bar_to_beat) else 0.0
-                since += 1
-                if score < bar_to_beat - margin:
-                    bar_to_beat, since = score, 0
+                margin = self.tolerance * abs(to_beat) if math.isfinite(to_beat) else 0.0
+                in_vain += 1
+                if score < to_beat - margin:
+                    to_beat, in_vain = score, 0
                 if score < best:
-                    best, best_V, history.kept = score, search.V, len(history.loss) - 1
-                if since >= self.patience or search.evaluations >= self.max_evaluations:
-                    break
-                if not search.step():
-                    break
-        return best_V, history
+                    best_V, best, history.kept = search.V, score, len(history.loss) - 1
+                out_of_budget = search.evaluations >= self.max_evaluations
+                if in_vain >= self.patience or out_of_budget or not search.step():
+                    return best_V, history
 
 
 class _Search:
-    """One descent: the point, its loss and gradient, and the memory of past steps."""
+    """One descent: the point V, its loss and gradient, and the memory of past steps."""
 
     def __init__(self, objective: ValueAndGradient, V: Tensor, memory: int) -> None:
         self._objective = objective
@@ -94,13 +121,13 @@ class _Search:
         self.loss, self._g = self._evaluate(V)
 
     def step(self) -> bool:
-        """Move downhill once; False where no step goes down any more."""
+        """Move downhill once. False if no step lowers the loss."""
         norm = float(self._g.norm())
         if norm <= 1e-12 or not math.isfinite(norm):
             return False
         direction = self._direction()
         slope = float((direction * self._g).sum())
-        if slope >= 0:  # the curvature misleads: forget it
+        if slope >= 0:  # the learned curvature is wrong: forget it
             self._pairs.clear()
             direction, slope = -self._g, -(norm**2)
         moved = self._line_search(direction, slope)
@@ -118,7 +145,7 @@ class _Search:
         return loss, _tangent(V, G)
 
     def _direction(self) -> Tensor:
-        """The two-loop recursion: −(inverse curvature) × gradient."""
+        """−(inverse curvature) × gradient, by the two-loop recursion of L-BFGS."""
         q = self._g.clone()
         alphas = []
         for s, y, rho in reversed(self._pairs):
@@ -133,8 +160,8 @@ class _Search:
         return -_tangent(self.V, q)
 
     def _line_search(self, p: Tensor, slope: float) -> tuple[Tensor, float, Tensor, Tensor] | None:
-        """Backtracking with interpolation until the loss falls enough (Armijo)."""
-        # Without curvature the length of a step is unknown: begin with about one radian in all.
+        """Backtracking with interpolation until the loss falls enough (Armijo's rule)."""
+        # Without curvature the length of a step is unknown: begin with about one radian.
         t = 1.0 if self._pairs else 1.0 / float(p.norm())
         for _ in range(12):
             V = _retract(self.V + t * p)
@@ -146,16 +173,14 @@ class _Search:
         return None
 
     def _accept(self, V: Tensor, loss: float, g: Tensor, step: Tensor) -> None:
-        # Steps and gradients of different points live in different tangent spaces; projecting
-        # them on the new one carries them over.
-        self._pairs = deque(
-            (
-                (ts, ty, 1.0 / sy)
-                for s, y, _ in self._pairs
-                if (sy := float(((ts := _tangent(V, s)) * (ty := _tangent(V, y))).sum())) > 0
-            ),
-            maxlen=self._pairs.maxlen,
-        )
+        # Steps and gradients of different points lie in different tangent spaces: project the
+        # remembered ones to the new one.
+        carried = [(_tangent(V, s), _tangent(V, y)) for s, y, _ in self._pairs]
+        self._pairs.clear()
+        for s, y in carried:
+            sy = float((s * y).sum())
+            if sy > 0:
+                self._pairs.append((s, y, 1.0 / sy))
         s, y = _tangent(V, step), g - _tangent(V, self._g)
         sy = float((s * y).sum())
         if sy > 1e-10 * float(s.norm()) * float(y.norm()):
@@ -164,21 +189,18 @@ class _Search:
 
 
 def _tangent(V: Tensor, G: Tensor) -> Tensor:
-    """(I − VVᵀ)G: what of G changes the span of V."""
+    """(I − VVᵀ)G: the part of G that changes the span of V."""
     return G - V @ (V.T @ G)
 
 
 def _retract(A: Tensor) -> Tensor:
-    """The orthonormal matrix of A's span that is nearest to A: its polar factor A(AᵀA)^(−½).
+    """The orthonormal basis of A's span that is nearest to A: its polar factor A(AᵀA)^(−½).
 
-    Unlike QR it commutes with a change of basis, so that the remembered steps stay in the same
-    coordinates and the search does not depend on the basis it began with.
+    Unlike QR it commutes with a change of basis. So the remembered steps stay in the same
+    coordinates, and the search does not depend on the basis of its start.
     """
     values, vectors = torch.linalg.eigh(A.T @ A)
     return A @ (vectors * values.rsqrt()) @ vectors.T
-
-
-# -- Algorithm 1 to the letter: Adam on U with the penalty γ‖UᵀU − I‖² (Eq. 7) ---------------------
 
 
 @dataclass(frozen=True)
@@ -188,11 +210,11 @@ class PaperSolver:
     Parameters
     ----------
     learning_rate : float
-        Adam's, multiplied by 0.1 after half of the epochs.
+        The learning rate of Adam, multiplied by 0.1 after half of the epochs.
     epochs : int
-        N_e.
+        The number of passes over the rows, N_e.
     batch_size : int, optional
-        Rows of a stratified mini-batch; by default all rows (full batch).
+        The number of rows of a stratified mini-batch; by default all rows.
     gamma : float
         The mixing coefficient is γ = gamma/r².
     """
@@ -205,18 +227,14 @@ class PaperSolver:
     @classmethod
     def preset(cls, name: str) -> PaperSolver:
         """The paper's settings for ``"glove"``, ``"bios"`` or ``"dial"``."""
-        if name not in PRESETS:
-            raise ValueError(
-                f"Got preset {name!r}, but expected one of {', '.join(map(repr, PRESETS))}."
-            )
-        return PRESETS[name]
+        return PRESETS[check_choice("preset", name, PRESETS)]
 
     def minimise(
         self, objective: Any, U: Tensor, *, rng: np.random.Generator, verbose: bool = False
     ) -> tuple[Tensor, History]:
-        """U after the last epoch, not yet orthonormal, and the history of epochs.
+        """U after the last epoch, not yet orthonormal, and the history with one entry per epoch.
 
-        The objective is an ``Objective``, or what has its class codes ``z`` and ``subset(rows)``.
+        The objective is an ``Objective`` or a ``LazyObjective``.
         """
         U = U.clone().requires_grad_()
         adam = torch.optim.Adam([U], lr=self.learning_rate, weight_decay=0.0)
@@ -238,8 +256,8 @@ class PaperSolver:
         r = U.shape[1]
         gram = U.T @ U
         penalty = self.gamma / r**2 * ((gram - torch.eye(r).to(U)) ** 2).sum()
-        # The paper measures distances of UUᵀx, in d dimensions. With UᵀU = LLᵀ they are those
-        # of (UL)ᵀx in r dimensions: exact, and cheaper by d/r.
+        # The paper takes distances between UUᵀx, in d dimensions. With UᵀU = LLᵀ they equal those
+        # between (UL)ᵀx in r dimensions, which cost less by a factor of d/r.
         F = U @ torch.linalg.cholesky(gram)
         with torch.no_grad():
             loss, grad_F = batch(F, detach_bandwidth=True)
@@ -249,7 +267,7 @@ class PaperSolver:
         return float(loss) + float(penalty.detach())
 
     def is_full_batch(self, n_rows: int) -> bool:
-        """Whether every step takes all of n rows."""
+        """Whether every step uses all of n rows."""
         return self.batch_size is None or self.batch_size >= n_rows
 
     def _batches(self, objective: Any, rng: np.random.Generator) -> Iterator[Any]:
