@@ -135,7 +135,7 @@ class RLACE(BaseEraser):
             ),
             k,
         )
-        warn_if_all(self.directions_, stacklevel=4)
+        warn_if_all(self.directions_)
         return Eraser.projection(complement(self.directions_), iterations=self.n_iter_)
 
     def _play(self, game: Game, k: int) -> NDArray[np.float64]:
