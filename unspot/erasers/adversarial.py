@@ -17,9 +17,9 @@ from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.networks import (
     NetworkEraser,
-    Problem,
-    Rows,
+    RowNumbers,
     Schedule,
+    TrainingTask,
     dense_maps,
     mlp,
     unscaled,
@@ -131,18 +131,18 @@ class AdversarialErasure(NetworkEraser):
         shares = target.counts / len(target)
         entropy = float(-np.sum(shares * np.log(shares)))
 
-        def loss(batch: Rows) -> Tensor:
+        def loss(batch: RowNumbers) -> Tensor:
             erased = encoder(rows[batch])
             found = cross_entropy(adversary(reverse(erased, self.strength)), codes[batch])
             return mse_loss(erased, rows[batch]) + found
 
-        def score(batch: Rows) -> Tensor:
+        def score(batch: RowNumbers) -> Tensor:
             erased = encoder(rows[batch])
             known = entropy - cross_entropy(adversary(erased), codes[batch])
             return mse_loss(erased, rows[batch]) + self.strength * known.clamp(min=0)
 
-        problem = Problem(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
-        return self._train(problem, target.codes, rng, lambda: _freeze(encoder, scaling))
+        task = TrainingTask(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
+        return self._train(task, target.codes, rng, lambda: _freeze(encoder, scaling))
 
     def _schedule(self) -> Schedule:
         return Schedule(

@@ -14,7 +14,13 @@ from unspot.data.rows import Scaling
 from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import class_rate, coding_rate
-from unspot.erasers.networks import NetworkEraser, Problem, Rows, freeze_normalised, square_mlp
+from unspot.erasers.networks import (
+    NetworkEraser,
+    RowNumbers,
+    TrainingTask,
+    freeze_normalised,
+    square_mlp,
+)
 from unspot.maps import LayerNorm
 
 __all__ = ["FaRM"]
@@ -114,12 +120,12 @@ class FaRM(NetworkEraser):
         codes = torch.from_numpy(target.codes).to(rows.device)
         normalise = LayerNorm(X.shape[1])
 
-        def loss(batch: Rows) -> Tensor:
+        def loss(batch: RowNumbers) -> Tensor:
             Z = normalise(network(rows[batch]))
             return -farm_objective(Z, codes[batch], distortion=distortion)
 
-        problem = Problem(network, loss)
-        return self._train(problem, target.codes, rng, lambda: freeze_normalised(network, scaling))
+        task = TrainingTask(network, loss)
+        return self._train(task, target.codes, rng, lambda: freeze_normalised(network, scaling))
 
 
 def farm_objective(Z: Tensor, codes: Tensor, *, distortion: float) -> Tensor:

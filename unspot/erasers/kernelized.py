@@ -18,14 +18,21 @@ from unspot.data.sampling import generator, sample_and_held_out
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
-from unspot.erasers.networks import NetworkEraser, Problem, Rows, dense, uninitialised, unscaled
+from unspot.erasers.networks import (
+    NetworkEraser,
+    RowNumbers,
+    TrainingTask,
+    dense,
+    uninitialised,
+    unscaled,
+)
 from unspot.maps import Map, Nystrom
 
 __all__ = ["KernelErasure"]
 
 Array = NDArray[np.float64]
 
-#: Rows whose distances decide the median bandwidth.
+#: RowNumbers whose distances decide the median bandwidth.
 _BANDWIDTH_ROWS = 1000
 #: The features that guard the way back: the leading ones, which a probe can learn.
 _GUARD_FEATURES = 128
@@ -150,12 +157,12 @@ class KernelErasure(NetworkEraser):
             features.whitening[:, :_GUARD_FEATURES],
             self.bandwidth_ / scaling.scale,
         )
-        problem = self._way_back(guard, erased, scaling(rows), codes)
+        task = self._way_back(guard, erased, scaling(rows), codes)
 
         def freeze() -> tuple[Map, ...]:
-            return (features, *linear.maps, unscaled(dense(problem.module), scaling))
+            return (features, *linear.maps, unscaled(dense(task.module), scaling))
 
-        return self._train(problem, codes, rng, freeze)
+        return self._train(task, codes, rng, freeze)
 
     def _features(self, X: Array, rng: np.random.Generator) -> Nystrom:
         """Nyström features, the leading ones first."""
@@ -170,7 +177,7 @@ class KernelErasure(NetworkEraser):
 
     def _way_back(
         self, features: Nystrom, erased: Array, scaled: Array, codes: NDArray[np.int64]
-    ) -> Problem:
+    ) -> TrainingTask:
         """The regression from erased features, started at its optimum without the guard."""
         back = uninitialised(erased.shape[1], scaled.shape[1])
         weight, bias = _ridge_regression(erased, scaled)
@@ -180,12 +187,12 @@ class KernelErasure(NetworkEraser):
         inputs, outputs = self._tensor(erased), self._tensor(scaled)
         concept = one_hot(torch.from_numpy(codes)).to(inputs)
 
-        def loss(batch: Rows) -> Tensor:
+        def loss(batch: RowNumbers) -> Tensor:
             found = back(inputs[batch])
             leak = explained_share(features.in_own_precision(found), concept[batch])
             return mse_loss(found, outputs[batch]) + self.strength * leak
 
-        return Problem(back, loss)
+        return TrainingTask(back, loss)
 
     def _sigma(self, X: Array, rng: np.random.Generator) -> float:
         rows = rng.choice(len(X), size=min(_BANDWIDTH_ROWS, len(X)), replace=False)

@@ -16,15 +16,21 @@ from unspot.data.rows import Scaling
 from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import coding_rate, kernel_rate, matched_rate
-from unspot.erasers.networks import NetworkEraser, Problem, Rows, freeze_normalised, square_mlp
+from unspot.erasers.networks import (
+    NetworkEraser,
+    RowNumbers,
+    TrainingTask,
+    freeze_normalised,
+    square_mlp,
+)
 from unspot.maps import LayerNorm
 from unspot.maps.nonlinear import squared_distances
 
 __all__ = ["KRaM"]
 
-Rate = Callable[[Tensor, Rows], Tensor]
+Rate = Callable[[Tensor, RowNumbers], Tensor]
 
-#: Rows whose distances decide the median bandwidth.
+#: RowNumbers whose distances decide the median bandwidth.
 _BANDWIDTH_ROWS = 1000
 
 
@@ -146,13 +152,13 @@ class KRaM(NetworkEraser):
             rate, default = self._continuous(target), 256
             strata = np.zeros(len(X), dtype=np.int64)
 
-        def loss(batch: Rows) -> Tensor:
+        def loss(batch: RowNumbers) -> Tensor:
             Z = normalise(network(rows[batch]))
             drift = self._rate(Z) - self._rate(normalise(rows[batch]))
             return self.balance * drift.abs() - rate(Z, batch)
 
         return self._train(
-            Problem(network, loss),
+            TrainingTask(network, loss),
             strata,
             rng,
             lambda: freeze_normalised(network, scaling),
@@ -165,7 +171,7 @@ class KRaM(NetworkEraser):
     def _categorical(self, labels: Labels) -> Rate:
         codes = torch.from_numpy(labels.codes)
 
-        def rate(Z: Tensor, batch: Rows) -> Tensor:
+        def rate(Z: Tensor, batch: RowNumbers) -> Tensor:
             return matched_rate(
                 Z, codes[batch].to(Z.device), len(labels.classes), distortion=self.distortion
             )
@@ -179,7 +185,7 @@ class KRaM(NetworkEraser):
         sigma = self._sigma(concept)
         kernel = concept_kernel(self.kernel)
 
-        def rate(Z: Tensor, batch: Rows) -> Tensor:
+        def rate(Z: Tensor, batch: RowNumbers) -> Tensor:
             K = kernel(concept[batch].to(Z.device), sigma)
             return kernel_rate(Z, K, distortion=self.distortion)
 
