@@ -101,7 +101,7 @@ def test_it_prints_as_a_table():
     assert len(lines) == 1 + len(methods())
     assert lines[0].split()[:2] == ["name", "linear"]
     kram = next(line for line in lines if line.startswith("kram"))
-    assert "discrete, continuous" in kram
+    assert "categories, continuous" in kram
 
 
 def test_listing_loads_neither_torch_nor_scikit_learn():
@@ -124,12 +124,12 @@ def test_make_takes_parameters_and_ignores_case():
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
-        ("leopart", {}, r"method 'leopart', but expected one of: leopard.*Did you mean leopard"),
+        ("leopart", {}, r"method 'leopart', but expected one of: leopard.*Did you mean 'leopard'"),
         ("nothing like it", {}, r"or cascade:NAME\.$"),
         ("cascade:fram", {}, r"method 'fram'.*Did you mean .*farm"),
         ("cascade:cascade", {}, "a cascade cannot hold another cascade"),
         ("pca:farm", {}, "only cascade:NAME holds another method"),
-        ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean rank"),
+        ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean 'rank'"),
         ("cascade:farm", {"n_epoch": 3}, r"parameter 'n_epoch' for method 'farm'.*n_epochs"),
     ],
 )

@@ -10,18 +10,9 @@ from torch import Tensor
 
 from unspot.checks import check_positive
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import class_rate, coding_rate
-from unspot.erasers.networks import (
-    NetworkEraser,
-    RowNumbers,
-    TrainingTask,
-    freeze_normalised,
-    square_mlp,
-)
-from unspot.maps import LayerNorm
+from unspot.erasers.networks import NetworkEraser, RowNumbers
 
 __all__ = ["FaRM"]
 
@@ -112,25 +103,16 @@ class FaRM(NetworkEraser):
         self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        rng = generator(self.random_state)
-        network = square_mlp(X.shape[1], self.n_layers, rng)
         distortion = check_positive("distortion", self.distortion)
-        scaling = Scaling.of(X)
-        rows = self._tensor(scaling(X))
-        codes = torch.from_numpy(target.codes).to(rows.device)
-        normalise = LayerNorm(X.shape[1])
+        codes = torch.from_numpy(target.codes).to(self._device)
 
-        def loss(batch: RowNumbers) -> Tensor:
-            Z = normalise(network(rows[batch]))
+        def loss(Z: Tensor, rows: Tensor, batch: RowNumbers) -> Tensor:
             return -farm_objective(Z, codes[batch], distortion=distortion)
 
-        task = TrainingTask(network, loss)
-        return self._train(task, target.codes, rng, lambda: freeze_normalised(network, scaling))
+        return self._train_on_sphere(X, self.n_layers, loss, target.codes)
 
 
 def farm_objective(Z: Tensor, codes: Tensor, *, distortion: float) -> Tensor:
     """R(Z) + Σₖ (nₖ/n) R(Zₖ)."""
-    n_classes = int(codes.max()) + 1
-    return coding_rate(Z, distortion=distortion) + class_rate(
-        Z, codes, n_classes, distortion=distortion
-    )
+    by_class = class_rate(Z, codes, int(codes.max()) + 1, distortion=distortion)
+    return coding_rate(Z, distortion=distortion) + by_class

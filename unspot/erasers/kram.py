@@ -12,23 +12,13 @@ from torch import Tensor
 
 from unspot.checks import check_bandwidth, check_choice, check_positive
 from unspot.data.labels import Labels, Measurements
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import coding_rate, kernel_rate, matched_rate
-from unspot.erasers.networks import (
-    NetworkEraser,
-    RowNumbers,
-    TrainingTask,
-    freeze_normalised,
-    square_mlp,
-)
+from unspot.erasers.networks import NetworkEraser, RowNumbers
 from unspot.maps import LayerNorm
 from unspot.maps.nonlinear import squared_distances
 
 __all__ = ["KRaM"]
-
-Rate = Callable[[Tensor, RowNumbers], Tensor]
 
 #: RowNumbers whose distances decide the median bandwidth.
 _BANDWIDTH_ROWS = 1000
@@ -140,56 +130,38 @@ class KRaM(NetworkEraser):
         self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
-        rng = generator(self.random_state)
-        network = square_mlp(X.shape[1], self.n_layers, rng)
         check_positive("distortion", self.distortion)
-        scaling = Scaling.of(X)
-        rows = self._tensor(scaling(X))
-        normalise = LayerNorm(X.shape[1])
         if isinstance(target, Labels):
-            rate, strata, default = self._categorical(target), target.codes, 1024
+            concept_rate, codes, batch_size = self._rate_of_categories(target), target.codes, 1024
         else:
-            rate, default = self._continuous(target), 256
-            strata = np.zeros(len(X), dtype=np.int64)
+            concept_rate, batch_size = self._rate_of_numbers(target), 256
+            codes = np.zeros(len(X), dtype=np.int64)
+        normalise = LayerNorm(X.shape[1])
 
-        def loss(batch: RowNumbers) -> Tensor:
-            Z = normalise(network(rows[batch]))
-            drift = self._rate(Z) - self._rate(normalise(rows[batch]))
-            return self.balance * drift.abs() - rate(Z, batch)
+        def loss(Z: Tensor, rows: Tensor, batch: RowNumbers) -> Tensor:
+            drift = self._rate(Z) - self._rate(normalise(rows))
+            return self.balance * drift.abs() - concept_rate(Z, batch)
 
-        return self._train(
-            TrainingTask(network, loss),
-            strata,
-            rng,
-            lambda: freeze_normalised(network, scaling),
-            batch_size=default if self.batch_size is None else self.batch_size,
-        )
+        if self.batch_size is not None:
+            batch_size = self.batch_size
+        return self._train_on_sphere(X, self.n_layers, loss, codes, batch_size=batch_size)
 
     def _rate(self, Z: Tensor) -> Tensor:
         return coding_rate(Z, distortion=self.distortion)
 
-    def _categorical(self, labels: Labels) -> Rate:
-        codes = torch.from_numpy(labels.codes)
+    def _rate_of_categories(self, labels: Labels) -> Callable[[Tensor, RowNumbers], Tensor]:
+        codes, n_classes = torch.from_numpy(labels.codes).to(self._device), len(labels.classes)
+        return lambda Z, batch: matched_rate(Z, codes[batch], n_classes, distortion=self.distortion)
 
-        def rate(Z: Tensor, batch: RowNumbers) -> Tensor:
-            return matched_rate(
-                Z, codes[batch].to(Z.device), len(labels.classes), distortion=self.distortion
-            )
-
-        return rate
-
-    def _continuous(self, target: Measurements) -> Rate:
+    def _rate_of_numbers(self, target: Measurements) -> Callable[[Tensor, RowNumbers], Tensor]:
         spread = target.values.std(axis=0)
         z = target.values / np.where(spread > 0, spread, 1.0)
-        concept = torch.from_numpy((z - z.mean(axis=0)).astype(np.float32))
-        sigma = self._sigma(concept)
+        concept = self._tensor(z - z.mean(axis=0))
+        sigma = self._sigma(concept.cpu())
         kernel = concept_kernel(self.kernel)
-
-        def rate(Z: Tensor, batch: RowNumbers) -> Tensor:
-            K = kernel(concept[batch].to(Z.device), sigma)
-            return kernel_rate(Z, K, distortion=self.distortion)
-
-        return rate
+        return lambda Z, batch: kernel_rate(
+            Z, kernel(concept[batch], sigma), distortion=self.distortion
+        )
 
     def _sigma(self, concept: Tensor) -> float:
         given = check_bandwidth(self.bandwidth)

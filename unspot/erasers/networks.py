@@ -7,7 +7,7 @@ loop takes mini-batches with Adam, and a held-out part of the rows decides when 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from unspot.checks import check_count, check_positive, check_share
 from unspot.data.rows import Scaling
-from unspot.data.sampling import sample_and_held_out, stratified_batches
+from unspot.data.sampling import generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.machine import one_thread
@@ -33,9 +33,7 @@ __all__ = [
     "TrainingTask",
     "dense",
     "dense_maps",
-    "freeze_normalised",
     "mlp",
-    "square_mlp",
     "train_network",
     "uninitialised",
     "unscaled",
@@ -86,13 +84,38 @@ class NetworkEraser(BaseEraser):
     device: Any
     verbose: bool
 
+    def _train_on_sphere(
+        self,
+        X: NDArray[Any],
+        n_layers: Any,
+        loss: Callable[[Tensor, Tensor, RowNumbers], Tensor],
+        codes: NDArray[np.int64],
+        *,
+        batch_size: int | None = None,
+    ) -> Eraser:
+        """Train a network of layers as wide as the rows, whose output is normalised row by row.
+
+        ``loss`` takes the normalised outputs of a mini-batch, its rows as the network sees them,
+        and the numbers of these rows.
+        """
+        d = X.shape[1]
+        rng = generator(self.random_state)
+        network = mlp([d] * (check_count("n_layers", n_layers) + 1), rng)
+        scaling, normalise = Scaling.of(X), LayerNorm(d)
+        rows = self._tensor(scaling(X))
+        task = TrainingTask(
+            network, lambda batch: loss(normalise(network(rows[batch])), rows[batch], batch)
+        )
+        return self._train(
+            task, codes, rng, lambda: (*dense_maps(network, scaling), normalise), batch_size
+        )
+
     def _train(
         self,
         task: TrainingTask,
         codes: NDArray[np.int64],
         rng: np.random.Generator,
         freeze: Callable[[], tuple[Map, ...]],
-        *,
         batch_size: int | None = None,
     ) -> Eraser:
         """Train, and freeze the best state.
@@ -103,13 +126,14 @@ class NetworkEraser(BaseEraser):
         schedule = self._schedule()
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size)
         task.module.to(self._device)
+        largest = max(p.numel() for p in task.module.parameters())
         score = task.score or task.loss
         rows, held_out = self._split(codes, rng)
         if held_out is rows:
             schedule = schedule.on_its_own_rows()
         checks = [held_out[part] for part in stratified_batches(codes[held_out], size, rng)]
         try:
-            with _threads(task.module):
+            with one_thread() if largest <= _SMALL_LAYER else nullcontext():
                 self.history_ = train_network(
                     task,
                     lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],
@@ -148,12 +172,6 @@ class NetworkEraser(BaseEraser):
             weight_decay=self.weight_decay,
             patience=check_count("patience", self.patience),
         )
-
-
-def _threads(module: nn.Module) -> AbstractContextManager[None]:
-    """One thread for small layers, else as many as there are."""
-    largest = max(p.numel() for p in module.parameters())
-    return one_thread() if largest <= _SMALL_LAYER else nullcontext()
 
 
 # -- The training loop -----------------------------------------------------------------------------
@@ -368,11 +386,6 @@ def uninitialised(n_in: int, n_out: int) -> nn.Linear:
     return layer
 
 
-def square_mlp(d: int, n_layers: Any, rng: np.random.Generator) -> nn.Sequential:
-    """An ``mlp`` whose layers are all as wide as the embeddings."""
-    return mlp([d] * (check_count("n_layers", n_layers) + 1), rng)
-
-
 def dense(layer: nn.Module, *, relu: bool = False) -> Dense:
     """A linear layer as a map, in float64."""
     weight, bias = (p.detach().cpu().numpy().astype(np.float64) for p in layer.parameters())
@@ -390,9 +403,3 @@ def dense_maps(network: nn.Sequential, scaling: Scaling) -> tuple[Dense, ...]:
 def unscaled(last: Dense, scaling: Scaling) -> Dense:
     """A last layer whose outputs are in the origin and unit of the embeddings."""
     return Dense(last.weight * scaling.scale, last.bias * scaling.scale + scaling.mean)
-
-
-def freeze_normalised(network: nn.Sequential, scaling: Scaling) -> tuple[Map, ...]:
-    """An ``mlp``, and the normalisation of its output as in the losses of coding rates."""
-    layers = dense_maps(network, scaling)
-    return (*layers, LayerNorm(layers[-1].n_out))
