@@ -71,13 +71,8 @@ def embed(
     """
     from unspot.cli.options import refuse_inputs
     from unspot.io.files import refuse_existing
-    from unspot.models.embedding import (
-        check_column,
-        check_output,
-        embed_texts,
-        read_texts,
-        write_embeddings,
-    )
+    from unspot.models.embedding import embed_texts
+    from unspot.models.texts import check_column, check_output, read_texts, write_embeddings
 
     # Everything that can be wrong is checked before the hours that the model takes.
     check_output(output)

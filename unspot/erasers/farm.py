@@ -23,8 +23,8 @@ class FaRM(NetworkEraser):
     A network of ``n_layers`` layers as wide as the embeddings is trained to maximise
     R(Z) + Σₖ (nₖ/n) R(Zₖ), the coding rates of all rows and of each class, where its output Z is
     normalised row by row to a sphere. Every class is then spread over the whole space, so none
-    stands out. The erased rows are that normalised output: a new space, with the old meaning of
-    no coordinate.
+    stands out. The erased rows are that normalised output: a new space, in which no coordinate
+    keeps its old meaning.
 
     Cost: an epoch of n rows takes O(n·n_layers·d²) for the network and O(n·d²) for the rates.
 
@@ -37,13 +37,13 @@ class FaRM(NetworkEraser):
         held-out objective stops improving; when it stops again, training ends.
     batch_size : int
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     distortion : float
         ε² of the coding rate.
     validation_fraction : float
         The stratified part that is held out to say when to stop; 0 for none.
     patience : int
-        Epochs without improvement that are waited for.
+        The number of epochs without improvement to wait for.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -53,11 +53,11 @@ class FaRM(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        The frozen network, which needs numpy alone. If training diverges, the best state before.
+        The frozen network, which needs only numpy. If training diverges, the best state before.
     history_ : list of float
         The held-out loss (the negative objective) after every epoch.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------

@@ -45,17 +45,17 @@ _START_RIDGE = 1e-3
 class KernelErasure(NetworkEraser):
     """Erase what a linear classifier could find in the feature space of a Gaussian kernel.
 
-    The rows go to Nyström features φ(x), where LEACE takes the concept out: φ′ = Pφ(x). The way
-    back is a regression x̂ = Bφ′ + c to the embeddings. On its own it would bring the concept
-    back wherever x is not linearly correlated with it, because φ(x̂) is not φ′. So B and c also
-    keep the concept out of φ(x̂): they minimise ‖x̂ − x‖² (per unit of variance) plus
-    ``strength`` times the share of z that a ridge regression finds in φ(x̂).
+    LEACE removes the concept from Nyström features φ(x) of the rows: φ′ = Pφ(x). A regression
+    x̂ = Bφ′ + c leads back to the embeddings. A plain regression would bring the concept back
+    wherever x is not linearly correlated with it, because φ(x̂) is not φ′. So B and c also keep
+    the concept out of φ(x̂): they minimise ‖x̂ − x‖² (per unit of variance) plus ``strength``
+    times the share of z that a ridge regression finds in φ(x̂).
 
-    What is erased, is erased for this kernel: a probe with another kernel or bandwidth, or a
-    network, may still find the concept. Ravfogel et al. show that it does.
+    The concept is erased only for this kernel: a probe with another kernel or bandwidth, or a
+    network, may still find it, as Ravfogel et al. show.
 
-    Cost: O(n·m·(d + m) + m³) for m landmarks and up to ``max_rows`` rows, and O(n·m·d) an epoch
-    of the regression; O(m(d + m)) a row to apply.
+    Cost: O(n·m·(d + m) + m³) for m landmarks and up to ``max_rows`` rows, and O(n·m·d) per epoch
+    of the regression; O(m(d + m)) per row to apply.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ class KernelErasure(NetworkEraser):
         earlier when the held-out loss stops improving; when it stops again, training ends.
     batch_size : int
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     validation_fraction : float
         The stratified part that is held out to say when to stop; 0 for none.
     patience : int
-        Epochs without improvement that are waited for.
+        The number of epochs without improvement to wait for.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -87,13 +87,13 @@ class KernelErasure(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        Nyström features, oblique projection, regression: three maps that need numpy alone.
+        Nyström features, oblique projection, regression: three maps that need only numpy.
     bandwidth_ : float
         The kernel's σ.
     history_ : list of float
         The regression's held-out loss after every epoch.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------
@@ -151,7 +151,7 @@ class KernelErasure(NetworkEraser):
         features = self._features(rows, rng)
         linear = LEACE().fit(features(rows), codes).eraser_
         erased = linear(features(rows))
-        # The same kernel in the units of the training, and its leading features as the guard.
+        # The guard is the same kernel in the units of the training, with its leading features.
         guard = Nystrom(
             scaling(features.landmarks),
             features.whitening[:, :_GUARD_FEATURES],
@@ -188,15 +188,18 @@ class KernelErasure(NetworkEraser):
         concept = one_hot(torch.from_numpy(codes)).to(inputs)
 
         def loss(batch: RowNumbers) -> Tensor:
-            found = back(inputs[batch])
-            leak = explained_share(features.in_own_precision(found), concept[batch])
-            return mse_loss(found, outputs[batch]) + self.strength * leak
+            reconstructed = back(inputs[batch])
+            leak = explained_share(features.in_own_precision(reconstructed), concept[batch])
+            return mse_loss(reconstructed, outputs[batch]) + self.strength * leak
 
         return TrainingTask(back, loss)
 
     def _sigma(self, X: Array, rng: np.random.Generator) -> float:
         rows = rng.choice(len(X), size=min(_BANDWIDTH_ROWS, len(X)), replace=False)
-        return check_bandwidth(self.bandwidth) or _typical_distance(X[rows])
+        distances = pdist(X[rows])
+        # The median; the mean where most pairs are equal, and 1 where all are.
+        typical = float(np.median(distances)) or float(distances.mean()) or 1.0
+        return check_bandwidth(self.bandwidth) or typical
 
 
 def explained_share(features: Tensor, concept: Tensor) -> Tensor:
@@ -208,12 +211,6 @@ def explained_share(features: Tensor, concept: Tensor) -> Tensor:
     cross = phi.T @ z
     weights = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), cross)
     return (cross * weights).sum() / (z * z).sum()
-
-
-def _typical_distance(rows: Array) -> float:
-    """The median distance of pairs; their mean where most are equal, and 1 where all are."""
-    distances = pdist(rows)
-    return float(np.median(distances)) or float(distances.mean()) or 1.0
 
 
 def _ridge_regression(features: Array, rows: Array) -> tuple[Array, Array]:

@@ -32,8 +32,8 @@ class KRaM(NetworkEraser):
     Z is the network's output, normalised row by row to a sphere, and so is X in R(X), because
     rates compare only at the same scale. The erased rows are that normalised output.
 
-    Cost: for categories, K is 1[z = z′] and the determinant is a sum over classes, O(n·d²) an
-    epoch beside the network's O(n·n_layers·d²). For a continuous concept a mini-batch of b rows
+    Cost: for categories, K is 1[z = z′] and the determinant is a sum over classes, O(n·d²) per
+    epoch, besides the network's O(n·n_layers·d²). For a continuous concept a mini-batch of b rows
     costs O(b³), so that an epoch costs O(n·b²).
 
     Parameters
@@ -55,13 +55,13 @@ class KRaM(NetworkEraser):
     batch_size : int, optional
         By default 1024 for categories, 256 for a continuous concept.
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     distortion : float
         ε² of the coding rate.
     validation_fraction : float
         The stratified part that is held out to say when to stop; 0 for none.
     patience : int
-        Epochs without improvement that are waited for.
+        The number of epochs without improvement to wait for.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -71,11 +71,11 @@ class KRaM(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        The frozen network, which needs numpy alone. If training diverges, the best state before.
+        The frozen network, which needs only numpy. If training diverges, the best state before.
     history_ : list of float
         The held-out loss (the negative objective) after every epoch.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------
