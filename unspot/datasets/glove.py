@@ -100,15 +100,15 @@ def load_glove_gender(path: str | os.PathLike[str] | None = None) -> Dataset:
 def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     """Choose the words that are most male, most female and most neutral, and split them.
 
-    1. Keep words of letters alone, shorter than 20 letters.
+    1. Keep words that consist of letters, fewer than 20.
     2. Score each word by the cosine between its vector and the gender direction.
     3. Take the ``per_class`` highest scores (male), the lowest (female), and of the other words
        those with the smallest absolute score (neutral).
-    4. Split every class 49 %/21 %/30 %. The order of the SHA-256 of a word decides where it goes,
-       so the split is at random and the same on every machine.
+    4. Split every class 49 %/21 %/30 %, by the order of the SHA-256 of the words: as good as
+       random, and the same on every machine.
 
     The classes differ by more than gender: in GloVe, frequent words lean male along this direction
-    and rare ones female. An eraser fitted on them takes that away as well.
+    and rare ones female. An eraser that is fitted on them removes that as well.
 
     O(nd) time and memory, in float64.
 
@@ -142,9 +142,9 @@ def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     rows = np.array([i for i, w in enumerate(words) if w.isalpha() and len(w) < 20], dtype=int)
     if per_class < 2 or len(rows) < 3 * per_class:
         raise ValueError(
-            f"Got per_class={per_class} and {len(rows)} words of letters alone, but expected at "
-            f"least two of each class and three times as many words: at most {len(rows) // 3}. "
-            "Read more words, or pass a smaller per_class."
+            f"Got per_class={per_class} and {len(rows)} words of letters, but expected from 2 to a "
+            f"third of the words: at most {len(rows) // 3}. Read more words, or pass a smaller "
+            "per_class."
         )
     scores = cosines(X[rows], gender_direction(words, X))
     z = _classes_by_score(scores, per_class)

@@ -101,7 +101,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Drop what an earlier fit left: a refit is as a first fit, also if it fails."""
+        """Drop the results of an earlier fit, so that a refit is like a first fit, or fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
@@ -118,9 +118,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _fit_stream(self, batches: Any, concept: Any) -> BaseEraser:
         raise ValueError(
-            f"Got a stream of batches (a {type(batches).__name__}), but {type(self).__name__} goes "
-            "back to its rows. Pass an array, a path, a memory map or any other source of rows by "
-            "number; LEACE is fitted on streams."
+            f"Got a stream of batches (a {type(batches).__name__}), but {type(self).__name__} "
+            "reads its rows more than once. Pass an array, a path, a memory map or any other "
+            "source of rows by number, or use LEACE, which is fitted on streams."
         )
 
     def _in_memory(
@@ -130,7 +130,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = sampled(X, target, rng, min_rows=self.min_rows_per_class)
         if len(rows) < len(X):
             logger.warning(
-                "%s works in memory: it is fitted on a random part of %d of the %d rows.",
+                "%s works in memory: it is fitted on a random sample of %d of the %d rows.",
                 type(self).__name__,
                 len(rows),
                 len(X),
