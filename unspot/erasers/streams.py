@@ -20,10 +20,10 @@ from unspot.io.sources import Floats, RowSource, as_source, prefetched
 
 __all__ = ["Rows", "is_stream", "opened", "sampled"]
 
-#: Sources of at most this size are read into memory at once: staying on disk gains nothing.
+#: Sources up to so many bytes are read whole: staying on disk gains nothing.
 LOAD_BYTES = 2**28
 CHUNK_ROWS = 8192
-#: A method that needs its rows in memory reads at most this number of bytes, as a sample.
+#: The most bytes that a method which needs its rows in memory reads; of more it takes a sample.
 SAMPLE_BYTES = 2**31
 
 
