@@ -132,13 +132,13 @@ class AdversarialErasure(NetworkEraser):
 
         def loss(batch: RowNumbers) -> Tensor:
             erased = encoder(rows[batch])
-            found = cross_entropy(adversary(reverse(erased, self.strength)), codes[batch])
-            return mse_loss(erased, rows[batch]) + found
+            attack = cross_entropy(adversary(reverse(erased, self.strength)), codes[batch])
+            return mse_loss(erased, rows[batch]) + attack
 
         def score(batch: RowNumbers) -> Tensor:
             erased = encoder(rows[batch])
-            known = entropy - cross_entropy(adversary(erased), codes[batch])
-            return mse_loss(erased, rows[batch]) + self.strength * known.clamp(min=0)
+            leak = entropy - cross_entropy(adversary(erased), codes[batch])
+            return mse_loss(erased, rows[batch]) + self.strength * leak.clamp(min=0)
 
         task = TrainingTask(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
         return self._train(task, target.codes, rng, lambda: _freeze(encoder, scaling))

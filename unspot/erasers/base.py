@@ -74,14 +74,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_features_in_ = int(X.shape[1])
         if isinstance(target, Labels):
             self.classes_ = target.classes
-        sampled_rows: dict[str, Any] = {}
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-            sampled_rows = {"rows_used": len(rows)}
         eraser = team().agree(self._fit_eraser(rows, part))
         metadata = self._metadata(X, target)
-        self.eraser_ = Eraser(eraser.maps, {**metadata, **sampled_rows, **eraser.metadata})
+        if rows is not X:
+            metadata["rows_used"] = len(rows)
+        self.eraser_ = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -101,7 +101,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Drop the results of an earlier fit, so that a refit is like a first fit, or fails."""
+        """Drop the results of an earlier fit, so that a refit is like a first fit, even if it fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
