@@ -101,7 +101,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Drop the results of an earlier fit, so that a refit is like a first fit, even if it fails."""
+        """Drop the results of an earlier fit: a refit is like a first fit, even if it fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
