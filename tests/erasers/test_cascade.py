@@ -7,6 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from unspot import LEACE, LEOPARD, Cascade, load
+from unspot.erasers import INLP, base
+from unspot.erasers.cascade import coordinates
 from unspot.projections import ManifoldSolver
 
 QUICK = ManifoldSolver(max_evaluations=5)
@@ -94,6 +96,39 @@ def test_something_else_inside(three_classes):
 
 def test_linear_erasure_may_leave_nothing_and_says_so():
     X = np.random.default_rng(0).normal(size=(60, 2)) + np.eye(3, 2)[np.arange(60) % 3]
-    with pytest.warns(UserWarning, match="spans all 2 features: nothing is left of the embeddings"):
+    with pytest.warns(UserWarning, match=r"all 2 features.* nothing is left") as caught:
         fitted = Cascade(LEOPARD()).fit(X, np.arange(60) % 3)
+    assert [warning.filename for warning in caught] == [__file__]
     np.testing.assert_allclose(fitted.transform(X), 0.0, atol=1e-12)
+    assert fitted.eraser_.metadata["method"] == "Cascade"
+    assert fitted.eraser_.metadata["linear_rank"] == 0
+
+
+@pytest.mark.parametrize("inner", [LEOPARD(rank=5, solver=QUICK, random_state=0), INLP(), LEACE()])
+def test_rows_and_labels_are_checked_once_for_all_stages(three_classes, inner, monkeypatch):
+    calls = []
+
+    def counted(name):
+        whole = getattr(base, name)
+        monkeypatch.setattr(base, name, lambda *a, **k: calls.append(name) or whole(*a, **k))
+
+    for name in ("encode", "validate_data", "refuse_nonfinite", "identity"):
+        counted(name)
+    fitted = Cascade(inner).fit(*three_classes)
+    # The rows are hashed once; the inner eraser's rows are others, in coordinates of the subspace.
+    assert sorted(calls) == ["encode", "identity", "identity", "refuse_nonfinite", "validate_data"]
+    assert fitted.linear_.metadata["fingerprint"] == fitted.eraser_.metadata["fingerprint"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_stages_are_as_if_fitted_one_by_one(three_classes, dtype):
+    X, z = three_classes[0].astype(dtype), three_classes[1]
+    inner = LEOPARD(rank=5, solver=QUICK, random_state=0)
+    fitted = Cascade(inner).fit(X, z)
+    linear = LEACE(method="orthogonal").fit(X, z).eraser_
+    np.testing.assert_array_equal(fitted.linear_.U, linear.U)
+    assert fitted.linear_.metadata == linear.metadata
+    expected = inner.fit(coordinates(X, linear.U), z)
+    np.testing.assert_array_equal(fitted.estimator_.eraser_.U, expected.eraser_.U)
+    assert fitted.estimator_.eraser_.metadata == expected.eraser_.metadata
+    assert set(vars(fitted.estimator_)) == set(vars(expected))

@@ -186,7 +186,7 @@ def test_labels_by_the_name_of_their_column(data, on_disk, tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'gender'"):
         LEACE().fit(folder, z="gendre")
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match="Got labels 'gender', a name, but only of Parquet files"):
+    with pytest.raises(ValueError, match=r"labels 'gender', a name, .*only Parquet"):
         LEACE().fit(tmp_path / "x.npy", "gender")
 
 
@@ -305,7 +305,7 @@ def test_methods_in_memory_get_a_stratified_part_of_too_many(
     path = _placed("path", X, z, tmp_path)
     with caplog.at_level(logging.WARNING):
         fitted = InMemory().fit(path, z)
-    assert "fitted on a random part of 2" in caplog.text
+    assert "fitted on a random sample of 2" in caplog.text
     codes = encode(z).codes
     whole, part = np.bincount(codes), fitted.target_.counts
     assert part[3] == 2  # rare: the fewest that the method needs

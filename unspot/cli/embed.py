@@ -77,13 +77,8 @@ def embed(
     """
     from unspot.cli.outputs import refuse_inputs
     from unspot.io.files import refuse_existing
-    from unspot.models.embedding import (
-        check_column,
-        check_output,
-        embed_texts,
-        read_texts,
-        write_embeddings,
-    )
+    from unspot.models.embedding import embed_texts
+    from unspot.models.texts import check_column, check_output, read_texts, write_embeddings
 
     # All that can be wrong is checked before the model, which may take hours.
     check_output(output)

@@ -36,7 +36,7 @@ def description(info: MethodInfo) -> dict[str, Any]:
     --------
     >>> from unspot.erasers.registry import method
     >>> description(method("leace"))["concepts"]
-    ['discrete', 'continuous']
+    ['categories', 'continuous']
     """
     return {
         "name": info.name,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import check_choice
 from unspot.data.dataset import Dataset, Split
 from unspot.data.labels import encode
 from unspot.datasets.plain_pickle import read_plain_pickle
@@ -24,7 +25,9 @@ SIZES = (0.65, 0.10, 0.25)
 _SPLITS = (("train",), ("dev", "validation", "valid", "val"), ("test",))
 _STATES = {"cls": ("_cls", ""), "mean": ("_avg", "_mean")}
 _GENDERS = {"m": "male", "f": "female"}
-#: Texts of a record, best first: what stands before the name of the occupation is cut off.
+#: The names that the arrays X, z and y of an .npz may have.
+_ROLES = (("X",), ("z", "gender", "g"), ("y", "profession", "occupation", "p"))
+#: Texts of a record, best first: the first two do not name the occupation.
 _TEXTS = ("hard_text_untokenized", "hard_text", "text", "bio")
 
 _SOURCE = (
@@ -78,8 +81,7 @@ def load_bias_in_bios(
     ([260, 40, 100], True)
     """
     folder = Path(folder)
-    if pooling not in _STATES:
-        raise ValueError(f"Got pooling={pooling!r}, but expected 'cls' or 'mean'.")
+    check_choice("pooling", pooling, tuple(_STATES))
     if not folder.is_dir():
         raise FileNotFoundError(f"Got {str(folder)!r}, but there is no such folder. {_SOURCE}")
     whole = folder / "bios.npz"
@@ -124,30 +126,24 @@ def _from_pickle(
     genders, professions = (_field(records, key, pickled) for key in ("g", "p"))
     for place in places:
         for suffix in _STATES[pooling]:
-            found = _find(place, [name + suffix for name in names], (".npy", ".npz"))
-            if found is not None:
-                return _joined(found, genders, professions, pickled)
-    raise FileNotFoundError(_no_states(pickled, records, places, pooling))
-
-
-def _no_states(
-    pickled: Path, records: list[dict[str, Any]], places: Sequence[Path], pooling: str
-) -> str:
-    text = next((key for key in _TEXTS if records and key in records[0]), "TEXT")
+            states = _find(place, [name + suffix for name in names], (".npy", ".npz"))
+            if states is not None:
+                return _joined(states, genders, professions, pickled)
+    text = next((key for key in _TEXTS if key in records[0]), "TEXT")
     expected = f"{pickled.stem}{_STATES[pooling][0]}.npy"
-    return (
+    raise FileNotFoundError(
         f"Got {str(pickled)!r} with biographies as text, but no {expected} in "
-        f"{' or '.join(str(place) for place in places)}. Embed the texts first, each split: "
-        f"unspot embed {pickled} --text {text} --model bert-base-uncased --pooling {pooling} "
+        f"{' or '.join(map(str, places))}. Embed the texts first, each split: unspot embed "
+        f"{pickled} --text {text} --model bert-base-uncased --pooling {pooling} "
         f"-o {places[0] / expected}"
     )
 
 
-def _joined(found: Path, genders: NDArray[Any], professions: NDArray[Any], pickled: Path) -> Split:
-    X = check_matrix(_vectors(found), str(found))
+def _joined(states: Path, genders: NDArray[Any], professions: NDArray[Any], pickled: Path) -> Split:
+    X = check_matrix(_vectors(states), str(states))
     if len(X) != len(genders):
         raise ValueError(
-            f"Got {len(X)} rows in {str(found)!r} and {len(genders)} biographies in "
+            f"Got {len(X)} rows in {str(states)!r} and {len(genders)} biographies in "
             f"{str(pickled)!r}, but expected one vector for each, in the same order."
         )
     return Split(X, genders, professions)
@@ -164,31 +160,26 @@ def _vectors(path: Path) -> NDArray[Any]:
 def _labelled(path: Path) -> Split:
     """Rows of an .npz that holds vectors and labels."""
     names = npz_names(path)
-    roles = {
-        "X": ("X",),
-        "z": ("z", "gender", "g"),
-        "y": ("y", "profession", "occupation", "p"),
-    }
-    chosen = {role: next((n for n in some if n in names), None) for role, some in roles.items()}
-    lost = [" or ".join(roles[role]) for role, name in chosen.items() if name is None]
-    if lost:
+    chosen = [next((name for name in role if name in names), None) for role in _ROLES]
+    absent = [role for role, name in zip(_ROLES, chosen, strict=True) if name is None]
+    if absent:
         raise ValueError(
             f"Got {str(path)!r} with arrays {', '.join(names)}, but expected also "
-            f"{' and '.join(lost)}."
+            f"{' and '.join(' or '.join(role) for role in absent)}."
         )
-    arrays = read_npz(path, [str(name) for name in chosen.values()])
-    X, z, y = (arrays[str(chosen[role])] for role in ("X", "z", "y"))
+    arrays = read_npz(path, [str(name) for name in chosen])
+    X, z, y = (arrays[str(name)] for name in chosen)
     check_matrix(X, str(path))
     return Split(X, _gender_names(z, len(X)), y)
 
 
-def _field(records: list[Mapping[str, Any]] | Any, key: str, path: Path) -> NDArray[Any]:
-    without = [i for i, record in enumerate(records) if key not in record]
-    if without or not records:
-        known = ", ".join(map(str, records[without[0]])) if records else "nothing"
+def _field(records: list[dict[str, Any]], key: str, path: Path) -> NDArray[Any]:
+    without = next((i for i, record in enumerate(records or [{}]) if key not in record), None)
+    if without is not None:
+        there = ", ".join(map(str, records[without])) if records else "nothing"
         raise ValueError(
-            f"Got {str(path)!r}, where biography {without[0] if without else 0} has no {key!r} "
-            f"(it has {known}), but expected 'g' (gender) and 'p' (profession) in each."
+            f"Got {str(path)!r}, where biography {without} has no {key!r} (it has {there}), but "
+            "expected 'g' (gender) and 'p' (profession) in each."
         )
     values = np.array([record[key] for record in records])
     return _gender_names(values, len(values)) if key == "g" else values

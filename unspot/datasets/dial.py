@@ -19,6 +19,7 @@ _SPLITS = (("train",), ("dev", "validation", "valid", "val"), ("test",))
 _SENTIMENTS = {"pos": "happy", "neg": "sad"}
 _RACES = {"pos": "AAE", "neg": "SAE"}
 _CELLS = [(s, r) for s in _SENTIMENTS for r in _RACES]
+_FILES = [f"{sentiment}_{race}.npy" for sentiment, race in _CELLS]
 
 #: Rows of each cell that the usual split takes: 40,000, 2,000 and 2,000.
 _PER_CELL = 44_000
@@ -40,9 +41,9 @@ def load_dial(folder: str | os.PathLike[str], *, random_state: Any = 0) -> Datas
     sentiment** (pos: happy, neg: sad) **and the second the race** (pos: AAE, African-American
     English; neg: SAE, Standard American English).
 
-    If the four files lie in ``folder`` itself they are split here: of each, the same number of
-    rows (as many as the smallest has, 44,000 at most), in the shares of the usual 40,000, 2,000
-    and 2,000.
+    If the four files are in ``folder`` itself, they are split here. The same number of rows is
+    taken from each (as many as the smallest has, at most 44,000), in the shares of the usual
+    40,000, 2,000 and 2,000.
 
     Memory: all vectors once.
 
@@ -65,34 +66,39 @@ def load_dial(folder: str | os.PathLike[str], *, random_state: Any = 0) -> Datas
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"Got {str(folder)!r}, but there is no such folder. {_SOURCE}")
-    if _absent(folder) == []:
+    if not _absent(folder):
         return _split_here(folder, np.random.default_rng(random_state))
-    train, validation, test = (_read(_split_folder(folder, names)) for names in _SPLITS)
+    train, validation, test = (_joined(_cells(_split_folder(folder, s))) for s in _SPLITS)
     return Dataset(train, validation, test, NAME)
 
 
 def _split_folder(folder: Path, names: tuple[str, ...]) -> Path:
-    found = next((folder / name for name in names if (folder / name).is_dir()), None)
-    if found is None:
+    inner = next((folder / name for name in names if (folder / name).is_dir()), None)
+    if inner is None:
         raise FileNotFoundError(
             f"Got {str(folder)!r} without a folder {names[0]} in it, but expected train, dev and "
             f"test. {_SOURCE}"
         )
-    absent = _absent(found)
-    if absent:
+    if absent := _absent(inner):
         raise FileNotFoundError(
-            f"Got {str(found)!r} without {', '.join(absent)}, but expected four files. {_SOURCE}"
+            f"Got {str(inner)!r} without {', '.join(absent)}, but expected four files. {_SOURCE}"
         )
-    return found
+    return inner
 
 
 def _absent(folder: Path) -> list[str]:
-    names = [f"{sentiment}_{race}.npy" for sentiment, race in _CELLS]
-    return [name for name in names if not (folder / name).is_file()]
+    return [name for name in _FILES if not (folder / name).is_file()]
 
 
-def _read(folder: Path) -> Split:
-    return _joined(_cells(folder))
+def _cells(folder: Path) -> list[NDArray[Any]]:
+    """The vectors of the four files, in the order of ``_CELLS``."""
+    parts = [check_matrix(read_npy(folder / name), str(folder / name)) for name in _FILES]
+    widths = sorted({part.shape[1] for part in parts})
+    if len(widths) > 1:
+        raise ValueError(
+            f"Got vectors of different widths in {str(folder)!r} ({widths}), but expected one."
+        )
+    return parts
 
 
 def _joined(parts: list[NDArray[Any]]) -> Split:
@@ -100,19 +106,6 @@ def _joined(parts: list[NDArray[Any]]) -> Split:
     z = np.repeat([_RACES[race] for _, race in _CELLS], sizes)
     y = np.repeat([_SENTIMENTS[sentiment] for sentiment, _ in _CELLS], sizes)
     return Split(np.concatenate(parts), z, y)
-
-
-def _cells(folder: Path) -> list[NDArray[Any]]:
-    """The vectors of the four files, in the order of ``_CELLS``."""
-    paths = [folder / f"{sentiment}_{race}.npy" for sentiment, race in _CELLS]
-    parts = [check_matrix(read_npy(path), str(path)) for path in paths]
-    widths = {part.shape[1] for part in parts}
-    if len(widths) > 1:
-        raise ValueError(
-            f"Got vectors of different widths in {str(folder)!r} ({sorted(widths)}), but expected "
-            "one."
-        )
-    return parts
 
 
 def _split_here(folder: Path, rng: np.random.Generator) -> Dataset:
@@ -123,7 +116,7 @@ def _split_here(folder: Path, rng: np.random.Generator) -> Dataset:
             f"Got {n} rows in the smallest file of {str(folder)!r}, but expected at least "
             f"{len(_SPLITS)}, one for each of train, validation and test."
         )
-    # In order of the file, because rows of a memory map are read fastest so.
+    # In the order of the file, in which rows of a memory map are read fastest.
     whole = _joined([part[np.sort(rng.permutation(len(part))[:n])] for part in parts])
     rows = stratified_parts(np.repeat(np.arange(len(parts)), n), _SIZES, rng)
     train, validation, test = (whole.take(part) for part in rows)

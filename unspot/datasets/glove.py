@@ -1,4 +1,4 @@
-"""Gendered words: the paper's GloVe benchmark, from any word vectors and from the package."""
+"""Gendered words: the paper's GloVe benchmark, from the package or from files of word vectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import chain, islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import check_count
 from unspot.data.dataset import Dataset, Lexicon, Split
 from unspot.datasets.wordsim import load_wordsim353
 
@@ -28,7 +29,7 @@ __all__ = [
     "read_glove",
 ]
 
-#: Pairs that differ by gender alone, the female word first (Bolukbasi et al. 2016).
+#: Pairs that differ only by gender, the female word first (Bolukbasi et al. 2016).
 DEFINITIONAL_PAIRS = (
     ("woman", "man"),
     ("girl", "boy"),
@@ -45,6 +46,20 @@ DEFINITIONAL_PAIRS = (
 CLASSES = np.array(["female", "male", "neutral"])
 PER_CLASS = 7_332
 NAME = "glove-gender"
+#: How many of the most frequent words the paper's benchmark starts from.
+TOP = 150_000
+
+_WHERE = (
+    "Get glove.6B.zip or glove.42B.300d.zip from https://nlp.stanford.edu/projects/glove/ and pass "
+    "the path of a glove.*.txt file in it, or call load_glove_gender() without a path for the "
+    "vectors in the package."
+)
+
+#: How a text file of word2vec begins: the number of words, and of numbers for each.
+_COUNTS = re.compile(r"[0-9]+ ([0-9]{1,6})")
+
+Words = NDArray[Any]
+Vectors = NDArray[np.float32]
 
 
 def load_glove_gender(path: str | os.PathLike[str] | None = None) -> Dataset:
@@ -85,15 +100,15 @@ def load_glove_gender(path: str | os.PathLike[str] | None = None) -> Dataset:
 def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     """Choose the words that are most male, most female and most neutral, and split them.
 
-    1. Keep words of letters alone, shorter than 20 letters.
+    1. Keep words that consist of letters, fewer than 20.
     2. Score each word by the cosine between its vector and the gender direction.
     3. Take the ``per_class`` highest scores (male), the lowest (female), and of the other words
        those with the smallest absolute score (neutral).
-    4. Split every class 49 %/21 %/30 %. The order of the SHA-256 of a word decides where it goes,
-       so the split is at random and the same on every machine.
+    4. Split every class 49 %/21 %/30 %, by the order of the SHA-256 of the words: as good as
+       random, and the same on every machine.
 
     The classes differ by more than gender: in GloVe, frequent words lean male along this direction
-    and rare ones female. An eraser fitted on them takes that away as well.
+    and rare ones female. An eraser that is fitted on them removes that as well.
 
     O(nd) time and memory, in float64.
 
@@ -127,9 +142,9 @@ def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     rows = np.array([i for i, w in enumerate(words) if w.isalpha() and len(w) < 20], dtype=int)
     if per_class < 2 or len(rows) < 3 * per_class:
         raise ValueError(
-            f"Got per_class={per_class} and {len(rows)} words of letters alone, but expected at "
-            f"least two of each class and three times as many words: at most {len(rows) // 3}. "
-            "Read more words, or pass a smaller per_class."
+            f"Got per_class={per_class} and {len(rows)} words of letters, but expected from 2 to a "
+            f"third of the words: at most {len(rows) // 3}. Read more words, or pass a smaller "
+            "per_class."
         )
     scores = cosines(X[rows], gender_direction(words, X))
     z = _classes_by_score(scores, per_class)
@@ -168,11 +183,11 @@ def cosines(X: NDArray[Any], direction: NDArray[np.float64]) -> NDArray[np.float
 
 def to_bundle(data: Dataset) -> dict[str, NDArray[Any]]:
     """A data set as plain arrays: vectors in half precision, words as UTF-8 text."""
-    if data.lexicon is None:
-        raise ValueError("Got a data set without a lexicon, but expected one to bundle.")
-    names = np.concatenate([_names(split) for split in data])
+    names = [split.names for split in data if split.names is not None]
+    if data.lexicon is None or len(names) < 3:
+        raise ValueError("Got a data set without words or lexicon, but expected both to bundle.")
     return {
-        "words": _as_text(names),
+        "words": _as_text(np.concatenate(names)),
         "X": np.concatenate([split.X for split in data]).astype("<f2"),
         "z": np.concatenate([np.searchsorted(CLASSES, split.z) for split in data]).astype("|u1"),
         "sizes": np.array([len(split) for split in data], dtype="<i4"),
@@ -208,15 +223,13 @@ def _parts(words: NDArray[Any], z: NDArray[np.int64]) -> list[NDArray[np.int64]]
     n_test = -(-3 * n // 10)
     n_validation = -(-3 * (n - n_test) // 10)
     n_train = n - n_test - n_validation
-    parts: list[list[int]] = [[], [], []]
     digests = [hashlib.sha256(str(word).encode("utf-8")).digest() for word in words]
+    pieces = []
     for k in range(len(CLASSES)):
-        rows = sorted(np.flatnonzero(z == k).tolist(), key=digests.__getitem__)
-        first = _share(n_train, k)
-        last = len(rows) - _share(n_test, k)
-        for part, piece in zip(parts, (rows[:first], rows[first:last], rows[last:]), strict=True):
-            part.extend(piece)
-    return [np.sort(np.array(part, dtype=np.int64)) for part in parts]
+        rows = sorted(np.flatnonzero(z == k), key=digests.__getitem__)
+        first, last = _share(n_train, k), len(rows) - _share(n_test, k)
+        pieces.append((rows[:first], rows[first:last], rows[last:]))
+    return [np.sort(np.concatenate(part).astype(np.int64)) for part in zip(*pieces, strict=True)]
 
 
 def _share(n: int, k: int) -> int:
@@ -227,11 +240,11 @@ def _share(n: int, k: int) -> int:
 def _wordsim_lexicon(words: NDArray[Any], X: NDArray[Any]) -> Lexicon:
     pairs = load_wordsim353("all")
     where = _first_positions(words)
-    for word in list(where):  # a vocabulary with capitals (840B) may know "fbi" as "FBI" alone
+    for word in list(where):  # a vocabulary with capitals (840B) may have "fbi" only as "FBI"
         where.setdefault(word.lower(), where[word])
-    found = [w for w in np.unique(np.concatenate([pairs.first, pairs.second])) if w in where]
-    rows = np.array([where[w] for w in found], dtype=int)
-    return Lexicon(np.array(found, dtype=str), X[rows].astype(np.float32))
+    present = [w for w in np.unique(np.concatenate([pairs.first, pairs.second])) if w in where]
+    rows = np.array([where[w] for w in present], dtype=int)
+    return Lexicon(np.array(present, dtype=str), X[rows].astype(np.float32))
 
 
 def _first_positions(words: Any) -> dict[str, int]:
@@ -248,12 +261,6 @@ def _unit(X: NDArray[Any]) -> NDArray[np.float64]:
     return result
 
 
-def _names(split: Split) -> NDArray[Any]:
-    if split.names is None:
-        raise ValueError("Got rows without names, but expected the words to bundle.")
-    return split.names
-
-
 def _as_text(words: NDArray[Any]) -> NDArray[np.uint8]:
     return np.frombuffer("\n".join(words).encode("utf-8"), dtype=np.uint8)
 
@@ -262,25 +269,10 @@ def _as_words(text: NDArray[np.uint8]) -> NDArray[Any]:
     return np.array(text.tobytes().decode("utf-8").split("\n"))
 
 
-# -- Reading word vectors: text files of GloVe and word2vec, arrays, and wink-embeddings -----------
+# -- Files of word vectors -------------------------------------------------------------------------
 
 
-#: How many of the most frequent words the paper's benchmark starts from.
-TOP = 150_000
-
-#: How a text file of word2vec begins: the number of words, and of numbers for each.
-_COUNTS = re.compile(r"[0-9]+ ([0-9]{1,6})")
-
-_WHERE = (
-    "Get glove.6B.zip or glove.42B.300d.zip from https://nlp.stanford.edu/projects/glove/ and pass "
-    "the path of a glove.*.txt file in it, or call load_glove_gender() without a path for the "
-    "vectors in the package."
-)
-
-
-def read_glove(
-    path: str | os.PathLike[str], *, top: int = TOP
-) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def read_glove(path: str | os.PathLike[str], *, top: int = TOP) -> tuple[Words, Vectors]:
     """Read the most frequent words and their vectors, most frequent first.
 
     Text is read line by line and reading stops after ``top`` words: 150,000 vectors of 300 numbers
@@ -314,26 +306,24 @@ def read_glove(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file. {_WHERE}")
-    if top < 1:
-        raise ValueError(f"Got top={top}, but expected at least one word.")
-    suffix = path.suffix.lower()
+    check_count("top", top)
     readers = {".npz": _read_npz, ".json": _read_json, ".zip": _read_zip}
-    words, X = readers.get(suffix, _read_text_file)(path, top)
-    if not np.isfinite(X).all():
-        row = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
+    words, X = readers.get(path.suffix.lower(), _read_text_file)(path, top)
+    finite = np.isfinite(X).all(axis=1)
+    if not finite.all():
         raise ValueError(
-            f"Got {str(path)!r}, where the vector of {words[row]!s} is not finite, but expected "
-            "numbers. Is the file damaged?"
+            f"Got {str(path)!r}, where the vector of {words[np.argmin(finite)]!s} is not finite, "
+            "but expected numbers. Is the file damaged?"
         )
     return words, X
 
 
-def _read_text_file(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def _read_text_file(path: Path, top: int) -> tuple[Words, Vectors]:
     with path.open(encoding="utf-8", newline="\n") as lines:
         return _read_lines(lines, path, top)
 
 
-def _read_zip(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def _read_zip(path: Path, top: int) -> tuple[Words, Vectors]:
     with zipfile.ZipFile(path) as archive:
         members = [name for name in archive.namelist() if name.endswith(".txt")]
         if len(members) != 1:
@@ -345,30 +335,12 @@ def _read_zip(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
             return _read_lines(io.TextIOWrapper(binary, "utf-8", newline="\n"), path, top)
 
 
-def _read_lines(lines: IO[str], path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
-    words: list[str] = []
-    rows: list[NDArray[np.float32]] = []
-    for number, word, vector in _parsed(lines, path):
-        if rows and len(vector) != len(rows[0]):
-            raise ValueError(
-                f"Got {len(vector)} numbers in line {number} of {str(path)!r}, but expected "
-                f"{len(rows[0])} as in its first line. Is the file complete?"
-            )
-        words.append(word)
-        rows.append(vector)
-        if len(words) == top:
-            break
-    if not words:
-        raise ValueError(f"Got {str(path)!r}, which is empty. {_WHERE}")
-    return np.array(words), np.stack(rows)
-
-
-def _parsed(lines: IO[str], path: Path) -> Iterator[tuple[int, str, NDArray[np.float32]]]:
-    """Line number, word and vector of every line."""
+def _read_lines(lines: IO[str], path: Path, top: int) -> tuple[Words, Vectors]:
+    words, rows = [], []
     numbered = enumerate(lines, start=1)
     first = list(islice(numbered, 2))
     width = _announced_width([line for _, line in first])
-    for number, line in chain(first[1:] if width else first, numbered):
+    for number, line in islice(chain(first[1:] if width else first, numbered), top):
         cells = _cells(line)
         # Some tokens of the 840B file hold spaces, so the numbers are counted from the right.
         width = width or len(cells) - 1
@@ -378,7 +350,11 @@ def _parsed(lines: IO[str], path: Path) -> Iterator[tuple[int, str, NDArray[np.f
                 f"Got line {number} of {str(path)!r} starting with {line[:40]!r}, but expected a "
                 f"word and its numbers, separated by spaces. {_WHERE}"
             )
-        yield number, word, vector
+        words.append(word)
+        rows.append(vector)
+    if not words:
+        raise ValueError(f"Got {str(path)!r}, which is empty. {_WHERE}")
+    return np.array(words), np.stack(rows)
 
 
 def _announced_width(first_lines: Sequence[str]) -> int:
@@ -388,7 +364,7 @@ def _announced_width(first_lines: Sequence[str]) -> int:
     heading, following = map(_cells, first_lines)
     counts = _COUNTS.fullmatch(" ".join(heading))
     width = int(counts[1]) if counts else 0
-    # "3 1" says nothing: it may as well be the word "3" in a file of one number a word.
+    # "3 1" is no header: it may be the word "3" in a file with one number per word.
     is_header = width > 1 and len(following) > width and len(_vector(following[-width:]))
     return width if is_header else 0
 
@@ -397,7 +373,7 @@ def _cells(line: str) -> list[str]:
     return line.rstrip(" \r\n").split(" ")  # word2vec ends its lines with a space
 
 
-def _vector(cells: Sequence[str]) -> NDArray[np.float32]:
+def _vector(cells: Sequence[str]) -> Vectors:
     """The numbers in these cells, or none if one of them holds something else."""
     try:
         return np.array(cells, dtype=np.float64).astype(np.float32)
@@ -405,7 +381,7 @@ def _vector(cells: Sequence[str]) -> NDArray[np.float32]:
         return np.empty(0, np.float32)
 
 
-def _read_npz(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def _read_npz(path: Path, top: int) -> tuple[Words, Vectors]:
     with np.load(path, allow_pickle=False) as arrays:
         if not {"words", "X"} <= set(arrays.files):
             raise ValueError(
@@ -415,7 +391,7 @@ def _read_npz(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
         return arrays["words"][:top], arrays["X"][:top].astype(np.float32)
 
 
-def _read_json(path: Path, top: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def _read_json(path: Path, top: int) -> tuple[Words, Vectors]:
     with path.open(encoding="utf-8") as file:
         content = json.load(file)
     if not isinstance(content, dict) or not {"words", "vectors", "dimensions"} <= set(content):

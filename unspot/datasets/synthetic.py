@@ -1,4 +1,4 @@
-"""Laws whose concept is known exactly, so that attackers and erasers can be held to the truth.
+"""Laws whose concept is known exactly, to compare attackers and erasers with the truth.
 
 The concept lives in q coordinates, where each class is a mixture of Gaussians; the other d − q
 coordinates are standard normal noise; a random rotation hides which are which. Gaussian mixtures
@@ -8,13 +8,13 @@ known before and after every orthogonal projection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unspot.checks import did_you_mean
 
 __all__ = ["LAWS", "SyntheticLaw", "law"]
 
@@ -38,7 +38,7 @@ class _Classes:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticLaw:
-    """Rows drawn from a law, and what the best adversary could make of them.
+    """Rows drawn from a law, and how much the best adversary could know from them.
 
     Attributes
     ----------
@@ -128,11 +128,12 @@ def law(name: str, *, n: int = 5000, d: int = 20, random_state: Any = 0) -> Synt
     >>> rows.bayes_after(kept)
     0.5
     """
-    if name not in _RECIPES:
-        near = get_close_matches(str(name), LAWS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"Got the law {name!r}, but expected one of: {', '.join(LAWS)}.{hint}")
-    classes = _RECIPES[name]()
+    if name not in _LAWS:
+        raise ValueError(
+            f"Got the law {name!r}, but expected one of: {', '.join(LAWS)}."
+            f"{did_you_mean(name, LAWS)}"
+        )
+    classes = _LAWS[name]
     q = classes.means.shape[2]
     if d < max(q, 1) or n < 1:
         raise ValueError(
@@ -151,60 +152,31 @@ def law(name: str, *, n: int = 5000, d: int = 20, random_state: Any = 0) -> Synt
 # -- the laws ----------------------------------------------------------------------------------
 
 
-def _mean() -> _Classes:
-    means = np.array([-1.0, 1.0]).reshape(2, 1, 1)
-    return _Classes(means, np.ones_like(means))
-
-
-def _variance() -> _Classes:
-    deviations = np.array([0.5, 1.5]).reshape(2, 1, 1)
-    return _Classes(np.zeros((2, 1, 2)), np.broadcast_to(deviations**2, (2, 1, 2)).copy())
-
-
-def _xor() -> _Classes:
-    corners = np.array([[[1, 1], [-1, -1]], [[1, -1], [-1, 1]]], dtype=float)
-    return _Classes(1.5 * corners, np.ones((2, 2, 2)))
-
-
-def _ring() -> _Classes:
-    # Gaps narrower than the clusters are wide: the ripple along the ring is below 1e-12.
-    ring = 2.5 * _circle(np.arange(24) / 24)
-    means = np.stack([np.zeros_like(ring), ring])
-    return _Classes(means, np.full_like(means, 0.8**2))
-
-
-def _mixture() -> _Classes:
-    # Three clusters a third of a turn apart: mean zero, covariance a multiple of the identity,
-    # and so the same for every class.
-    means = np.stack([4.5 * _circle(np.arange(3) / 3 + k / 9) for k in range(3)])
-    return _Classes(means, np.ones_like(means))
-
-
-def _heavy() -> _Classes:
-    means = np.array([-1.5, 1.5]).reshape(2, 1, 1)
-    return _Classes(means, np.ones_like(means), df=3.0)
-
-
-def _independent() -> _Classes:
-    return _Classes(np.zeros((2, 1, 0)), np.ones((2, 1, 0)))
-
-
-_RECIPES: dict[str, Callable[[], _Classes]] = {
-    "mean": _mean,
-    "variance": _variance,
-    "xor": _xor,
-    "ring": _ring,
-    "mixture": _mixture,
-    "heavy": _heavy,
-    "independent": _independent,
-}
-
-#: The names of the laws.
-LAWS: tuple[str, ...] = tuple(_RECIPES)
+def _classes(means: Any, deviations: Any = 1.0, df: float | None = None) -> _Classes:
+    means = np.asarray(means, dtype=np.float64)  # (K, m, q)
+    return _Classes(means, np.full_like(means, np.square(deviations)), df)
 
 
 def _circle(turns: Array) -> Array:
     return np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)], axis=1)
+
+
+# Gaps narrower than the clusters are wide: the ripple along the ring is below 1e-12.
+_RING = 2.5 * _circle(np.arange(24) / 24)
+_LAWS = {
+    "mean": _classes([[[-1]], [[1]]]),
+    "variance": _classes(np.zeros((2, 1, 2)), [[[0.5]], [[1.5]]]),
+    "xor": _classes([[[1.5, 1.5], [-1.5, -1.5]], [[1.5, -1.5], [-1.5, 1.5]]]),
+    "ring": _classes([np.zeros_like(_RING), _RING], 0.8),
+    # Three clusters a third of a turn apart: mean zero, and a covariance that is a multiple of the
+    # identity, the same for every class.
+    "mixture": _classes([4.5 * _circle(np.arange(3) / 3 + k / 9) for k in range(3)]),
+    "heavy": _classes([[[-1.5]], [[1.5]]], df=3.0),
+    "independent": _classes(np.zeros((2, 1, 0))),
+}
+
+#: The names of the laws.
+LAWS: tuple[str, ...] = tuple(_LAWS)
 
 
 # -- drawing -----------------------------------------------------------------------------------

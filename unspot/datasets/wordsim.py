@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import check_choice
+
 __all__ = ["WordPairs", "load_wordsim353"]
 
-_FILES = {"all": "wordsim353.tsv", "similarity": "wordsim353_similarity.tsv"}
+_FILES = {"similarity": "wordsim353_similarity.tsv", "all": "wordsim353.tsv"}
 
 
 class WordPairs(NamedTuple):
@@ -29,8 +31,8 @@ def load_wordsim353(subset: str = "similarity") -> WordPairs:
     Parameters
     ----------
     subset : {"similarity", "all"}
-        The 203 pairs of the similarity subset of Agirre et al. (2009), which the paper scores, or
-        all 353 pairs of Finkelstein et al. (2002).
+        The 203 pairs of the similarity subset of Agirre et al. (2009), as in the paper, or all
+        353 pairs of Finkelstein et al. (2002).
 
     Examples
     --------
@@ -38,14 +40,8 @@ def load_wordsim353(subset: str = "similarity") -> WordPairs:
     >>> len(pairs.scores), pairs.first[0], pairs.second[0], pairs.scores[0]
     (203, np.str_('tiger'), np.str_('cat'), np.float64(7.35))
     """
-    if subset not in _FILES:
-        raise ValueError(f"Got subset={subset!r}, but expected 'similarity' or 'all'.")
-    text = files("unspot.datasets").joinpath("data", _FILES[subset]).read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
-    rows = [row for row in rows if row[2] != "score"]
-    first, second, scores = zip(*rows, strict=True)
-    return WordPairs(
-        np.array([w.lower() for w in first]),
-        np.array([w.lower() for w in second]),
-        np.array(scores, dtype=np.float64),
-    )
+    file = _FILES[check_choice("subset", subset, tuple(_FILES))]
+    text = files("unspot.datasets").joinpath("data", file).read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.lower().splitlines() if line and line[0] != "#"]
+    first, second, scores = zip(*(row for row in rows if row[2] != "score"), strict=True)
+    return WordPairs(np.array(first), np.array(second), np.array(scores, dtype=np.float64))

@@ -17,9 +17,9 @@ from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.networks import (
     NetworkEraser,
-    Problem,
-    Rows,
+    RowNumbers,
     Schedule,
+    TrainingTask,
     dense_maps,
     mlp,
     unscaled,
@@ -37,10 +37,10 @@ class AdversarialErasure(NetworkEraser):
     ``strength``: what lowers the adversary's loss for the one raises it for the other. The erased
     rows are the reconstructions x̂, in the space of the embeddings.
 
-    There is no guarantee: the adversary of the training is beaten, another one, fitted afterwards
-    and for longer, finds more.
+    There is no guarantee: the result beats the adversary of the training, but another one that is
+    fitted afterwards and for longer finds more.
 
-    Cost: O(n·(n_layers·d² + d·n_hidden)) an epoch.
+    Cost: O(n·(n_layers·d² + d·n_hidden)) per epoch.
 
     Parameters
     ----------
@@ -52,13 +52,12 @@ class AdversarialErasure(NetworkEraser):
     n_hidden : int
         Width of the two hidden layers of the adversary.
     n_epochs : int
-        Epochs; the encoder's learning rate falls tenfold after half of them, and the adversary,
-        whose rate does not, catches up with it. A game has no loss that falls
-        towards its end, so there is no early stopping: all epochs are run, and the last state is
-        the result.
+        The number of epochs. After half of them the encoder's learning rate falls tenfold; the
+        adversary's does not, so that it catches up. A game has no loss that falls towards its end,
+        so there is no early stopping: all epochs are run, and the last state is the result.
     batch_size : int
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     validation_fraction : float
         The stratified part that is held out for ``history_``; 0 for none.
     random_state : int, RandomState or None
@@ -70,12 +69,12 @@ class AdversarialErasure(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        The frozen encoder, which needs numpy alone. If training diverges, the last state before.
+        The frozen encoder, which needs only numpy. If training diverges, the last state before.
     history_ : list of float
-        After every epoch, on the held-out part: the reconstruction's error plus ``strength``
+        After every epoch, on the held-out part: the error of the reconstruction plus ``strength``
         times what the adversary knows beyond the class shares, in nats.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------
@@ -131,18 +130,18 @@ class AdversarialErasure(NetworkEraser):
         shares = target.counts / len(target)
         entropy = float(-np.sum(shares * np.log(shares)))
 
-        def loss(batch: Rows) -> Tensor:
+        def loss(batch: RowNumbers) -> Tensor:
             erased = encoder(rows[batch])
-            found = cross_entropy(adversary(reverse(erased, self.strength)), codes[batch])
-            return mse_loss(erased, rows[batch]) + found
+            attack = cross_entropy(adversary(reverse(erased, self.strength)), codes[batch])
+            return mse_loss(erased, rows[batch]) + attack
 
-        def score(batch: Rows) -> Tensor:
+        def score(batch: RowNumbers) -> Tensor:
             erased = encoder(rows[batch])
-            known = entropy - cross_entropy(adversary(erased), codes[batch])
-            return mse_loss(erased, rows[batch]) + self.strength * known.clamp(min=0)
+            leak = entropy - cross_entropy(adversary(erased), codes[batch])
+            return mse_loss(erased, rows[batch]) + self.strength * leak.clamp(min=0)
 
-        problem = Problem(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
-        return self._train(problem, target.codes, rng, lambda: _freeze(encoder, scaling))
+        task = TrainingTask(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
+        return self._train(task, target.codes, rng, lambda: _freeze(encoder, scaling))
 
     def _schedule(self) -> Schedule:
         return Schedule(

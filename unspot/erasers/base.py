@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +19,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unspot.checks import check_choice
 from unspot.data.labels import Labels, Measurements, encode, measure
 from unspot.data.rows import identity, refuse_nonfinite
 from unspot.data.sampling import generator
@@ -25,7 +28,7 @@ from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import versions
 from unspot.scale.processes import team
 
-__all__ = ["BaseEraser"]
+__all__ = ["BaseEraser", "warn"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,16 +49,16 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or where the rows are
-            Embeddings: in memory; or a path (``.npy``, Parquet file or folder) or a list of them,
-            a memory map, an HDF5, zarr or Dask array, any ``unspot.io.RowSource``, of which only
-            what is needed is read; or, for ``LEACE``, an iterator of batches (X, z), of which each
-            process of several has its own.
+        X : array-like of shape (n, d), path, row source or iterator of batches
+            The embeddings. They can be in memory, or stay on disk: a path (``.npy``, Parquet file
+            or folder), a list of paths, a memory map, an HDF5, zarr or Dask array, or any
+            ``unspot.io.RowSource``. Only the rows that are needed are read from disk. ``LEACE``
+            also takes an iterator of batches (X, z); each of several processes passes its own.
         y : array-like of shape (n,), optional
-            The concept's labels if it comes alone; the downstream task's if ``z`` is given too
-            (no method here uses the task, so that pipelines can pass it).
+            The labels of the concept, if ``z`` is not given. If ``z`` is given, the labels of a
+            downstream task: they are ignored, so that pipelines can pass them.
         z : array-like of shape (n,), optional
-            The concept's labels; for Parquet, also the name of their column.
+            The labels of the concept; for Parquet, also the name of the column that holds them.
         """
         concept = y if z is None else z
         self._forget()
@@ -64,14 +67,20 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return self._fit_stream(X, concept)
         X, concept = opened(X, concept)
         X = self._validated(X, reset=True)
-        target = self._target(concept, len(X))
+        return self._fit_checked(X, self._target(concept, len(X)))
+
+    def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
+        """Fit on rows and labels that are checked already, as a cascade does with its stages."""
+        self.n_features_in_ = int(X.shape[1])
         if isinstance(target, Labels):
             self.classes_ = target.classes
-        metadata = self._metadata(X, target)
+        rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
-            X, target = self._in_memory(X, target)
-            metadata["rows_used"] = len(X)
-        eraser = team().agree(self._fit_eraser(X, target))
+            rows, part = self._in_memory(X, target)
+        eraser = team().agree(self._fit_eraser(rows, part))
+        metadata = self._metadata(X, target)
+        if rows is not X:
+            metadata["rows_used"] = len(rows)
         self.eraser_ = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return self
 
@@ -92,7 +101,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Drop what an earlier fit left: a refit is as a first fit, also if it fails."""
+        """Drop the results of an earlier fit: a refit is like a first fit, even if it fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
@@ -109,9 +118,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _fit_stream(self, batches: Any, concept: Any) -> BaseEraser:
         raise ValueError(
-            f"Got a stream of batches (a {type(batches).__name__}), but {type(self).__name__} goes "
-            "back to its rows. Pass an array, a path, a memory map or any other source of rows by "
-            "number; LEACE is fitted on streams."
+            f"Got a stream of batches (a {type(batches).__name__}), but {type(self).__name__} "
+            "reads its rows more than once. Pass an array, a path, a memory map or any other "
+            "source of rows by number, or use LEACE, which is fitted on streams."
         )
 
     def _in_memory(
@@ -121,7 +130,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = sampled(X, target, rng, min_rows=self.min_rows_per_class)
         if len(rows) < len(X):
             logger.warning(
-                "%s works in memory: it is fitted on a random part of %d of the %d rows.",
+                "%s works in memory: it is fitted on a random sample of %d of the %d rows.",
                 type(self).__name__,
                 len(rows),
                 len(X),
@@ -129,16 +138,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return rows, part
 
     def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
-        # Methods that erase continuous concepts too have a parameter ``concept``.
+        # Methods that also erase continuous concepts have a parameter ``concept``.
         kind = getattr(self, "concept", "categories")
-        if kind == "continuous":
+        if check_choice("concept", kind, ("categories", "continuous")) == "continuous":
             return measure(concept, n_rows=n_rows)
-        if kind != "categories":
-            raise ValueError(f"Got concept={kind!r}, but expected 'categories' or 'continuous'.")
         return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
-        if isinstance(X, Rows):  # the first rows tell the kind; each is checked when it is read
+        if isinstance(X, Rows):  # the first rows show the type; each row is checked when read
             self._validated(X[:2], reset=reset, min_rows=min_rows)
             return X  # type: ignore[return-value]
         if isinstance(X, (str, os.PathLike)):
@@ -157,14 +164,22 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return result
 
     def _metadata(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
-        numbers = target.codes if isinstance(target, Labels) else target.values
+        return self._facts(target.describe(), len(X), self._identity(X, target))
+
+    def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+        """Hashes that recognise the rows of the fit."""
+        return identity(X, target.codes if isinstance(target, Labels) else target.values)
+
+    def _facts(
+        self, concept: dict[str, Any], n_rows: int, hashes: dict[str, Any]
+    ) -> dict[str, Any]:
         return {
             "method": type(self).__name__,
             "parameters": {k: _jsonable(v) for k, v in self.get_params(deep=False).items()},
-            **target.describe(),
-            "n_features": int(X.shape[1]),
-            "n_rows": int(X.shape[0]),
-            **identity(X, numbers),
+            **concept,
+            "n_features": int(self.n_features_in_),
+            "n_rows": int(n_rows),
+            **hashes,
             "versions": versions(),
         }
 
@@ -174,6 +189,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.target_tags.one_d_labels = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32", "float16"]
         return tags
+
+
+def warn(message: str) -> None:
+    """Warn of what was given, at the user's own line, however deep the fit is nested."""
+    level = 1
+    while sys._getframe(level).f_globals.get("__name__", "").startswith("unspot."):
+        level += 1
+    warnings.warn(message, UserWarning, stacklevel=level + 1)
 
 
 def _jsonable(value: Any) -> Any:

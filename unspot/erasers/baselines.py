@@ -1,4 +1,4 @@
-"""Trivial baselines that keep comparisons honest."""
+"""Simple baselines to compare other methods with."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["MeanProjection", "PCAProjection", "RandomProjection"]
 
 
 class MeanProjection(BaseEraser):
-    """Project off the differences of class means: what is easiest to remove.
+    """Remove the differences of class means by an orthogonal projection.
 
-    The same projector as ``LEACE(method="orthogonal")``, under the name of the baseline that it
-    is: I − QQᵀ with Q a basis of the span of μₖ − μ. Cost: O(nd + Kd²).
+    The same projector as ``LEACE(method="orthogonal")``, I − QQᵀ with Q a basis of the span of
+    μₖ − μ, under the name of a baseline. Cost: O(nd + Kd²).
 
     Examples
     --------
@@ -42,7 +42,7 @@ class MeanProjection(BaseEraser):
 
 
 class RandomProjection(BaseEraser):
-    """A random subspace, blind to the concept: what losing dimensions alone does.
+    """A random subspace, blind to the concept: the effect of only losing dimensions.
 
     Cost: O(dr²).
 
@@ -74,7 +74,7 @@ class RandomProjection(BaseEraser):
 
 
 class PCAProjection(BaseEraser):
-    """The principal subspace, blind to the concept: what keeps most variance at a rank.
+    """The principal subspace, blind to the concept: the most variance that a rank can keep.
 
     Cost: O(nd² + d³).
 

@@ -71,40 +71,44 @@ class Cascade(BaseEraser):
             )
         return clone(self.eraser)
 
+    def _check_team(self) -> None:
+        self._inner()._check_team()
+
     def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
         return self._inner()._target(concept, n_rows)
 
+    def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+        # The first stage saw the same rows, and has hashed them.
+        return {key: self.linear_.metadata[key] for key in ("fingerprint", "known_rows")}
+
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
-        inner = self._inner()
         linear = LEACE(method="orthogonal", concept=target.describe()["concept"])
-        self.linear_ = linear.fit(X, target.values).eraser_
+        self.linear_ = linear._fit_checked(X, target).eraser_
         U = self.linear_.U
-        self._check_inner_rank(inner, U)
+        inner = self._inner()
+        if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
+            check_rank(
+                inner.rank, U.shape[1], f"the dimensions that linear erasure leaves of {len(U)}"
+            )
         if U.shape[1] == 0:  # LEACE has warned
-            return self.linear_
-        self.estimator_ = inner.fit(coordinates(X, U), target.values)
+            return Eraser(self.linear_.maps, {"linear_rank": 0})
+        self.estimator_ = inner._fit_checked(coordinates(X, U), target)
         for name in ("history_", "rank_", "selection_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         return self._compose(U, self.estimator_.eraser_)
 
-    def _check_inner_rank(self, inner: Any, U: NDArray[np.float64]) -> None:
-        rank = getattr(inner, "rank", None)
-        if isinstance(rank, (int, float, np.number)):
-            what = f"the dimensions that linear erasure leaves of {len(U)}"
-            check_rank(rank, U.shape[1], what)
-
     def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
-        # The inner eraser's rows are in coordinates that nobody else has.
-        own = {key: value for key, value in inner.metadata.items() if key != "known_rows"}
-        metadata: dict[str, Any] = {"inner": own, "linear_rank": int(U.shape[1])}
+        # No one can pass the inner eraser's rows again: they are in coordinates of U.
+        facts = {key: value for key, value in inner.metadata.items() if key != "known_rows"}
+        metadata: dict[str, Any] = {"inner": facts, "linear_rank": int(U.shape[1])}
         if inner.is_projection and inner.mean is None:
             return Eraser.projection(U @ inner.U, **metadata)
         return Eraser((Compress(U), *inner.maps, Expand(U)), metadata)
 
 
 def coordinates(X: Any, U: NDArray[np.float64]) -> Any:
-    """Rows in the coordinates of U; whole numbers and half precision as floats of enough digits."""
+    """Rows in the coordinates of U, in single or double precision."""
     dtype = float_dtype(np.dtype(X.dtype))
     if isinstance(X, np.ndarray):
         X = X.astype(dtype, copy=False)

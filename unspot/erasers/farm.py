@@ -10,12 +10,9 @@ from torch import Tensor
 
 from unspot.checks import check_positive
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import class_rate, coding_rate
-from unspot.erasers.networks import NetworkEraser, Problem, Rows, freeze_normalised, square_mlp
-from unspot.maps import LayerNorm
+from unspot.erasers.networks import NetworkEraser, RowNumbers
 
 __all__ = ["FaRM"]
 
@@ -26,8 +23,8 @@ class FaRM(NetworkEraser):
     A network of ``n_layers`` layers as wide as the embeddings is trained to maximise
     R(Z) + Σₖ (nₖ/n) R(Zₖ), the coding rates of all rows and of each class, where its output Z is
     normalised row by row to a sphere. Every class is then spread over the whole space, so none
-    stands out. The erased rows are that normalised output: a new space, with the old meaning of
-    no coordinate.
+    stands out. The erased rows are that normalised output: a new space, in which no coordinate
+    keeps its old meaning.
 
     Cost: an epoch of n rows takes O(n·n_layers·d²) for the network and O(n·d²) for the rates.
 
@@ -40,13 +37,13 @@ class FaRM(NetworkEraser):
         held-out objective stops improving; when it stops again, training ends.
     batch_size : int
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     distortion : float
         ε² of the coding rate.
     validation_fraction : float
         The stratified part that is held out to say when to stop; 0 for none.
     patience : int
-        Epochs without improvement that are waited for.
+        The number of epochs without improvement to wait for.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -56,11 +53,11 @@ class FaRM(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        The frozen network, which needs numpy alone. If training diverges, the best state before.
+        The frozen network, which needs only numpy. If training diverges, the best state before.
     history_ : list of float
         The held-out loss (the negative objective) after every epoch.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------
@@ -106,25 +103,16 @@ class FaRM(NetworkEraser):
         self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        rng = generator(self.random_state)
-        network = square_mlp(X.shape[1], self.n_layers, rng)
         distortion = check_positive("distortion", self.distortion)
-        scaling = Scaling.of(X)
-        rows = self._tensor(scaling(X))
-        codes = torch.from_numpy(target.codes).to(rows.device)
-        normalise = LayerNorm(X.shape[1])
+        codes = torch.from_numpy(target.codes).to(self._device)
 
-        def loss(batch: Rows) -> Tensor:
-            Z = normalise(network(rows[batch]))
+        def loss(Z: Tensor, rows: Tensor, batch: RowNumbers) -> Tensor:
             return -farm_objective(Z, codes[batch], distortion=distortion)
 
-        problem = Problem(network, loss)
-        return self._train(problem, target.codes, rng, lambda: freeze_normalised(network, scaling))
+        return self._train_on_sphere(X, self.n_layers, loss, target.codes)
 
 
 def farm_objective(Z: Tensor, codes: Tensor, *, distortion: float) -> Tensor:
     """R(Z) + Σₖ (nₖ/n) R(Zₖ)."""
-    n_classes = int(codes.max()) + 1
-    return coding_rate(Z, distortion=distortion) + class_rate(
-        Z, codes, n_classes, distortion=distortion
-    )
+    by_class = class_rate(Z, codes, int(codes.max()) + 1, distortion=distortion)
+    return coding_rate(Z, distortion=distortion) + by_class

@@ -17,7 +17,7 @@ from unspot.data.rows import Scaling
 from unspot.data.sampling import generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.projections import complement
+from unspot.projections.subspaces import complement
 
 __all__ = ["INLP", "row_space"]
 
@@ -28,9 +28,9 @@ class INLP(BaseEraser):
     In each round a logistic regression is fitted in the subspace that is left, and the span of
     its weights is taken out. The result is the orthogonal projector on the exact intersection of
     the null spaces of all classifiers: each round works in coordinates of the subspace that the
-    rounds before left, so that no projection is ever applied on top of another.
+    previous rounds left, so no projection is applied on top of another.
 
-    Each round costs K − 1 dimensions, so many rounds erase much more than LEACE does.
+    Each round removes K − 1 dimensions, so many rounds remove much more than LEACE does.
     Cost: O(n_rounds·n·d·K) times the iterations of a logistic regression.
 
     Parameters
@@ -40,8 +40,8 @@ class INLP(BaseEraser):
     C : float
         Inverse strength of the classifiers' penalty, on embeddings of unit variance.
     tolerance : float
-        Rounds end when the held-out balanced accuracy is below chance plus this many standard
-        errors of a classifier that guesses. A negative number goes through all rounds.
+        Rounds end when the held-out balanced accuracy is below chance plus this number of standard
+        errors of a classifier that guesses. With a negative number all rounds are run.
     validation_fraction : float
         The stratified part that is held out to say when to stop.
     random_state : int, RandomState or None
@@ -91,22 +91,24 @@ class INLP(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         n_rounds = check_count("n_rounds", self.n_rounds)
-        kept, held = sample_and_held_out(
+        kept, held_out = sample_and_held_out(
             target.codes,
             len(X),
             generator(self.random_state),
             held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
-        held = held if len(held) else kept
+        if not len(held_out):
+            held_out = kept
+        rows = Scaling.of(X)(X)
+        train, test = rows[kept], rows[held_out]
+        bar = _chance(target.codes[held_out], self.tolerance)
         U = np.eye(X.shape[1])  # what is left
         self.accuracies_: list[float] = []
         self.n_rounds_ = 0
-        rows = Scaling.of(X)(X)
-        bar = _chance(target.codes[held], self.tolerance)
         while self.n_rounds_ < n_rounds and U.shape[1]:
-            classifier = self._classifier(rows[kept] @ U, target.codes[kept])
-            predicted = classifier.predict(rows[held] @ U)
-            self.accuracies_.append(_balanced_accuracy(target.codes[held], predicted))
+            classifier = self._classifier(train @ U, target.codes[kept])
+            predicted = classifier.predict(test @ U)
+            self.accuracies_.append(_balanced_accuracy(target.codes[held_out], predicted))
             removed = row_space(classifier.coef_)
             if self.accuracies_[-1] <= bar or not removed.shape[1]:
                 break
@@ -120,7 +122,7 @@ class INLP(BaseEraser):
             C=check_positive("C", self.C), class_weight="balanced", max_iter=100, tol=1e-3
         )
         with warnings.catch_warnings():
-            # A round's classifier need not be the best there is: the next one finds the rest.
+            # The classifier of a round need not be optimal: the next one finds the rest.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return classifier.fit(X, codes)
 
@@ -133,14 +135,13 @@ def row_space(coef: NDArray[Any], *, rtol: float = 1e-6) -> NDArray[np.float64]:
 
 
 def _balanced_accuracy(true: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
-    # Not balanced_accuracy_score, which warns of classes that are predicted but not there.
+    # balanced_accuracy_score warns of predicted classes that are not in the held-out rows.
     return float(recall_score(true, predicted, average="macro", labels=np.unique(true)))
 
 
 def _chance(codes: NDArray[np.int64], n_errors: float) -> float:
     """Balanced accuracy of a guess, plus a number of its standard errors."""
-    counts = np.bincount(codes)
-    counts = counts[counts > 0]
+    counts = np.unique(codes, return_counts=True)[1]
     p = 1 / len(counts)
     error = np.sqrt(np.sum(p * (1 - p) / counts)) / len(counts)
     return float(p + n_errors * error) if n_errors >= 0 else -1.0

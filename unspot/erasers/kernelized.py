@@ -18,14 +18,21 @@ from unspot.data.sampling import generator, sample_and_held_out
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
-from unspot.erasers.networks import NetworkEraser, Problem, Rows, dense, uninitialised, unscaled
+from unspot.erasers.networks import (
+    NetworkEraser,
+    RowNumbers,
+    TrainingTask,
+    dense,
+    uninitialised,
+    unscaled,
+)
 from unspot.maps import Map, Nystrom
 
 __all__ = ["KernelErasure"]
 
 Array = NDArray[np.float64]
 
-#: Rows whose distances decide the median bandwidth.
+#: RowNumbers whose distances decide the median bandwidth.
 _BANDWIDTH_ROWS = 1000
 #: The features that guard the way back: the leading ones, which a probe can learn.
 _GUARD_FEATURES = 128
@@ -38,17 +45,17 @@ _START_RIDGE = 1e-3
 class KernelErasure(NetworkEraser):
     """Erase what a linear classifier could find in the feature space of a Gaussian kernel.
 
-    The rows go to Nyström features φ(x), where LEACE takes the concept out: φ′ = Pφ(x). The way
-    back is a regression x̂ = Bφ′ + c to the embeddings. On its own it would bring the concept
-    back wherever x is not linearly correlated with it, because φ(x̂) is not φ′. So B and c also
-    keep the concept out of φ(x̂): they minimise ‖x̂ − x‖² (per unit of variance) plus
-    ``strength`` times the share of z that a ridge regression finds in φ(x̂).
+    LEACE removes the concept from Nyström features φ(x) of the rows: φ′ = Pφ(x). A regression
+    x̂ = Bφ′ + c leads back to the embeddings. A plain regression would bring the concept back
+    wherever x is not linearly correlated with it, because φ(x̂) is not φ′. So B and c also keep
+    the concept out of φ(x̂): they minimise ‖x̂ − x‖² (per unit of variance) plus ``strength``
+    times the share of z that a ridge regression finds in φ(x̂).
 
-    What is erased, is erased for this kernel: a probe with another kernel or bandwidth, or a
-    network, may still find the concept. Ravfogel et al. show that it does.
+    The concept is erased only for this kernel: a probe with another kernel or bandwidth, or a
+    network, may still find it, as Ravfogel et al. show.
 
-    Cost: O(n·m·(d + m) + m³) for m landmarks and up to ``max_rows`` rows, and O(n·m·d) an epoch
-    of the regression; O(m(d + m)) a row to apply.
+    Cost: O(n·m·(d + m) + m³) for m landmarks and up to ``max_rows`` rows, and O(n·m·d) per epoch
+    of the regression; O(m(d + m)) per row to apply.
 
     Parameters
     ----------
@@ -66,11 +73,11 @@ class KernelErasure(NetworkEraser):
         earlier when the held-out loss stops improving; when it stops again, training ends.
     batch_size : int
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     validation_fraction : float
         The stratified part that is held out to say when to stop; 0 for none.
     patience : int
-        Epochs without improvement that are waited for.
+        The number of epochs without improvement to wait for.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -80,13 +87,13 @@ class KernelErasure(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        Nyström features, oblique projection, regression: three maps that need numpy alone.
+        Nyström features, oblique projection, regression: three maps that need only numpy.
     bandwidth_ : float
         The kernel's σ.
     history_ : list of float
         The regression's held-out loss after every epoch.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------
@@ -144,18 +151,18 @@ class KernelErasure(NetworkEraser):
         features = self._features(rows, rng)
         linear = LEACE().fit(features(rows), codes).eraser_
         erased = linear(features(rows))
-        # The same kernel in the units of the training, and its leading features as the guard.
+        # The guard is the same kernel in the units of the training, with its leading features.
         guard = Nystrom(
             scaling(features.landmarks),
             features.whitening[:, :_GUARD_FEATURES],
             self.bandwidth_ / scaling.scale,
         )
-        problem = self._way_back(guard, erased, scaling(rows), codes)
+        task = self._way_back(guard, erased, scaling(rows), codes)
 
         def freeze() -> tuple[Map, ...]:
-            return (features, *linear.maps, unscaled(dense(problem.module), scaling))
+            return (features, *linear.maps, unscaled(dense(task.module), scaling))
 
-        return self._train(problem, codes, rng, freeze)
+        return self._train(task, codes, rng, freeze)
 
     def _features(self, X: Array, rng: np.random.Generator) -> Nystrom:
         """Nyström features, the leading ones first."""
@@ -170,7 +177,7 @@ class KernelErasure(NetworkEraser):
 
     def _way_back(
         self, features: Nystrom, erased: Array, scaled: Array, codes: NDArray[np.int64]
-    ) -> Problem:
+    ) -> TrainingTask:
         """The regression from erased features, started at its optimum without the guard."""
         back = uninitialised(erased.shape[1], scaled.shape[1])
         weight, bias = _ridge_regression(erased, scaled)
@@ -180,16 +187,19 @@ class KernelErasure(NetworkEraser):
         inputs, outputs = self._tensor(erased), self._tensor(scaled)
         concept = one_hot(torch.from_numpy(codes)).to(inputs)
 
-        def loss(batch: Rows) -> Tensor:
-            found = back(inputs[batch])
-            leak = explained_share(features.in_own_precision(found), concept[batch])
-            return mse_loss(found, outputs[batch]) + self.strength * leak
+        def loss(batch: RowNumbers) -> Tensor:
+            reconstructed = back(inputs[batch])
+            leak = explained_share(features.in_own_precision(reconstructed), concept[batch])
+            return mse_loss(reconstructed, outputs[batch]) + self.strength * leak
 
-        return Problem(back, loss)
+        return TrainingTask(back, loss)
 
     def _sigma(self, X: Array, rng: np.random.Generator) -> float:
         rows = rng.choice(len(X), size=min(_BANDWIDTH_ROWS, len(X)), replace=False)
-        return check_bandwidth(self.bandwidth) or _typical_distance(X[rows])
+        distances = pdist(X[rows])
+        # The median; the mean where most pairs are equal, and 1 where all are.
+        typical = float(np.median(distances)) or float(distances.mean()) or 1.0
+        return check_bandwidth(self.bandwidth) or typical
 
 
 def explained_share(features: Tensor, concept: Tensor) -> Tensor:
@@ -201,12 +211,6 @@ def explained_share(features: Tensor, concept: Tensor) -> Tensor:
     cross = phi.T @ z
     weights = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).to(gram), cross)
     return (cross * weights).sum() / (z * z).sum()
-
-
-def _typical_distance(rows: Array) -> float:
-    """The median distance of pairs; their mean where most are equal, and 1 where all are."""
-    distances = pdist(rows)
-    return float(np.median(distances)) or float(distances.mean()) or 1.0
 
 
 def _ridge_regression(features: Array, rows: Array) -> tuple[Array, Array]:

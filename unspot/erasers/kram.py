@@ -12,19 +12,15 @@ from torch import Tensor
 
 from unspot.checks import check_bandwidth, check_choice, check_positive
 from unspot.data.labels import Labels, Measurements
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator
 from unspot.eraser import Eraser
 from unspot.erasers.coding_rate import coding_rate, kernel_rate, matched_rate
-from unspot.erasers.networks import NetworkEraser, Problem, Rows, freeze_normalised, square_mlp
+from unspot.erasers.networks import NetworkEraser, RowNumbers
 from unspot.maps import LayerNorm
 from unspot.maps.nonlinear import squared_distances
 
 __all__ = ["KRaM"]
 
-Rate = Callable[[Tensor, Rows], Tensor]
-
-#: Rows whose distances decide the median bandwidth.
+#: RowNumbers whose distances decide the median bandwidth.
 _BANDWIDTH_ROWS = 1000
 
 
@@ -36,8 +32,8 @@ class KRaM(NetworkEraser):
     Z is the network's output, normalised row by row to a sphere, and so is X in R(X), because
     rates compare only at the same scale. The erased rows are that normalised output.
 
-    Cost: for categories, K is 1[z = z′] and the determinant is a sum over classes, O(n·d²) an
-    epoch beside the network's O(n·n_layers·d²). For a continuous concept a mini-batch of b rows
+    Cost: for categories, K is 1[z = z′] and the determinant is a sum over classes, O(n·d²) per
+    epoch, besides the network's O(n·n_layers·d²). For a continuous concept a mini-batch of b rows
     costs O(b³), so that an epoch costs O(n·b²).
 
     Parameters
@@ -59,13 +55,13 @@ class KRaM(NetworkEraser):
     batch_size : int, optional
         By default 1024 for categories, 256 for a continuous concept.
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     distortion : float
         ε² of the coding rate.
     validation_fraction : float
         The stratified part that is held out to say when to stop; 0 for none.
     patience : int
-        Epochs without improvement that are waited for.
+        The number of epochs without improvement to wait for.
     random_state : int, RandomState or None
     device : str or torch.device, optional
         Where to train; the CPU if None.
@@ -75,11 +71,11 @@ class KRaM(NetworkEraser):
     Attributes
     ----------
     eraser_ : Eraser
-        The frozen network, which needs numpy alone. If training diverges, the best state before.
+        The frozen network, which needs only numpy. If training diverges, the best state before.
     history_ : list of float
         The held-out loss (the negative objective) after every epoch.
     n_iter_ : int
-        Epochs run.
+        The number of epochs that were run.
 
     References
     ----------
@@ -134,56 +130,38 @@ class KRaM(NetworkEraser):
         self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
-        rng = generator(self.random_state)
-        network = square_mlp(X.shape[1], self.n_layers, rng)
         check_positive("distortion", self.distortion)
-        scaling = Scaling.of(X)
-        rows = self._tensor(scaling(X))
-        normalise = LayerNorm(X.shape[1])
         if isinstance(target, Labels):
-            rate, strata, default = self._categorical(target), target.codes, 1024
+            concept_rate, codes, batch_size = self._rate_of_categories(target), target.codes, 1024
         else:
-            rate, default = self._continuous(target), 256
-            strata = np.zeros(len(X), dtype=np.int64)
+            concept_rate, batch_size = self._rate_of_numbers(target), 256
+            codes = np.zeros(len(X), dtype=np.int64)
+        normalise = LayerNorm(X.shape[1])
 
-        def loss(batch: Rows) -> Tensor:
-            Z = normalise(network(rows[batch]))
-            drift = self._rate(Z) - self._rate(normalise(rows[batch]))
-            return self.balance * drift.abs() - rate(Z, batch)
+        def loss(Z: Tensor, rows: Tensor, batch: RowNumbers) -> Tensor:
+            drift = self._rate(Z) - self._rate(normalise(rows))
+            return self.balance * drift.abs() - concept_rate(Z, batch)
 
-        return self._train(
-            Problem(network, loss),
-            strata,
-            rng,
-            lambda: freeze_normalised(network, scaling),
-            batch_size=default if self.batch_size is None else self.batch_size,
-        )
+        if self.batch_size is not None:
+            batch_size = self.batch_size
+        return self._train_on_sphere(X, self.n_layers, loss, codes, batch_size=batch_size)
 
     def _rate(self, Z: Tensor) -> Tensor:
         return coding_rate(Z, distortion=self.distortion)
 
-    def _categorical(self, labels: Labels) -> Rate:
-        codes = torch.from_numpy(labels.codes)
+    def _rate_of_categories(self, labels: Labels) -> Callable[[Tensor, RowNumbers], Tensor]:
+        codes, n_classes = torch.from_numpy(labels.codes).to(self._device), len(labels.classes)
+        return lambda Z, batch: matched_rate(Z, codes[batch], n_classes, distortion=self.distortion)
 
-        def rate(Z: Tensor, batch: Rows) -> Tensor:
-            return matched_rate(
-                Z, codes[batch].to(Z.device), len(labels.classes), distortion=self.distortion
-            )
-
-        return rate
-
-    def _continuous(self, target: Measurements) -> Rate:
+    def _rate_of_numbers(self, target: Measurements) -> Callable[[Tensor, RowNumbers], Tensor]:
         spread = target.values.std(axis=0)
         z = target.values / np.where(spread > 0, spread, 1.0)
-        concept = torch.from_numpy((z - z.mean(axis=0)).astype(np.float32))
-        sigma = self._sigma(concept)
+        concept = self._tensor(z - z.mean(axis=0))
+        sigma = self._sigma(concept.cpu())
         kernel = concept_kernel(self.kernel)
-
-        def rate(Z: Tensor, batch: Rows) -> Tensor:
-            K = kernel(concept[batch].to(Z.device), sigma)
-            return kernel_rate(Z, K, distortion=self.distortion)
-
-        return rate
+        return lambda Z, batch: kernel_rate(
+            Z, kernel(concept[batch], sigma), distortion=self.distortion
+        )
 
     def _sigma(self, concept: Tensor) -> float:
         given = check_bandwidth(self.bandwidth)

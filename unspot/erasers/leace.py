@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import reduce
 from typing import Any, ClassVar, Literal, cast
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from unspot.checks import check_choice
 from unspot.data.labels import Labels, encode, measure
 from unspot.data.statistics import (
     ClassStatistics,
@@ -18,29 +18,30 @@ from unspot.data.statistics import (
     whitening,
 )
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, warn
 from unspot.maps import Oblique
 from unspot.projections.subspaces import complement
 from unspot.scale.processes import class_statistics, cross_statistics, team
 
-__all__ = ["LEACE"]
+__all__ = ["LEACE", "warn_if_all"]
 
-#: What a stream leaves of itself, and processes tell each other.
+Array = NDArray[np.float64]
+#: What a stream leaves behind, and what processes send each other.
 _SEEN = ("statistics_", "classes_", "n_features_in_", "feature_names_in_")
 
 
 class LEACE(BaseEraser):
-    """Remove all that a linear classifier could find, and change the embeddings least.
+    """Remove all that a linear classifier could find, with the smallest change.
 
-    Closed form, one pass, O(nd² + d³) time. A nonlinear classifier may still find the concept:
-    that is what L̄EOPARD is for.
+    Closed form, one pass over the rows, O(nd² + d³) time. A nonlinear classifier may still find
+    the concept: use L̄EOPARD against those.
 
     Parameters
     ----------
     method : {"oblique", "orthogonal"}
         ``"oblique"``: P = I − W⁺(WΣxz)(WΣxz)⁺W around the mean, the smallest change in mean
-        square. ``"orthogonal"``: the orthogonal projector with the same kernel as the paper's
-        cascade uses, I − QQᵀ with Q a basis of the span of μₖ − μ.
+        square. ``"orthogonal"``: the first stage of the paper's cascade, the orthogonal projector
+        I − QQᵀ with Q a basis of the span of μₖ − μ.
     concept : {"categories", "continuous"}
         Whether z is a label, or a number (or a vector of numbers) for each row.
 
@@ -49,7 +50,7 @@ class LEACE(BaseEraser):
     eraser_ : Eraser
     classes_ : ndarray
     statistics_ : ClassStatistics or CrossStatistics
-        What has been seen so far; ``partial_fit`` adds to it.
+        The statistics of all rows so far; ``partial_fit`` adds to them.
 
     Examples
     --------
@@ -80,14 +81,14 @@ class LEACE(BaseEraser):
     def from_statistics(
         cls, statistics: ClassStatistics, classes: Any, *, method: Any = "oblique"
     ) -> LEACE:
-        """LEACE of rows that were seen elsewhere, as on the workers of a cluster.
+        """LEACE from statistics that were collected elsewhere, as on the workers of a cluster.
 
         Parameters
         ----------
         statistics : ClassStatistics
-            Of all rows, merged.
+            The merged statistics of all rows.
         classes : array of K labels
-            In the order of the statistics, whichever it is; each once.
+            Each class once, in the order of the statistics.
         method : {"oblique", "orthogonal"}
         """
         if len(classes) != len(statistics.counts):
@@ -96,9 +97,20 @@ class LEACE(BaseEraser):
                 "expected one for each."
             )
         labels = encode(classes, name="classes", min_classes=1)
-        _refuse_repeated(labels)
+        if labels.counts.max() > 1:
+            raise ValueError(
+                f"Got the class {labels.classes[np.argmax(labels.counts > 1)]!s} more than once, "
+                "but expected each class once. Merge the statistics of its rows first."
+            )
+        order = np.argsort(labels.codes)
+        scatter = statistics.class_scatter
         fitted = cls(method=method)
-        fitted.statistics_ = _reordered(statistics, np.argsort(labels.codes))
+        fitted.statistics_ = ClassStatistics(
+            statistics.counts[order],
+            statistics.means[order],
+            statistics.within,
+            None if scatter is None else scatter[order],
+        )
         fitted.classes_ = labels.classes
         fitted.n_features_in_ = statistics.means.shape[1]
         return fitted
@@ -107,29 +119,43 @@ class LEACE(BaseEraser):
         """Add the rows of one batch of a stream. New classes may appear at any time."""
         if not team().is_alone:
             raise ValueError(
-                f"Got a batch in one of {team().size} processes, but expected the rows of all: "
-                "each would end with an eraser of its own. Pass the batches to fit, as an "
-                "iterator; it joins what all processes have seen."
+                f"Got a batch in one of {team().size} processes, but partial_fit works in a single "
+                "process: each would end with its own eraser. Pass the batches to fit, as an "
+                "iterator; it joins the statistics of all processes."
             )
         self._add_batch(X, y if z is None else z)
         return self
 
     def _add_batch(self, X: Any, concept: Any) -> None:
-        first = not hasattr(self, "statistics_")
-        X = self._validated(X, reset=first, min_rows=1)
+        X = self._validated(X, reset=not hasattr(self, "statistics_"), min_rows=1)
         if self.concept == "continuous":
             values = measure(concept, n_rows=len(X), min_values=1).values
-            self._add(CrossStatistics.from_rows(X, values))
+            batch: Any = CrossStatistics.from_rows(X, values)
         else:
-            self._add_classes(X, concept)
+            labels = encode(concept, n_rows=len(X), min_classes=1)
+            codes = self._codes(labels)
+            batch = ClassStatistics.from_rows(X, codes, len(self.classes_), per_class=False)
+        seen = getattr(self, "statistics_", None)
+        self.statistics_ = batch if seen is None else seen.merge(batch)
         self._eraser = None  # solved on the next use, since a stream has many batches
+
+    def _codes(self, labels: Labels) -> NDArray[np.int64]:
+        """The labels as codes into ``classes_``, to which new classes are added first."""
+        if not hasattr(self, "classes_"):
+            self.classes_ = labels.classes
+        classes = np.union1d(self.classes_, labels.classes)
+        if len(classes) > len(self.classes_):
+            self.statistics_ = _among(classes, self.statistics_, self.classes_)
+            self.classes_ = classes
+        return np.searchsorted(classes, labels.classes)[labels.codes]
 
     @property
     def eraser_(self) -> Eraser:
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
             eraser = self._solve(self.statistics_)
-            self._eraser = Eraser(eraser.maps, {**self._stream_metadata(), **eraser.metadata})
+            metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
+            self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return cast(Eraser, self._eraser)
 
     @eraser_.setter
@@ -152,19 +178,15 @@ class LEACE(BaseEraser):
         return self._solve(self.statistics_)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
-        if self.method == "orthogonal":
+        if check_choice("method", self.method, ("oblique", "orthogonal")) == "orthogonal":
             basis = _kernel_basis(statistics)
-            warn_if_all(basis, stacklevel=5)
+            warn_if_all(basis)
             return Eraser.projection(complement(basis))
-        if self.method != "oblique":
-            raise ValueError(f"Got method={self.method!r}, but expected 'oblique' or 'orthogonal'.")
         W, W_inverse = whitening(statistics.covariance)
-        # Whitened, a correlation: below this it is rounding, not a signal.
+        # A whitened cross-covariance is a correlation: below this it is rounding, not a signal.
         Q = _range(W.T @ statistics.cross_covariance, floor=1e-10)
-        warn_if_all(Q, stacklevel=5)
+        warn_if_all(Q)
         return Eraser((Oblique(W_inverse.T @ Q, W @ Q, np.array(statistics.mean)),))
-
-    # -- streams -------------------------------------------------------------------------------
 
     def _fit_stream(self, batches: Any, concept: Any) -> LEACE:
         if concept is not None:
@@ -183,128 +205,88 @@ class LEACE(BaseEraser):
             self._eraser = team().agree(self.eraser_)
         return self
 
-    def _refuse_one_value(self) -> None:
-        if self.concept != "continuous":
-            if len(self.classes_) < 2:
-                encode(self.classes_)  # the message for one class
-        elif not self.statistics_.concept_varies:
-            measure(np.zeros(2), n_rows=2)  # the message for one value
-
     def _join_team(self) -> None:
-        """Take over what all processes have seen, each in its own stream, which may be empty."""
-        own = {name: getattr(self, name) for name in _SEEN if hasattr(self, name)}
-        seen = [part for part in team().gather(own) if part]
-        if not seen:
+        """Merge the statistics of all processes; each has its own stream, which may be empty."""
+        mine = {name: getattr(self, name) for name in _SEEN if hasattr(self, name)}
+        parts = [part for part in team().gather(mine) if part]
+        if not parts:
             raise ValueError("Got a stream without batches, but expected pairs (X, z).")
-        if len(widths := {part["n_features_in_"] for part in seen}) > 1:
+        widths = sorted({part["n_features_in_"] for part in parts})
+        if len(widths) > 1:
             raise ValueError(
-                f"Got streams of rows with {' and '.join(map(str, sorted(widths)))} features in "
-                "the processes of one fit, but expected the same features in all."
+                f"Got streams of rows with {' and '.join(map(str, widths))} features in the "
+                "processes of one fit, but expected the same features in all."
             )
-        self.__dict__.update(seen[0] | _joined(seen))
+        self.__dict__.update(parts[0])
+        statistics = [part["statistics_"] for part in parts]
+        if self.concept != "continuous":
+            self.classes_ = reduce(np.union1d, [part["classes_"] for part in parts])
+            statistics = [
+                _among(self.classes_, part["statistics_"], part["classes_"]) for part in parts
+            ]
+        self.statistics_ = reduce(type(statistics[0]).merge, statistics)
 
-    def _add(self, part: Any) -> None:
-        seen = getattr(self, "statistics_", None)
-        self.statistics_ = part if seen is None else seen.merge(part)
+    def _refuse_one_value(self) -> None:
+        if self.concept == "continuous":
+            if not self.statistics_.concept_varies:
+                raise ValueError(
+                    "Got the same value in every row of z, but expected at least two values: "
+                    "there is nothing to erase."
+                )
+        elif len(self.classes_) < 2:
+            raise ValueError(
+                f"Got one class in z ({self.classes_[0]!s}), but expected at least two: with one "
+                "class there is nothing to erase."
+            )
 
-    def _add_classes(self, X: NDArray[Any], concept: Any) -> None:
-        old = getattr(self, "classes_", None)
-        labels = encode(concept, n_rows=len(X), min_classes=1)
-        classes = labels.classes if old is None else np.union1d(old, labels.classes)
-        if old is not None and len(classes) > len(old):
-            self.statistics_ = _spread(self.statistics_, np.searchsorted(classes, old), classes)
-        codes = np.searchsorted(classes, labels.classes)[labels.codes]
-        self.classes_ = classes
-        self._add(ClassStatistics.from_rows(X, codes, len(classes), per_class=False))
-
-    def _stream_metadata(self) -> dict[str, Any]:
-        from unspot.machine import versions
-
-        discrete = isinstance(self.statistics_, ClassStatistics)
-        return {
-            "method": "LEACE",
-            "parameters": {"method": self.method, "concept": self.concept},
-            "concept": self.concept,
-            "classes": self.classes_.tolist() if discrete else None,
-            "class_counts": self.statistics_.counts.tolist() if discrete else None,
-            "n_features": int(self.n_features_in_),
-            "n_rows": int(self.statistics_.n_rows),
-            "versions": versions(),
-        }
+    def _seen_concept(self) -> dict[str, Any]:
+        """What metadata say of the concept of a stream."""
+        if isinstance(self.statistics_, CrossStatistics):
+            return {"concept": "continuous", "classes": None, "class_counts": None}
+        counts = self.statistics_.counts.tolist()
+        return {"concept": "categories", "classes": self.classes_.tolist(), "class_counts": counts}
 
 
 def _pair(batch: Any) -> Any:
-    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+    is_sequence = isinstance(batch, (tuple, list))
+    if is_sequence and len(batch) == 2:
         return batch
-    count = f" of {len(batch)}" if isinstance(batch, (tuple, list)) else ""
+    count = f" of {len(batch)}" if is_sequence else ""
     raise ValueError(
         f"Got a batch of type {type(batch).__name__}{count}, but expected pairs (X, z)."
     )
 
 
-def _joined(seen: list[dict[str, Any]]) -> dict[str, Any]:
-    """The statistics of all parts among the classes of all, in the order of the parts."""
-    statistics = [part["statistics_"] for part in seen]
-    if not isinstance(statistics[0], ClassStatistics):
-        return {"statistics_": reduce(CrossStatistics.merge, statistics)}
-    own = [part["classes_"] for part in seen]
-    classes = reduce(np.union1d, own)
-    places = [np.searchsorted(classes, some) for some in own]
-    wider = [_spread(*part, classes) for part in zip(statistics, places, strict=True)]
-    return {"statistics_": reduce(ClassStatistics.merge, wider), "classes_": classes}
+def _among(
+    classes: NDArray[Any], statistics: ClassStatistics, seen: NDArray[Any]
+) -> ClassStatistics:
+    """Statistics of the classes ``seen``, as statistics of all ``classes``."""
+    places = np.searchsorted(classes, seen)
+    counts = np.zeros(len(classes), statistics.counts.dtype)
+    means = np.zeros((len(classes), statistics.means.shape[1]), statistics.means.dtype)
+    counts[places], means[places] = statistics.counts, statistics.means
+    return ClassStatistics(counts, means, statistics.within)
 
 
-def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.float64]:
-    """What an orthogonal projector must remove for linear guardedness: the range of Σxz."""
+def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:
+    """What an orthogonal projector must remove so that no linear probe finds z: range(Σxz)."""
     if isinstance(statistics, ClassStatistics):
         return mean_difference_basis(statistics)
     spread = float(np.sqrt(np.trace(statistics.covariance)))
     return _range(statistics.cross_covariance, floor=1e-10 * spread)
 
 
-def warn_if_all(removed: NDArray[np.float64], *, stacklevel: int) -> None:
-    """Say that nothing is left where a basis (d, q) of what is removed has all d directions."""
-    n_features = len(removed)
-    if removed.shape[1] == n_features:
-        warnings.warn(
-            f"Got a concept whose linear signal spans all {n_features} features: nothing is left "
-            "of the embeddings. Merge classes, or erase a concept that has fewer.",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def _range(A: NDArray[np.float64], *, floor: float) -> NDArray[np.float64]:
+def _range(A: Array, *, floor: float) -> Array:
     """Orthonormal basis of the column space: what is above the floor and 1e-6 of the largest."""
     left, values, _ = np.linalg.svd(A, full_matrices=False)
-    kept = (values > 1e-6 * values[0]) & (values > floor)
-    return np.ascontiguousarray(left[:, kept])
+    return np.ascontiguousarray(left[:, (values > 1e-6 * values[0]) & (values > floor)])
 
 
-def _refuse_repeated(labels: Labels) -> None:
-    repeated = labels.classes[labels.counts > 1]
-    if len(repeated):
-        raise ValueError(
-            f"Got the class {repeated[0]!s} more than once, but expected each class "
-            "once. Merge the statistics of its rows first."
+def warn_if_all(removed: Array) -> None:
+    """Warn if a basis (d, q) of what is removed spans all d directions: nothing is left."""
+    n_features, n_removed = removed.shape
+    if n_removed == n_features:
+        warn(
+            f"Got a concept whose linear signal spans all {n_features} features: nothing is left "
+            "of the embeddings. Merge classes, or erase a concept that has fewer."
         )
-
-
-def _reordered(statistics: ClassStatistics, order: NDArray[Any]) -> ClassStatistics:
-    scatter = statistics.class_scatter
-    return ClassStatistics(
-        statistics.counts[order],
-        statistics.means[order],
-        statistics.within,
-        None if scatter is None else scatter[order],
-    )
-
-
-def _spread(
-    statistics: ClassStatistics, places: NDArray[Any], classes: NDArray[Any]
-) -> ClassStatistics:
-    """The same statistics among more classes."""
-    wider = ClassStatistics.empty(len(classes), statistics.means.shape[1], per_class=False)
-    counts, means = wider.counts.copy(), wider.means.copy()
-    counts[places], means[places] = statistics.counts, statistics.means
-    return ClassStatistics(counts, means, statistics.within)

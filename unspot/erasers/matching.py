@@ -19,25 +19,25 @@ __all__ = ["MomentMatching", "barycentre", "transport_matrix"]
 
 Array = NDArray[np.float64]
 
-#: A direction is without variance below this share of the largest: a millionth of its deviation.
-#: Rounding leaves some 1e-15 of it where there is none.
+#: Below this share of the largest variance (a millionth of the deviation) a direction counts as
+#: constant. Rounding leaves some 1e-15 of it.
 _NO_VARIANCE = 1e-12
 
 
 class MomentMatching(BaseEraser):
     """Move every class to a common mean, or a common mean and covariance.
 
-    Each class k goes by its own affine map xTₖ + bₖ, the optimal transport between Gaussians,
-    to the common law that is nearest to all classes: mean Σₖ pₖμₖ, and as covariance the
-    Wasserstein barycentre of the classes'. With labels that are given for the rows to be erased,
-    means and covariances then agree exactly; higher moments need not.
+    Each class k is moved by its own affine map xTₖ + bₖ, the optimal transport between Gaussians,
+    to the common law that is nearest to all classes: its mean is Σₖ pₖμₖ, its covariance the
+    Wasserstein barycentre of those of the classes. If the labels of the rows to erase are given,
+    means and covariances then agree exactly; higher moments may differ.
 
-    A row's class must be known to move it. With ``labels="predicted"`` the nearest class by
-    linear discriminant analysis takes its place, so that rows on the wrong side of that boundary
-    move with the wrong class: no guarantee is left for the true classes.
+    The class of a row must be known to move it. With ``labels="predicted"`` it is predicted by
+    linear discriminant analysis. Rows on the wrong side of that boundary move with the wrong
+    class, so there is no guarantee for the true classes.
 
-    Cost: O(nd² + Kd³) to fit (the barycentre repeats the d³ part some ten times), O(d²) a row to
-    apply, K·d² numbers to store.
+    Cost: O(nd² + Kd³) to fit (the barycentre repeats the d³ part some ten times), O(d²) per row
+    to apply, K·d² numbers to store.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class MomentMatching(BaseEraser):
     ----------
     eraser_ : Eraser
         Its metadata say ``labels_at_transform``, and whether the covariances match exactly
-        (``exact``): a class whose covariance has fewer dimensions than the others' cannot be
-        moved onto theirs, and is then mixed with the pooled one. Directions whose deviation is
+        (``exact``). A class whose covariance has fewer dimensions than the others cannot be moved
+        onto theirs, so its covariance is mixed with the pooled one. Directions whose deviation is
         below a millionth of the largest count as constant.
 
     References
@@ -89,15 +89,14 @@ class MomentMatching(BaseEraser):
         z : array-like of shape (n,), optional
             The rows' labels; required if ``labels="given"``.
         """
+        check_is_fitted(self)
         if z is None:
-            check_is_fitted(self)
             if self.labels == "given":
                 raise ValueError(
                     "Got no labels, but this eraser was fitted with labels='given'. Pass them as "
                     "transform(X, z=…), or use labels='predicted'."
                 )
             return super().transform(X)
-        check_is_fitted(self)
         rows = self._validated(X, reset=False)
         codes = encode_as(z, self.classes_)
         if len(codes) != len(rows):

@@ -1,10 +1,14 @@
-"""What all erasers that train a network share: inputs, layers, schedule, the frozen result."""
+"""What all erasers that train a network share: layers, the training loop, the frozen result.
+
+A subclass of ``NetworkEraser`` says what to train, by a ``TrainingTask``; ``_train`` runs it. The
+loop takes mini-batches with Adam, and a held-out part of the rows decides when to stop.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +19,7 @@ from torch import Tensor, nn
 
 from unspot.checks import check_count, check_positive, check_share
 from unspot.data.rows import Scaling
-from unspot.data.sampling import sample_and_held_out, stratified_batches
+from unspot.data.sampling import generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.machine import one_thread
@@ -23,42 +27,50 @@ from unspot.maps import Dense, LayerNorm, Map
 
 __all__ = [
     "DivergenceError",
-    "History",
     "NetworkEraser",
-    "Problem",
+    "RowNumbers",
     "Schedule",
+    "TrainingTask",
     "dense",
     "dense_maps",
-    "freeze_normalised",
     "mlp",
-    "square_mlp",
-    "train",
+    "train_network",
     "uninitialised",
     "unscaled",
 ]
 
-#: Weights of a layer up to which a step is work in small pieces, that one thread does best.
+RowNumbers = NDArray[np.int64]
+State = dict[str, Any]
+
+#: Up to this many weights in a layer, one thread is fastest: the steps are many small products.
 _SMALL_LAYER = 256 * 256
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What is trained, and by which loss of some rows.
+class TrainingTask:
+    """What is trained, and by which loss.
 
-    ``score`` is what to stop by, if it is not the loss; ``steady`` is the part of the module whose
-    learning rate does not fall.
+    Parameters
+    ----------
+    module : torch.nn.Module
+    loss : callable
+        The loss of a mini-batch, given the numbers of its rows.
+    score : callable, optional
+        What decides when to stop; by default the loss.
+    steady : torch.nn.Module, optional
+        The part of the module whose learning rate does not fall.
     """
 
     module: nn.Module
-    loss: Callable[[Rows], Tensor]
-    score: Callable[[Rows], Tensor] | None = None
+    loss: Callable[[RowNumbers], Tensor]
+    score: Callable[[RowNumbers], Tensor] | None = None
     steady: nn.Module | None = None
 
 
 class NetworkEraser(BaseEraser):
-    """Base of the erasers that train a network: a subclass calls ``_train``.
+    """Base of the erasers that train a network: ``_fit_eraser`` of a subclass calls ``_train``.
 
-    It has the parameters ``n_epochs``, ``batch_size``, ``learning_rate``, ``weight_decay``,
+    A subclass has the parameters ``n_epochs``, ``batch_size``, ``learning_rate``, ``weight_decay``,
     ``validation_fraction``, ``patience``, ``random_state``, ``device`` and ``verbose``.
     """
 
@@ -72,47 +84,69 @@ class NetworkEraser(BaseEraser):
     device: Any
     verbose: bool
 
+    def _train_on_sphere(
+        self,
+        X: NDArray[Any],
+        n_layers: Any,
+        loss: Callable[[Tensor, Tensor, RowNumbers], Tensor],
+        codes: NDArray[np.int64],
+        *,
+        batch_size: int | None = None,
+    ) -> Eraser:
+        """Train a network of layers as wide as the rows, whose output is normalised row by row.
+
+        ``loss`` takes the normalised outputs of a mini-batch, its rows as the network sees them,
+        and the numbers of these rows.
+        """
+        d = X.shape[1]
+        rng = generator(self.random_state)
+        network = mlp([d] * (check_count("n_layers", n_layers) + 1), rng)
+        scaling, normalise = Scaling.of(X), LayerNorm(d)
+        rows = self._tensor(scaling(X))
+        task = TrainingTask(
+            network, lambda batch: loss(normalise(network(rows[batch])), rows[batch], batch)
+        )
+        return self._train(
+            task, codes, rng, lambda: (*dense_maps(network, scaling), normalise), batch_size
+        )
+
     def _train(
         self,
-        problem: Problem,
+        task: TrainingTask,
         codes: NDArray[np.int64],
         rng: np.random.Generator,
         freeze: Callable[[], tuple[Map, ...]],
-        *,
         batch_size: int | None = None,
     ) -> Eraser:
         """Train, and freeze the best state.
 
-        ``codes`` decide how mini-batches and the held-out part are stratified; ``batch_size``
-        stands for a parameter that was left to the method.
+        ``codes`` decide how mini-batches and the held-out part are stratified. ``batch_size``
+        takes the place of the parameter, where the method chooses its own.
         """
         schedule = self._schedule()
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size)
-        module = problem.module.to(self._device)
-        score = problem.score or problem.loss
-        kept, held = self._split(codes, rng)
-        if held is kept:
+        task.module.to(self._device)
+        largest = max(p.numel() for p in task.module.parameters())
+        score = task.score or task.loss
+        rows, held_out = self._split(codes, rng)
+        if held_out is rows:
             schedule = schedule.on_its_own_rows()
-        fixed = [held[r] for r in stratified_batches(codes[held], size, rng)]
+        checks = [held_out[part] for part in stratified_batches(codes[held_out], size, rng)]
         try:
-            with _threads(module):
-                history = train(
-                    module,
-                    problem.loss,
-                    lambda: [kept[r] for r in stratified_batches(codes[kept], size, rng)],
-                    lambda: float(np.mean([float(score(r)) for r in fixed])),
+            with one_thread() if largest <= _SMALL_LAYER else nullcontext():
+                self.history_ = train_network(
+                    task,
+                    lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],
+                    lambda: float(np.mean([float(score(part)) for part in checks])),
                     schedule,
-                    steady=problem.steady,
-                    verbose=self.verbose,
-                    name=type(self).__name__,
+                    name=type(self).__name__ if self.verbose else None,
                 )
         except DivergenceError as error:
             if error.state is not None:
-                module.load_state_dict(error.state)
+                task.module.load_state_dict(error.state)
                 error.eraser = self.eraser_ = Eraser(freeze(), {"diverged": True})
             raise
-        self.history_ = history.losses
-        self.n_iter_ = len(history.losses)
+        self.n_iter_ = len(self.history_)
         return Eraser(freeze(), {"epochs": self.n_iter_})
 
     @property
@@ -120,14 +154,16 @@ class NetworkEraser(BaseEraser):
         return torch.device(self.device or "cpu")
 
     def _tensor(self, rows: NDArray[Any]) -> Tensor:
-        """Rows in single precision, where the training is."""
+        """Rows in single precision, on the device of the training."""
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
 
-    def _split(self, codes: NDArray[np.int64], rng: np.random.Generator) -> tuple[Rows, Rows]:
-        """Rows to train on and rows to stop by; where those are too few, all rows do both."""
+    def _split(
+        self, codes: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[RowNumbers, RowNumbers]:
+        """Rows to train on and rows to stop by; both are all rows if there are too few."""
         share = check_share("validation_fraction", self.validation_fraction)
-        kept, held = sample_and_held_out(codes, len(codes), rng, held_out_share=share)
-        return (kept, held) if len(held) else (kept, kept)
+        rows, held_out = sample_and_held_out(codes, len(codes), rng, held_out_share=share)
+        return rows, held_out if len(held_out) else rows
 
     def _schedule(self) -> Schedule:
         return Schedule(
@@ -138,66 +174,7 @@ class NetworkEraser(BaseEraser):
         )
 
 
-def _threads(module: nn.Module) -> AbstractContextManager[None]:
-    """How many threads to train on: for small layers one, else as many as there are."""
-    largest = max(p.numel() for p in module.parameters())
-    return one_thread() if largest <= _SMALL_LAYER else nullcontext()
-
-
-def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
-    """Linear layers with ReLU between them, initialised without the global generator."""
-    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(widths):
-        layer = uninitialised(n_in, n_out)
-        bound = n_in**-0.5
-        for parameter in (layer.weight, layer.bias):
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
-        layers += [layer, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-def uninitialised(n_in: int, n_out: int) -> nn.Linear:
-    """A linear layer in single precision, whatever torch's default is: that of ``_tensor``."""
-    layer: nn.Linear = torch.nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
-    return layer
-
-
-def square_mlp(d: int, n_layers: Any, rng: np.random.Generator) -> nn.Sequential:
-    """An ``mlp`` whose layers are all as wide as the embeddings."""
-    return mlp([d] * (check_count("n_layers", n_layers) + 1), rng)
-
-
-def dense(layer: nn.Module, *, relu: bool = False) -> Dense:
-    """A linear layer as a map, in float64."""
-    weight, bias = (p.detach().cpu().numpy().astype(np.float64) for p in layer.parameters())
-    return Dense(np.ascontiguousarray(weight.T), bias, relu=relu)
-
-
-def dense_maps(network: nn.Sequential, scaling: Scaling) -> tuple[Dense, ...]:
-    """The layers of an ``mlp`` as maps that take unscaled rows."""
-    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
-    first, *rest = [dense(layer, relu=layer is not layers[-1]) for layer in layers]
-    weight = first.weight / scaling.scale
-    return (Dense(weight, first.bias - scaling.mean @ weight, first.relu), *rest)
-
-
-def unscaled(last: Dense, scaling: Scaling) -> Dense:
-    """A last layer whose outputs go back to the embeddings' own origin and unit."""
-    return Dense(last.weight * scaling.scale, last.bias * scaling.scale + scaling.mean)
-
-
-def freeze_normalised(network: nn.Sequential, scaling: Scaling) -> tuple[Map, ...]:
-    """An ``mlp`` and the normalisation of its output that the rate losses see."""
-    layers = dense_maps(network, scaling)
-    return (*layers, LayerNorm(layers[-1].n_out))
-
-
-# -- The one training loop: mini-batches, Adam, a held-out part that says when to stop -------------
-
-
-Rows = NDArray[np.int64]
-State = dict[str, Any]
+# -- The training loop -----------------------------------------------------------------------------
 
 
 class DivergenceError(ValueError):
@@ -216,9 +193,7 @@ class DivergenceError(ValueError):
     """
 
     def __init__(self, step: int, learning_rate: float, state: State | None) -> None:
-        kept = (
-            "The best state so far is kept in eraser_." if state else "There is no state to keep."
-        )
+        kept = "The best state is kept in eraser_." if state else "There is no state to keep."
         super().__init__(
             f"Got a loss that is not finite at step {step} with learning_rate={learning_rate:g}, "
             f"but training needs a finite one. {kept} Try a smaller learning rate, such as "
@@ -232,14 +207,14 @@ class DivergenceError(ValueError):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train, and in which steps.
+    """How long to train, and with which steps.
 
     Parameters
     ----------
     n_epochs : int
         The most epochs.
     learning_rate, weight_decay : float
-        Adam's.
+        Parameters of Adam.
     decay_at : float
         The share of the epochs after which the learning rate falls tenfold.
     patience : int
@@ -260,51 +235,38 @@ class Schedule:
     game: bool = False
 
     def on_its_own_rows(self) -> Schedule:
-        """For training that no held-out rows judge: its loss is smooth, and hides overfitting.
+        """The schedule without held-out rows: a twentieth of the patience, for larger gains.
 
-        So it is enough to wait a twentieth as long, for an improvement that is large.
+        The loss of rows that are trained on is smooth, and hides overfitting.
         """
         return replace(self, patience=max(1, self.patience // 20), tolerance=2e-2)
 
 
-@dataclass
-class History:
-    """Held-out loss after every epoch, and which epoch was best."""
-
-    losses: list[float] = field(default_factory=list)
-    best_epoch: int = 0
-
-
-def train(
-    module: nn.Module,
-    loss: Callable[[Rows], Tensor],
-    batches: Callable[[], Iterable[Rows]],
+def train_network(
+    task: TrainingTask,
+    batches: Callable[[], Iterable[RowNumbers]],
     monitor: Callable[[], float],
     schedule: Schedule,
     *,
-    steady: nn.Module | None = None,
-    verbose: bool = False,
-    name: str = "training",
-) -> History:
-    """Minimise ``loss`` over mini-batches; leave the module in its best state.
+    name: str | None = None,
+) -> list[float]:
+    """Minimise the loss over mini-batches; leave the module in its best state.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        What is trained.
-    loss : callable
-        The loss of a mini-batch, given the numbers of its rows.
+    task : TrainingTask
     batches : callable
         The mini-batches of one epoch, new ones at each call.
     monitor : callable
         The loss on the held-out part, after each epoch.
     schedule : Schedule
-    steady : torch.nn.Module, optional
-        A part of the module whose learning rate does not fall.
-    verbose : bool
-        Show progress.
-    name : str
-        What the progress bar is called.
+    name : str, optional
+        The title of a progress bar; by default there is none.
+
+    Returns
+    -------
+    losses : list of float
+        The held-out loss after every epoch.
 
     Raises
     ------
@@ -313,33 +275,35 @@ def train(
     """
     from tqdm import tqdm
 
-    optimiser = _adam(module, steady, schedule)
-    progress = _Progress(schedule, optimiser)
-    with tqdm(range(schedule.n_epochs), desc=name, disable=not verbose, leave=False) as bar:
+    optimiser = _adam(task.module, task.steady, schedule)
+    progress = _Progress(task.module, schedule, optimiser)
+    with tqdm(range(schedule.n_epochs), desc=name, disable=name is None, leave=False) as bar:
         for _ in bar:
             for rows in batches():
                 progress.step += 1
-                value = loss(rows)
-                progress.refuse_nonfinite(float(value.detach()))
+                loss = task.loss(rows)
+                progress.refuse_nonfinite(float(loss.detach()))
                 optimiser.zero_grad(set_to_none=True)
-                value.backward()
+                loss.backward()
                 optimiser.step()
             with torch.no_grad():
-                value_held_out = monitor()
-            if progress.is_over(value_held_out, module):
+                held_out_loss = monitor()
+            if progress.is_over(held_out_loss):
                 break
-            bar.set_postfix(loss=f"{value_held_out:.4g}", refresh=False)
-    if progress.best is not None:
-        module.load_state_dict(progress.best)
-    return progress.history
+            bar.set_postfix(loss=f"{held_out_loss:.4g}", refresh=False)
+    progress.restore_best()
+    return progress.losses
 
 
 def _adam(module: nn.Module, steady: nn.Module | None, schedule: Schedule) -> torch.optim.Adam:
-    held = list(steady.parameters()) if steady is not None else []
-    ids = {id(p) for p in held}
+    fixed = list(steady.parameters()) if steady is not None else []
+    ids = {id(p) for p in fixed}
     falling = [p for p in module.parameters() if id(p) not in ids]
+    groups = [{"params": falling, "falls": True}]
+    if fixed:
+        groups.append({"params": fixed, "falls": False})
     return torch.optim.Adam(
-        [{"params": falling, "falls": True}, *([{"params": held, "falls": False}] if held else [])],
+        groups,
         lr=schedule.learning_rate,
         weight_decay=schedule.weight_decay,
         fused=falling[0].device.type in ("cpu", "cuda"),
@@ -349,51 +313,93 @@ def _adam(module: nn.Module, steady: nn.Module | None, schedule: Schedule) -> to
 class _Progress:
     """Where training stands: the best state, and how long ago it was."""
 
-    def __init__(self, schedule: Schedule, optimiser: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, module: nn.Module, schedule: Schedule, optimiser: torch.optim.Optimizer
+    ) -> None:
+        self.module = module
         self.schedule = schedule
         self.optimiser = optimiser
-        self.history = History()
-        self.best: State | None = None
+        self.losses: list[float] = []
         self.step = 0
+        self._best: State | None = None
         self._lowest = np.inf  # the loss to beat; moves only by improvements that count
         self._waited = 0
         self._decayed = False
 
-    @property
-    def learning_rate(self) -> float:
-        return float(self.optimiser.param_groups[0]["lr"])
+    def refuse_nonfinite(self, loss: float) -> None:
+        if not np.isfinite(loss):
+            learning_rate = float(self.optimiser.param_groups[0]["lr"])
+            raise DivergenceError(self.step, learning_rate, self._best)
 
-    def refuse_nonfinite(self, value: float) -> None:
-        if not np.isfinite(value):
-            raise DivergenceError(self.step, self.learning_rate, self.best)
-
-    def is_over(self, value: float, module: nn.Module) -> bool:
-        """Take note of an epoch's held-out loss; whether it was the last."""
-        self.refuse_nonfinite(value)
-        losses = self.history.losses
-        if self.schedule.game or not losses or value < min(losses):
-            self.best = {k: v.clone() for k, v in module.state_dict().items()}
-            self.history.best_epoch = len(losses)
-        losses.append(value)
-        self._waited = 0 if self._counts(value) else self._waited + 1
+    def is_over(self, loss: float) -> bool:
+        """Take note of an epoch's held-out loss; whether it was the last epoch."""
+        self.refuse_nonfinite(loss)
+        if self.schedule.game or not self.losses or loss < min(self.losses):
+            self._best = {k: v.clone() for k, v in self.module.state_dict().items()}
+        self.losses.append(loss)
+        self._waited = 0 if self._counts(loss) else self._waited + 1
         exhausted = self._waited >= self.schedule.patience and not self.schedule.game
         if self._decayed:
             return exhausted
-        if exhausted or len(losses) >= self.schedule.decay_at * self.schedule.n_epochs:
-            self._decay(module)
+        if exhausted or len(self.losses) >= self.schedule.decay_at * self.schedule.n_epochs:
+            self._decay()
         return False
 
-    def _counts(self, value: float) -> bool:
-        # A threshold relative to what has been gained so far, so that it has no unit.
-        gained = max(self.history.losses) - min(self.history.losses)
-        if value < self._lowest - self.schedule.tolerance * gained:
-            self._lowest = value
+    def restore_best(self) -> None:
+        if self._best is not None:
+            self.module.load_state_dict(self._best)
+
+    def _counts(self, loss: float) -> bool:
+        # A threshold relative to the gain so far has no unit.
+        gained = max(self.losses) - min(self.losses)
+        if loss < self._lowest - self.schedule.tolerance * gained:
+            self._lowest = loss
             return True
         return False
 
-    def _decay(self, module: nn.Module) -> None:
+    def _decay(self) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] *= 0.1 if group["falls"] else 1.0
         self._decayed, self._waited = True, 0
-        if self.best is not None:  # go on from the best state rather than from the last
-            module.load_state_dict(self.best)
+        self.restore_best()  # go on from the best state rather than from the last
+
+
+# -- Layers, and the maps that they become ---------------------------------------------------------
+
+
+def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
+    """Linear layers with ReLU between them, initialised without the global generator."""
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(widths):
+        layer = uninitialised(n_in, n_out)
+        bound = n_in**-0.5
+        for parameter in (layer.weight, layer.bias):
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def uninitialised(n_in: int, n_out: int) -> nn.Linear:
+    """A linear layer in single precision, as ``_tensor``, whatever torch's default is."""
+    layer: nn.Linear = torch.nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
+    return layer
+
+
+def dense(layer: nn.Module, *, relu: bool = False) -> Dense:
+    """A linear layer as a map, in float64."""
+    weight, bias = (p.detach().cpu().numpy().astype(np.float64) for p in layer.parameters())
+    return Dense(np.ascontiguousarray(weight.T), bias, relu=relu)
+
+
+def dense_maps(network: nn.Sequential, scaling: Scaling) -> tuple[Dense, ...]:
+    """The layers of an ``mlp`` as maps that take unscaled rows."""
+    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+    first, *rest = [dense(layer, relu=layer is not layers[-1]) for layer in layers]
+    weight = first.weight / scaling.scale
+    return (Dense(weight, first.bias - scaling.mean @ weight, first.relu), *rest)
+
+
+def unscaled(last: Dense, scaling: Scaling) -> Dense:
+    """A last layer whose outputs are in the origin and unit of the embeddings."""
+    return Dense(last.weight * scaling.scale, last.bias * scaling.scale + scaling.mean)

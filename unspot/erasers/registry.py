@@ -1,15 +1,16 @@
 """Every erasure method by name: what it is, and how to make one.
 
-Classes are imported on first use, so that listing the methods never loads torch.
+Classes are imported on first use, so listing the methods does not load torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from unspot.checks import did_you_mean
+from unspot.tables import plain
 
 if TYPE_CHECKING:
     from unspot.erasers.base import BaseEraser
@@ -38,7 +39,7 @@ class MethodInfo:
     needs_labels_at_transform : bool
         Whether the concept's labels of new rows must be known to erase them.
     concepts : tuple of str
-        The kinds of concept it erases: "discrete", "continuous".
+        The kinds of concept it erases: "categories", "continuous".
     """
 
     name: str
@@ -48,24 +49,20 @@ class MethodInfo:
     closed_form: bool = False
     streaming: bool = False
     needs_labels_at_transform: bool = False
-    concepts: tuple[str, ...] = ("discrete",)
+    concepts: tuple[str, ...] = ("categories",)
 
     @property
     def cls(self) -> type[BaseEraser]:
         """The estimator's class, imported now."""
         module, name = self.path.split(":")
-        found: type[BaseEraser] = getattr(import_module(module), name)
-        return found
+        cls: type[BaseEraser] = getattr(import_module(module), name)
+        return cls
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters that ``make`` takes for this method."""
-        cls = self._inner.cls if self.name == "cascade" else self.cls
-        return tuple(cls._get_param_names())
-
-    @property
-    def _inner(self) -> MethodInfo:
-        return _BY_NAME["leopard"]
+        parameterised = _BY_NAME["leopard"] if self.name == "cascade" else self
+        return tuple(parameterised.cls._get_param_names())
 
 
 _METHODS = (
@@ -88,7 +85,7 @@ _METHODS = (
         linear=True,
         closed_form=True,
         streaming=True,
-        concepts=("discrete", "continuous"),
+        concepts=("categories", "continuous"),
     ),
     MethodInfo(
         "farm",
@@ -99,7 +96,7 @@ _METHODS = (
         "kram",
         "unspot.erasers.kram:KRaM",
         "network that maximises a kernelised coding rate, near the original rate",
-        concepts=("discrete", "continuous"),
+        concepts=("categories", "continuous"),
     ),
     MethodInfo(
         "inlp",
@@ -157,16 +154,14 @@ class Methods(list[MethodInfo]):
     """A list of methods that prints as a table."""
 
     def __repr__(self) -> str:
-        header = ("name", "linear", "closed form", "streaming", "concepts", "what it does")
-        rows = [header] + [
-            (m.name, *map(_yes, (m.linear, m.closed_form, m.streaming)), _join(m), m.summary)
-            for m in self
-        ]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-        return "\n".join(
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        head = ["name", "linear", "closed form", "streaming", "concepts", "what it does"]
+        return plain([head, *map(_cells, self)])
+
+
+def _cells(info: MethodInfo) -> list[str]:
+    facts = (info.linear, info.closed_form, info.streaming)
+    marks = ["yes" if fact else "–" for fact in facts]
+    return [info.name, *marks, ", ".join(info.concepts), info.summary]
 
 
 def methods() -> Methods:
@@ -187,7 +182,7 @@ def method(name: str) -> MethodInfo:
     if key not in _BY_NAME:
         raise ValueError(
             f"Got method {name!r}, but expected one of: {', '.join(_BY_NAME)}, or cascade:NAME."
-            f"{_did_you_mean(key, _BY_NAME)}"
+            f"{did_you_mean(key, _BY_NAME)}"
         )
     return _BY_NAME[key]
 
@@ -224,19 +219,6 @@ def _instance(name: str, params: dict[str, Any]) -> BaseEraser:
         if key not in info.parameters:
             raise ValueError(
                 f"Got parameter {key!r} for method {name!r}, but expected one of: "
-                f"{', '.join(info.parameters)}.{_did_you_mean(key, info.parameters)}"
+                f"{', '.join(info.parameters)}.{did_you_mean(key, info.parameters)}"
             )
     return info.cls(**params)
-
-
-def _did_you_mean(name: str, among: Iterable[str]) -> str:
-    near = get_close_matches(name, list(among), n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(near)}?" if near else ""
-
-
-def _yes(fact: bool) -> str:
-    return "yes" if fact else "–"
-
-
-def _join(info: MethodInfo) -> str:
-    return ", ".join(info.concepts)

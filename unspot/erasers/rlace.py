@@ -12,24 +12,23 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from unspot.checks import (
-    check_choice,
-    check_count,
-    check_positive,
-    check_share,
-)
+from unspot.checks import check_choice, check_count, check_positive, check_share
 from unspot.data.labels import Labels
 from unspot.data.rows import Scaling
 from unspot.data.sampling import generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all
-from unspot.projections import complement
+from unspot.projections.subspaces import complement
 
 __all__ = ["ADVERSARIES", "RLACE", "Adversary", "Game", "fantope"]
 
+Array = NDArray[np.float64]
+
 #: Steps between two looks at the held-out part.
 _CHECK_EVERY = 10
+#: The penalty of the adversary that judges a projector: enough to make its answer unique.
+_SMALL = 1e-4
 
 
 class RLACE(BaseEraser):
@@ -37,10 +36,9 @@ class RLACE(BaseEraser):
 
     The game max_A min_θ L(X(I − A), z; θ), where θ is a linear adversary and A is relaxed from
     projectors of rank k to the Fantope {0 ⪯ A ⪯ I, tr A = k}. The adversary answers each A with
-    its optimum, so that the loss is a concave function of A with a known gradient; A takes a
-    step along it and is projected back on the Fantope (eigenvalues clipped). The result is
-    I − QQᵀ, with Q the top k eigenvectors of the A whose projector serves best on a held-out
-    part.
+    its optimum, so the loss is a concave function of A with a known gradient. A takes a step
+    along it and is projected back on the Fantope (eigenvalues clipped). The result is I − QQᵀ,
+    with Q the top k eigenvectors of the A whose projector does best on a held-out part.
 
     Cost: an iteration takes O(ndK) for each of some ten steps of the adversary, and O(d³) for
     the projection; some 30 iterations are enough.
@@ -48,19 +46,19 @@ class RLACE(BaseEraser):
     Parameters
     ----------
     n_directions : int, optional
-        k, the dimensions to remove; by default K − 1, or all d where there are no more.
+        k, the dimensions to remove; by default K − 1, but at most d.
     loss : {"logistic", "squared"}
-        The adversary's loss: cross-entropy, or squares of one-hot labels. With "squared" the
-        optimum is known: the span of the differences of class means.
+        The adversary's loss: cross-entropy, or squared errors of one-hot labels. With "squared"
+        the optimum is known: the span of the differences of class means.
     penalty : float
-        The adversary's penalty in the game, on embeddings of unit variance. Against a weakly
-        penalised adversary only a complete projection helps, since it undoes any other by larger
-        weights; the game is then flat, and slow. The held-out adversary is hardly penalised.
+        The adversary's penalty ½·penalty·‖θ‖² in the game, on embeddings of unit variance. With a
+        small penalty the game is flat, and slow: the adversary undoes anything but a complete
+        projection by larger weights. The held-out adversary has hardly any penalty.
     n_iterations : int
         The most steps of A.
     tolerance : float
-        Training ends when the adversary's held-out loss is within this share of that of the
-        class shares alone.
+        Training ends when the adversary's held-out loss is within this share of the loss of
+        guessing by the class shares.
     validation_fraction : float
         The stratified part that is held out to choose and stop by.
     max_rows : int
@@ -74,7 +72,7 @@ class RLACE(BaseEraser):
     directions_ : ndarray of shape (d, k)
         Orthonormal basis of what was removed.
     n_iter_ : int
-        Steps taken; 0 where all dimensions are removed, and there is nothing to play for.
+        The number of steps; 0 if all dimensions are removed, since then there is no game.
 
     References
     ----------
@@ -111,34 +109,36 @@ class RLACE(BaseEraser):
         self.random_state = random_state
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        d, n_classes = X.shape[1], len(target.classes)
-        k = min(n_classes - 1, d) if self.n_directions is None else self.n_directions
+        d = X.shape[1]
+        k = min(len(target.classes) - 1, d) if self.n_directions is None else self.n_directions
         k = check_count("n_directions", k, most=d)
+        self.directions_ = self._play(self._game(X, target), k)
+        warn_if_all(self.directions_)
+        return Eraser.projection(complement(self.directions_), iterations=self.n_iter_)
+
+    def _game(self, X: NDArray[Any], target: Labels) -> Game:
         adversary = ADVERSARIES[check_choice("loss", self.loss, tuple(ADVERSARIES))]
-        kept, held = sample_and_held_out(
+        rows, held_out = sample_and_held_out(
             target.codes,
             min(check_count("max_rows", self.max_rows, least=2), len(X)),
             generator(self.random_state),
             held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
-        held = held if len(held) else kept
-        one_hot = np.eye(n_classes)[target.codes]
-        scaled = Scaling.of(X[kept])
-        self.directions_ = self._play(
-            Game(
-                adversary,
-                scaled(X[kept]),
-                one_hot[kept],
-                scaled(X[held]),
-                one_hot[held],
-                check_positive("penalty", self.penalty),
-            ),
-            k,
+        if not len(held_out):
+            held_out = rows
+        one_hot = np.eye(len(target.classes))[target.codes]
+        scaled = Scaling.of(X[rows])
+        penalty = check_positive("penalty", self.penalty)
+        return Game(
+            adversary,
+            scaled(X[rows]),
+            one_hot[rows],
+            scaled(X[held_out]),
+            one_hot[held_out],
+            penalty,
         )
-        warn_if_all(self.directions_, stacklevel=4)
-        return Eraser.projection(complement(self.directions_), iterations=self.n_iter_)
 
-    def _play(self, game: Game, k: int) -> NDArray[np.float64]:
+    def _play(self, game: Game, k: int) -> Array:
         d = game.X.shape[1]
         n_iterations = check_count("n_iterations", self.n_iterations)
         self.n_iter_ = 0
@@ -146,7 +146,7 @@ class RLACE(BaseEraser):
             return np.eye(d)
         A, theta = np.eye(d) * (k / d), None
         best, best_loss, squares = np.eye(d)[:, :k], -np.inf, 0.0
-        least = k * np.finfo(float).tiny  # a gradient of nothing but zeros is a step of length 0
+        least = k * np.finfo(float).tiny  # a gradient of zeros then makes a step of length 0
         for step in range(1, n_iterations + 1):
             self.n_iter_ = step
             theta = game.answer(np.eye(d) - A, theta)
@@ -165,13 +165,7 @@ class RLACE(BaseEraser):
         return np.ascontiguousarray(best)
 
 
-# -- The game between a linear adversary and a relaxed projector: pure numerics of R-LACE ----------
-
-
-Array = NDArray[np.float64]
-
-#: The penalty of the adversary that judges a projector: enough to make its answer unique.
-_SMALL = 1e-4
+# -- The game between a linear adversary and a relaxed projector -----------------------------------
 
 
 def fantope(A: Array, k: int) -> Array:
@@ -218,8 +212,7 @@ class Game:
         Rows of unit variance, and one-hot labels.
     X_held, Z_held : the same
     penalty : float
-        The adversary's penalty ½·penalty·‖θ‖². Against a weakly penalised adversary only a
-        complete projection helps, since it undoes any other by larger weights: a flat game.
+        The adversary's penalty ½·penalty·‖θ‖².
     """
 
     adversary: Adversary
@@ -248,7 +241,7 @@ class Game:
 
     @cached_property
     def prior_loss(self) -> float:
-        """What knowing the class shares alone loses on the held-out rows."""
+        """The held-out loss of guessing by the class shares."""
         theta = self.adversary.answer(self.X[:, :0], self.Z, _SMALL, None)
         return self.adversary.loss(_scores(self.X_held[:, :0], theta), self.Z_held)
 
@@ -280,12 +273,12 @@ def _logistic_answer(X: Array, Z: Array, penalty: float, start: Array | None) ->
         value = _cross_entropy(scores, Z) + float(np.sum(penalties * theta**2)) / 2
         return value, gradient.ravel()
 
-    # A warm start is near its optimum; from nothing it takes more.
-    steps = 10 if start is not None else 100
-    flat = np.zeros(shape).ravel() if start is None else start.ravel()
-    found = minimize(objective, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps})
-    result: Array = found.x.reshape(shape)
-    return result
+    # A warm start is near its optimum; from zero it takes more steps.
+    begin, steps = (np.zeros(shape), 100) if start is None else (start, 10)
+    optimum: Array = minimize(
+        objective, begin.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps}
+    ).x
+    return optimum.reshape(shape)
 
 
 def _squared_answer(X: Array, Z: Array, penalty: float, start: Array | None) -> Array:

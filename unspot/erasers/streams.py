@@ -1,8 +1,8 @@
 """Fitting on rows that stay where they are: files, memory maps, stores, and streams of batches.
 
-``Rows`` looks enough like an array (shape, dtype, length, rows by slice or by number) for a fit
-that samples its rows or passes over them once. Every row is checked when it is read, and none is
-read before it is needed.
+``Rows`` has shape, dtype and length, and gives rows by slice or by number, as an array does. That
+is enough for a fit that samples its rows or passes over them once. Rows are read when they are
+needed, and checked when they are read.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class Rows:
         """Another column of the source: the concept's labels."""
         if not hasattr(self._source, "column"):
             raise ValueError(
-                f"Got labels {name!r}, a name, but only of Parquet files are labels read by name. "
-                "Pass one label for each row."
+                f"Got labels {name!r}, a name, but only Parquet files have labels by name. Pass "
+                "one label for each row."
             )
         if name in getattr(self._source, "features", ()):
             raise ValueError(
@@ -144,8 +144,8 @@ class Rows:
 
 
 def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
-    # One fast pass finds the common, clean case. No product: chunks are read in a thread of their
-    # own, and BLAS lets one thread wait for another.
+    # One fast pass recognises clean rows. It uses no product: chunks are read in another thread,
+    # and BLAS makes threads wait for each other.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum(dtype=np.promote_types(X.dtype, np.float32))):
             return
@@ -159,21 +159,22 @@ def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
         )
 
 
-# -- what a user may pass as X -------------------------------------------------------------------
+# -- What a user may pass as X ---------------------------------------------------------------------
 
 
 def is_stream(X: Any) -> bool:
-    """Whether X is an iterator, or an iterable without rows by number, as a data loader."""
+    """Whether X is an iterator, or an iterable without rows by number, such as a data loader."""
     by_number = ("__getitem__", "__array__", "shape")
     unordered = hasattr(X, "__iter__") and not any(hasattr(X, name) for name in by_number)
     return hasattr(X, "__next__") or unordered
 
 
 def opened(X: Any, concept: Any) -> tuple[Any, Any]:
-    """X and labels ready for a fit: ``Rows`` for what is big and on disk, else as they came.
+    """X and labels ready for a fit.
 
-    A path, a list of paths, a memory map, a foreign store or a ``RowSource`` becomes ``Rows``, or
-    an array if it is at most ``LOAD_BYTES``. A label that is a text names a column of the source.
+    A path, a list of paths, a memory map, an array of another library on disk or a ``RowSource``
+    becomes ``Rows``, or an array if it has at most ``LOAD_BYTES``. Anything else stays as it is. A
+    string as labels is the name of a column of the source.
     """
     if not _is_outside_memory(X):
         return X, concept
@@ -197,15 +198,15 @@ def _is_outside_memory(X: Any) -> bool:
     return store and not issparse(X) and not any(hasattr(X, name) for name in inside)
 
 
-# -- methods that need their rows in memory ------------------------------------------------------
+# -- Methods that need their rows in memory --------------------------------------------------------
 
 
 def sampled(
     rows: Rows, target: Labels | Measurements, rng: np.random.Generator, *, min_rows: int = 1
 ) -> tuple[Floats, Labels | Measurements]:
-    """Rows and targets in memory: all if they are at most ``SAMPLE_BYTES``, else a random part.
+    """Rows and targets in memory: all of them up to ``SAMPLE_BYTES``, else a random sample.
 
-    Classes keep their shares, and at least ``min_rows`` each.
+    Classes keep their shares, and each has at least ``min_rows``.
     """
     if rows.nbytes <= SAMPLE_BYTES:
         return rows.load(), target
