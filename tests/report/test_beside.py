@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from unspot.report.charts import texts_beside, tradeoff_chart
+from unspot.report.charts import tradeoff_chart
 from unspot.report.contents import Tradeoff, TradeoffPoint
+from unspot.report.style import texts_beside
 from unspot.tables import Number
 
 

@@ -3,8 +3,8 @@ import io
 
 import pytest
 
-from unspot.report.files import save_tables, to_csv, to_latex
 from unspot.report.reading import read_contents
+from unspot.report.tables import save_tables, to_csv, to_latex
 
 
 def test_csv_has_every_number_unrounded(make_evaluation):

@@ -10,9 +10,10 @@ from html.parser import HTMLParser
 import pytest
 
 from unspot.report import to_html
+from unspot.report.charts import charts
 from unspot.report.contents import Contents
 from unspot.report.files import PathNumbers
-from unspot.report.html import charts, render, script_json
+from unspot.report.html import render, script_json
 from unspot.report.reading import read_contents
 
 ALL_SECTIONS = {

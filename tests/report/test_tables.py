@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from unspot.evaluation.results import Row, Value
 from unspot.report.reading import read_contents
-from unspot.report.tables import measure_groups, tiles
+from unspot.report.tables import highlights, measure_groups
 
 LOGISTIC = Row(
     "task_linear", "Task accuracy, logistic", "share", Value(0.95), Value(0.87), "higher"
@@ -15,7 +15,7 @@ def test_the_task_is_told_by_the_logistic_regression_where_it_was_measured(make_
     papers = make_evaluation()
     both = replace(papers, rows=(*papers.rows, LOGISTIC))
     first, second = (
-        [tile.title for tile in tiles(read_contents(found))] for found in (papers, both)
+        [number.title for number in highlights(read_contents(found))] for found in (papers, both)
     )
     assert "Task accuracy, the paper’s MLP (a_y)" in first
     assert "Task accuracy, logistic" in second

@@ -5,7 +5,8 @@ import pytest
 from sklearn.decomposition import PCA
 
 from unspot import LEACE, Dataset, Eraser
-from unspot.report.views import Views, make_views
+from unspot.report.contents import Views
+from unspot.report.views import make_views
 
 
 def test_maps_are_principal_components_of_the_training_rows(rows, views):

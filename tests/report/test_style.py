@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unspot.report.palette import (
+from unspot.report.style import (
     CLASS_COLOURS,
     METHOD_COLOURS,
     SHAPES,
