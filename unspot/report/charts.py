@@ -8,7 +8,7 @@ from unspot.report.contents import BEFORE, Contents, Gaps, Panel, Tradeoff, View
 from unspot.report.style import (
     CLASS_COLOURS,
     DASHES,
-    METHOD_COLOURS,
+    PALETTES,
     SHAPES,
     class_slots,
     mark_slot,
@@ -16,7 +16,7 @@ from unspot.report.style import (
     series_numbers,
     texts_beside,
 )
-from unspot.tables import interval_text, number_text
+from unspot.tables import Number, interval_text, number_text
 
 __all__ = [
     "Spec",
@@ -54,9 +54,8 @@ CONFIG: Spec = {
 
 #: An axis with a title only.
 _BARE = {"labels": False, "ticks": False, "grid": False}
-#: Without data of its own, a mark is drawn once for every row of the chart.
-_ONCE: Spec = {"values": [{}]}
-_WITH_INTERVAL = [{"filter": "isValid(datum.low)"}]
+#: Data of one row for a layer: without it, its marks are drawn once for every row of the chart.
+_ONCE: Spec = {"data": {"values": [{}]}}
 #: Hides the classes that the page's legend has put on this list.
 _HIDING: Spec = {
     "params": [{"name": "hidden", "value": []}],
@@ -90,18 +89,17 @@ def attackers_chart(contents: Contents) -> Spec:
             "attacker": attack.attacker,
             "column": attack.column,
             "where": contents.representations[attack.column],
-            **_method(attack.column),
             "accuracy": attack.accuracy.value,
-            "low": attack.accuracy.low,
-            "high": attack.accuracy.high,
             "shown": interval_text(attack.accuracy, "share"),
+            **_method(attack.column),
+            **_ends(attack.accuracy),
         }
         for attack in contents.attacks
     ]
     lowest = _lowest([contents.chance, *(row[end] for row in rows for end in ("accuracy", "low"))])
     domain = {"domain": [lowest, 1.0], "nice": False}
     x = _number("accuracy", "accuracy on held-out rows", domain, format="~%", tickCount=6)
-    common = {
+    lanes = {
         "y": {
             "field": "attacker",
             "type": "nominal",
@@ -111,20 +109,17 @@ def attackers_chart(contents: Contents) -> Spec:
         "yOffset": {"field": "column", "type": "ordinal"},
         "color": _colour("method"),
     }
-    interval = {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
+    intervals = {**lanes, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
     named = _tooltip(attacker="attacker", where="vectors", shown="accuracy")
+    dots = {**lanes, "x": x, "shape": _shape(), "tooltip": named}
     return _chart(
         "Accuracy of each attacker before and after erasure, with intervals, against chance.",
         70 + 13 * len(rows),
         rows,
         layer=[
             *_chance_rule(contents.chance, "x", x),
-            {
-                "transform": _WITH_INTERVAL,
-                "mark": {"type": "rule", "strokeWidth": 2},
-                "encoding": interval,
-            },
-            {"mark": _dot(75), "encoding": {**common, "x": x, "shape": _shape(), "tooltip": named}},
+            _layer("rule", intervals, only="isValid(datum.low)", strokeWidth=2),
+            _dots(75, dots),
         ],
     )
 
@@ -146,37 +141,27 @@ def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
         shownUtility=tradeoff.utility,
         shownErasure=tradeoff.erasure,
     )
-    text = {"type": "text", "align": "left", "dx": 10, "dy": -9, "fontSize": 11}
-    ring = {"type": "point", "shape": "circle", "size": 420, "strokeWidth": 2}
+    lines = {
+        **plane,
+        "detail": {"field": "series"},  # two series may share a colour
+        "order": {"field": "rank", "type": "quantitative"},
+    }
+    intervals = {**plane, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    rings = {**plane, "color": {"value": "var(--ink)"}}
+    dots = {**plane, "shape": _shape(), "tooltip": named}
+    texts = {"x": x, "y": y, "text": {"field": "beside"}}
+    beside: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
     return _chart(
         "Erasers on the plane of utility kept and concept recovered; the chosen one is ringed.",
         340,
         _tradeoff_rows(tradeoff),
         layer=[
             *_chance_rule(tradeoff.reference, "y", y),
-            {
-                "mark": {"type": "line", "opacity": 0.5},
-                "encoding": {
-                    **plane,
-                    "detail": {"field": "series"},  # two series may share a colour
-                    "order": {"field": "rank", "type": "quantitative"},
-                },
-            },
-            {
-                "transform": _WITH_INTERVAL,
-                "mark": {"type": "rule", "opacity": 0.6},
-                "encoding": {**plane, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "transform": [{"filter": "datum.chosen"}],
-                "mark": ring,
-                "encoding": {**plane, "color": {"value": "var(--ink)"}},
-            },
-            {"mark": _dot(90), "encoding": {**plane, "shape": _shape(), "tooltip": named}},
-            {
-                "mark": {**text, "color": "var(--soft)"},
-                "encoding": {"x": x, "y": y, "text": {"field": "beside"}},
-            },
+            _layer("line", lines, opacity=0.5),
+            _layer("rule", intervals, only="isValid(datum.low)", opacity=0.6),
+            _layer("point", rings, only="datum.chosen", shape="circle", size=420, strokeWidth=2),
+            _dots(90, dots),
+            _layer("text", texts, **beside),
         ],
     )
 
@@ -193,8 +178,7 @@ def _tradeoff_rows(tradeoff: Tradeoff) -> list[Spec]:
             "rank": point.rank,
             "utility": point.utility.value,
             "erasure": point.erasure.value,
-            "low": point.erasure.low,
-            "high": point.erasure.high,
+            **_ends(point.erasure),
             "chosen": point.chosen,
             "shownUtility": number_text(point.utility, tradeoff.utility_unit),
             "shownErasure": interval_text(point.erasure, tradeoff.erasure_unit),
@@ -220,22 +204,16 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
         {"field": "gap", "title": "TPR gap", "format": "+.3f"},
     ]
     named = [*_tooltip(label="label", where="vectors"), *numbers]
-    style = {"color": _colour("method"), "shape": _shape()}
+    lines = {"x": x, "y": y, "detail": {"field": "label"}}
+    dots = {"x": x, "y": y, "color": _colour("method"), "shape": _shape(), "tooltip": named}
     return _chart(
         "Gap in true positive rate against the share of the class, before and after erasure.",
         320,
         rows,
         layer=[
-            {
-                "data": _ONCE,
-                "mark": {"type": "rule", "strokeDash": [4, 3]},
-                "encoding": {"y": _fixed(y, 0)},
-            },
-            {
-                "mark": {"type": "line", "color": "var(--line)", "strokeWidth": 1.5},
-                "encoding": {"x": x, "y": y, "detail": {"field": "label"}},
-            },
-            {"mark": _dot(70), "encoding": {"x": x, "y": y, **style, "tooltip": named}},
+            {**_layer("rule", {"y": _fixed(y, 0)}, strokeDash=[4, 3]), **_ONCE},
+            _layer("line", lines, color="var(--line)", strokeWidth=1.5),
+            _dots(70, dots),
         ],
     )
 
@@ -257,23 +235,18 @@ def witness_chart(views: Views, panel: Panel) -> Spec:
     y = {**_number("density", "density", {}, **_BARE), "stack": None}
     lines = {"x": x, "y": y, "color": _colour("class", "k"), "detail": {"field": "c"}}
     dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(CLASS_COLOURS))]
-    named = _tooltip(c="class", x="position", density="density")
+    dashed = {**lines, "strokeDash": {**_by_number("k", dashes), "type": "ordinal"}}
+    named = {**lines, "tooltip": _tooltip(c="class", x="position", density="density")}
     return _chart(
         f"Density of each class along the strongest direction, {panel.name}.",
         210,
         rows,
         **_HIDING,
         layer=[
-            {"mark": {"type": "area", "opacity": 0.12, "line": False}, "encoding": lines},
-            {
-                "mark": {"type": "line", "strokeWidth": 2},
-                "encoding": {**lines, "strokeDash": {**_by_number("k", dashes), "type": "ordinal"}},
-            },
-            {
-                # Invisible targets, so that hovering near a line shows its numbers.
-                "mark": {**_dot(90), "opacity": 0, "aria": False},
-                "encoding": {**lines, "tooltip": named},
-            },
+            _layer("area", lines, opacity=0.12, line=False),
+            _layer("line", dashed, strokeWidth=2),
+            # Invisible targets, so that hovering near a line shows its numbers.
+            _dots(90, named, opacity=0, aria=False),
         ],
     )
 
@@ -291,20 +264,14 @@ def map_chart(views: Views, panel: Panel) -> Spec:
     x, y = (
         _number(field, title, scale, **_BARE) for field, title in zip("xy", titles, strict=True)
     )
-    named = {"name": "row"} if views.names else {}
+    named = _tooltip(name="row", c="class") if views.names else _tooltip(c="class")
+    dots = {"x": x, "y": y, "color": _colour("class", "k"), "shape": _shape("k"), "tooltip": named}
     return _chart(
         f"Map of held-out rows in two dimensions, {panel.name}.",
         330,
         rows,
         **_HIDING,
-        mark={**_dot(22), "opacity": 0.65, "aria": False},
-        encoding={
-            "x": x,
-            "y": y,
-            "color": _colour("class", "k"),
-            "shape": _shape("k"),
-            "tooltip": _tooltip(**named, c="class"),
-        },
+        **_dots(22, dots, opacity=0.65, aria=False),
     )
 
 
@@ -325,15 +292,29 @@ def _chart(description: str, height: int, rows: list[Spec], **parts: Any) -> Spe
     }
 
 
+def _layer(kind: str, encoding: Spec, only: str | None = None, **mark: Any) -> Spec:
+    """A kind of mark for the rows, or only for those that fulfil a condition."""
+    layer: Spec = {"mark": {"type": kind, **mark}, "encoding": encoding}
+    return {"transform": [{"filter": only}], **layer} if only else layer
+
+
+def _dots(size: int, encoding: Spec, **mark: Any) -> Spec:
+    return _layer("point", encoding, **{"filled": True, "size": size, "opacity": 1, **mark})
+
+
 def _method(i: int) -> Spec:
     """The colour "s" and the mark "m" of column or series ``i``, as fields of a row."""
     return {"s": method_slot(i), "m": mark_slot(i)}
 
 
+def _ends(number: Number) -> Spec:
+    """The interval of a number, as fields of a row."""
+    return {"low": number.low, "high": number.high}
+
+
 def _colour(palette: str, field: str = "s") -> Spec:
     """Colours of the palette "class" or "method", by the number in ``field``."""
-    colours = CLASS_COLOURS if palette == "class" else METHOD_COLOURS
-    return _by_number(field, [f"var(--{palette}-{i})" for i in range(len(colours))])
+    return _by_number(field, [f"var(--{palette}-{i})" for i in range(len(PALETTES[palette]))])
 
 
 def _shape(field: str = "m") -> Spec:
@@ -344,10 +325,6 @@ def _shape(field: str = "m") -> Spec:
 def _by_number(field: str, values: list[Any]) -> Spec:
     scale = {"domain": list(range(len(values))), "range": values}
     return {"field": field, "type": "nominal", "scale": scale}
-
-
-def _dot(size: int) -> Spec:
-    return {"type": "point", "filled": True, "size": size, "opacity": 1}
 
 
 def _tooltip(**titles: str) -> list[Spec]:
@@ -383,11 +360,13 @@ def _chance_rule(chance: float | None, channel: str, definition: Spec) -> list[S
     """A dashed line where guessing would be, and its name."""
     if chance is None:
         return []
-    line: Spec = {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5, "color": "var(--ink)"}
-    text: Spec = {"type": "text", "text": f"chance {100 * chance:.1f} %", "fontSize": 11}
-    text |= {"baseline": "bottom", "dy": -3}
-    at_top = {"align": "left", "dx": 3, "y": 0}
-    at_right = {"align": "right", "dx": -3, "x": "width"}
-    text |= at_top if channel == "x" else at_right
     at = {channel: _fixed(definition, chance)}
-    return [{"data": _ONCE, "mark": mark, "encoding": at} for mark in (line, text)]
+    place: Spec = {"align": "right", "dx": -3, "x": "width"}
+    if channel == "x":
+        place = {"align": "left", "dx": 3, "y": 0}
+    text = f"chance {100 * chance:.1f} %"
+    layers = (
+        _layer("rule", at, strokeDash=[5, 4], strokeWidth=1.5, color="var(--ink)"),
+        _layer("text", at, text=text, fontSize=11, baseline="bottom", dy=-3, **place),
+    )
+    return [{**layer, **_ONCE} for layer in layers]

@@ -15,7 +15,7 @@ from unspot.report.contents import Contents, Gaps, Panel, Tradeoff, Views
 from unspot.report.style import (
     CLASS_COLOURS,
     DASHES,
-    METHOD_COLOURS,
+    PALETTES,
     THEME,
     LegendEntry,
     class_legend,
@@ -244,8 +244,7 @@ def _dots(
 
 
 def _colour(entry: LegendEntry) -> str:
-    colours = CLASS_COLOURS if entry.palette == "class" else METHOD_COLOURS
-    return colours[entry.slot][0]
+    return PALETTES[entry.palette][entry.slot][0]
 
 
 def _style(entry: LegendEntry) -> dict[str, Any]:

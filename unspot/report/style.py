@@ -18,6 +18,7 @@ __all__ = [
     "CLASS_COLOURS",
     "DASHES",
     "METHOD_COLOURS",
+    "PALETTES",
     "SHAPES",
     "THEME",
     "LegendEntry",
@@ -73,6 +74,8 @@ METHOD_COLOURS: tuple[tuple[str, str], ...] = (
     ("#7a4b2a", "#d3a585"),
 )
 
+PALETTES = {"class": CLASS_COLOURS, "method": METHOD_COLOURS}
+
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 DASHES: tuple[tuple[int, ...], ...] = (
     (1, 0),
@@ -89,8 +92,8 @@ def theme_css(dark: bool) -> str:
     """Custom properties of one theme, for a stylesheet."""
     pick = 1 if dark else 0
     properties = {name: pair[pick] for name, pair in THEME.items()}
-    properties |= {f"class-{i}": pair[pick] for i, pair in enumerate(CLASS_COLOURS)}
-    properties |= {f"method-{i}": pair[pick] for i, pair in enumerate(METHOD_COLOURS)}
+    for palette, colours in PALETTES.items():
+        properties |= {f"{palette}-{i}": pair[pick] for i, pair in enumerate(colours)}
     return " ".join(f"--{name}: {value};" for name, value in properties.items())
 
 

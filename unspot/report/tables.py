@@ -82,12 +82,12 @@ def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
     )
 
 
-def attack_table(contents: Contents) -> list[tuple[str, list[str]]]:
-    """One row per attacker, the strongest first, with one text per representation."""
+def attack_table(contents: Contents) -> list[tuple[str, ...]]:
+    """One row per attacker, the strongest first: its name and one text per representation."""
     texts = {(a.attacker, a.column): interval_text(a.accuracy, "share") for a in contents.attacks}
     columns = range(len(contents.representations))
     return [
-        (name, [texts.get((name, column), "–") for column in columns])
+        (name, *(texts.get((name, column), "–") for column in columns))
         for name in contents.attackers
     ]
 
@@ -198,7 +198,6 @@ def to_latex(contents: Contents) -> str:
         for _, rows in measure_groups(contents)
         for row in rows
     ]
-    attackers = [(name, *cells) for name, cells in attack_table(contents)]
-    tables = {"Measure": measures, "Attacker": attackers}
+    tables = {"Measure": measures, "Attacker": attack_table(contents)}
     texts = [latex([(head, *columns), *rows]) for head, rows in tables.items() if rows]
     return "\n\n".join(texts) + "\n"
