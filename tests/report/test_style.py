@@ -84,7 +84,7 @@ def test_many_methods_have_a_colour_and_a_mark_of_their_own():
     assert (method_slot(0), mark_slot(0)) == (0, 0)
 
 
-# -- Texts beside points: all that fit, none over another --------------------------------------------
+# -- Texts beside points: all that fit, none over another ------------------------------------------
 
 
 def plane(*places, series="LEOPARD"):

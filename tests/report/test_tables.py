@@ -31,7 +31,7 @@ def test_the_task_is_told_by_the_logistic_regression_where_it_was_measured(make_
     }
 
 
-# -- CSV and LaTeX -----------------------------------------------------------------------------------
+# -- CSV and LaTeX ---------------------------------------------------------------------------------
 
 
 def test_csv_has_every_number_unrounded(make_evaluation):

@@ -82,7 +82,7 @@ def test_errors(rows, options, message):
         make_views(lambda X: X, rows, **options)
 
 
-# -- The witness -------------------------------------------------------------------------------------
+# -- The witness -----------------------------------------------------------------------------------
 
 
 def halves(X, z, n_classes=2):

@@ -35,14 +35,12 @@ class Column:
     def metadata(self) -> Mapping[str, Any]:
         """What was measured, on which data, with which settings."""
         result = self.certificate if self.evaluation is None else self.evaluation
-        metadata: Mapping[str, Any] = {} if result is None else result.metadata
-        return metadata
+        return {} if result is None else dict(result.metadata)
 
     @property
     def eraser(self) -> Mapping[str, Any]:
         """The metadata of the eraser."""
-        metadata: Mapping[str, Any] = self.metadata.get("eraser", {})
-        return metadata
+        return dict(self.metadata.get("eraser", {}))
 
 
 @dataclass(frozen=True)
