@@ -98,5 +98,5 @@ def test_nothing_is_refused():
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(ValueError, match=r"type str.*expected an Evaluation"):
+    with pytest.raises(ValueError, match=r"type str.*expected an Evaluation.*read_results"):
         sort_results("LEACE.json")

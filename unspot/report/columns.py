@@ -119,7 +119,7 @@ def _kind(result: Any) -> str:
             return kind
     raise ValueError(
         f"Got a result of type {type(result).__name__}, but expected an Evaluation, a Certificate "
-        "or a RankPath."
+        "or a RankPath. Read result files with unspot.report.files.read_results."
     )
 
 

@@ -25,13 +25,7 @@ from unspot.report.charts import charts
 from unspot.report.contents import Contents, NeighbourList, Views
 from unspot.report.glossary import GLOSSARY
 from unspot.report.reading import read_contents
-from unspot.report.style import (
-    SHAPES,
-    class_legend,
-    column_legend,
-    series_legend,
-    theme_css,
-)
+from unspot.report.style import SHAPES, class_legend, column_legend, series_legend, theme_css
 from unspot.report.tables import attack_table, highlights, measure_groups, tradeoff_table
 from unspot.tables import value_text
 
