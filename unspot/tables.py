@@ -1,12 +1,13 @@
-"""Numbers and tables as text: the one place for digits, spreads, Markdown and LaTeX.
+"""Numbers and tables as text: the one place for digits, spreads, Markdown, LaTeX and plain columns.
 
-A table is a list of rows of text; its first row is the head.
+A table is a list of rows of text, all of the same length. Its first row is the head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import combining
 
 __all__ = [
     "Number",
@@ -19,7 +20,7 @@ __all__ = [
     "value_text",
 ]
 
-#: What LaTeX would take for a command, and what its fonts lack.
+#: Characters that LaTeX would read as commands, and characters that its fonts lack.
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -29,16 +30,28 @@ _LATEX = {
     ">": r"\textgreater{}",
     "↓": r"$\downarrow$",
     "↑": r"$\uparrow$",
+    "→": r"$\rightarrow$",
     "±": r"$\pm$",
+    "≤": r"$\leq$",
     "σ": r"$\sigma$",
     "–": "--",
-    "\u0304": "",  # after the L of L̄EOPARD, which is replaced before
+    "…": r"\ldots{}",
+    "\u0304": "",  # a macron; the one of L̄EOPARD is replaced before
 }
 
 
 @dataclass(frozen=True)
 class Number:
-    """A measured value, with its spread over seeds or its interval where there is one."""
+    """A measured value, with its spread over seeds or its interval if there is one.
+
+    Parameters
+    ----------
+    value : float
+    spread : float or None
+        The standard deviation over seeds.
+    low, high : float or None
+        The ends of a confidence interval.
+    """
 
     value: float
     spread: float | None = None
@@ -47,7 +60,9 @@ class Number:
 
 
 def value_text(value: float, unit: str = "") -> str:
-    """One value in its unit: "share" in per cent, "p" as a p-value, anything else as it is.
+    """One value with its unit: "share" is shown in per cent, "p" as a p-value.
+
+    Any other unit is written behind the value.
 
     Examples
     --------
@@ -56,27 +71,27 @@ def value_text(value: float, unit: str = "") -> str:
     """
     if unit == "p":
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
-    return f"{_figure(value, unit)}{_sign(unit)}"
+    return f"{_digits(value, unit)}{_unit_text(unit)}"
 
 
 def number_text(number: Number | None, unit: str = "") -> str:
-    """A value with its spread, where there is one; a dash where there is no value.
+    """A value with its spread, if it has one; a dash for None.
 
     Examples
     --------
-    >>> number_text(Number(0.4267, 0.0051), "share"), number_text(Number(0.731), "")
-    ('42.7 ± 0.5 %', '0.731')
+    >>> number_text(Number(0.4267, 0.0051), "share"), number_text(Number(0.731)), number_text(None)
+    ('42.7 ± 0.5 %', '0.731', '–')
     """
     if number is None:
         return "–"
     if number.spread is None or unit == "p":
         return value_text(number.value, unit)
-    spread = _figure(number.spread, unit, like=number.value)
-    return f"{_figure(number.value, unit)} ± {spread}{_sign(unit)}"
+    spread = _digits(number.spread, unit, like=number.value)
+    return f"{_digits(number.value, unit)} ± {spread}{_unit_text(unit)}"
 
 
 def interval_text(number: Number, unit: str = "") -> str:
-    """A value with its interval, or with its spread where there is no interval.
+    """A value with its interval, or with its spread if it has no interval.
 
     Examples
     --------
@@ -85,25 +100,25 @@ def interval_text(number: Number, unit: str = "") -> str:
     """
     if number.low is None or number.high is None:
         return number_text(number, unit)
-    low, high = (_figure(end, unit, like=number.value) for end in (number.low, number.high))
+    low, high = (_digits(end, unit, like=number.value) for end in (number.low, number.high))
     return f"{value_text(number.value, unit)} ({low} to {high})"
 
 
-def _figure(value: float, unit: str, like: float | None = None) -> str:
-    """Digits as fit the unit and the size of ``like``, by default of the value itself."""
+def _digits(value: float, unit: str, like: float | None = None) -> str:
+    """A value rounded as suits the unit and the size of ``like``, by default its own size."""
     if unit == "share":
         return f"{100 * value:.1f}"
     size = abs(value if like is None else like)
-    digits = 3 if size < 2 and not unit else 2 if size < 10 else 1
-    return f"{value:,.{digits}f}"
+    decimals = 3 if size < 2 and not unit else 2 if size < 10 else 1
+    return f"{value:,.{decimals}f}"
 
 
-def _sign(unit: str) -> str:
+def _unit_text(unit: str) -> str:
     return " %" if unit == "share" else f" {unit}" if unit else ""
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right.
+    """A Markdown table: the first column is aligned to the left, the others to the right.
 
     Examples
     --------
@@ -112,13 +127,25 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     |:--|--:|
     | LEACE | 99 |
     """
-    head, *body = [[cell.replace("|", "/") for cell in row] for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in (head, *body)]
-    return "\n".join([lines[0], "|:--|" + "--:|" * (len(head) - 1), *lines[1:]])
+    cells = [[cell.replace("|", "/") for cell in row] for row in rows]
+    head, *body = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([head, "|:--|" + "--:|" * (len(rows[0]) - 1), *body])
 
 
 def latex(rows: Sequence[Sequence[str]]) -> str:
-    r"""A ``booktabs`` table, ready for ``\input``."""
+    r"""A LaTeX table with ``booktabs`` rules, ready for ``\input``.
+
+    Examples
+    --------
+    >>> print(latex([["method", "accuracy"], ["LEACE", "42.7 ± 0.5 %"]]))
+    \begin{tabular}{lr}
+    \toprule
+    method & accuracy \\
+    \midrule
+    LEACE & 42.7 $\pm$ 0.5 \% \\
+    \bottomrule
+    \end{tabular}
+    """
     head, *body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
     columns = "l" + "r" * (len(rows[0]) - 1)
     return "\n".join(
@@ -135,13 +162,19 @@ def latex(rows: Sequence[Sequence[str]]) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Text with everything that LaTeX would take for a command escaped."""
+    r"""Text with everything escaped that LaTeX would read as a command.
+
+    Examples
+    --------
+    >>> print(latex_text("50 % & more_or_less"))
+    50 \% \& more\_or\_less
+    """
     text = "".join(_LATEX.get(letter, letter) for letter in text.replace("L\u0304", "\0"))
     return text.replace("\0", r"$\overline{\mathrm{L}}$")
 
 
 def plain(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text under one another, for a terminal.
+    """Aligned columns of text, for a terminal.
 
     Examples
     --------
@@ -149,8 +182,14 @@ def plain(rows: Sequence[Sequence[str]]) -> str:
     name   rank
     leace  99
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
         for row in rows
-    )
+    ]
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def _width(text: str) -> int:
+    """Letters as a terminal shows them: the macron of L̄EOPARD takes no place."""
+    return sum(not combining(letter) for letter in text)

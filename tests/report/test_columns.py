@@ -88,15 +88,15 @@ def test_ranks_of_one_method_are_told_apart(make_evaluation):
 
 
 def test_two_evaluations_of_one_eraser_are_refused(make_evaluation):
-    with pytest.raises(ValueError, match="Got two evaluations of LEOPARD, but expected one"):
+    with pytest.raises(ValueError, match=r"two evaluations of LEOPARD.*expected one.*name"):
         sort_results([make_evaluation(), make_evaluation()])
 
 
 def test_nothing_is_refused():
-    with pytest.raises(ValueError, match="Got no results, but a report needs at least one"):
+    with pytest.raises(ValueError, match=r"no results.*at least one.*Evaluation"):
         sort_results([])
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(ValueError, match="Got a result of type str, but expected an Evaluation"):
+    with pytest.raises(ValueError, match=r"type str.*expected an Evaluation.*read_results"):
         sort_results("LEACE.json")

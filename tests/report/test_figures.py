@@ -1,9 +1,12 @@
+import sys
 from dataclasses import replace
 
 import matplotlib.image
 import pytest
 
-from unspot.report.figures import before_after_figure, save, save_figures
+from unspot.report.contents import Attack, Contents
+from unspot.report.figures import attackers_figure, before_after_figure, save, save_figures
+from unspot.tables import Number
 
 
 def texts(figure):
@@ -66,10 +69,20 @@ def test_many_classes_share_the_last_colour(views):
     figure = before_after_figure(
         replace(views, classes=many, codes=codes, before=wide, after=(wide,))
     )
-    assert "other classes" in texts(figure)
+    assert "13 other classes" in texts(figure)
+
+
+def test_no_method_looks_like_the_original_rows_or_like_another():
+    """Nine methods take the seven colours in turn; the grey of the original rows is not one."""
+    columns = tuple(f"method {i}" for i in range(9))
+    attacks = tuple(Attack("trees", i, Number(0.5)) for i in range(10))
+    axes = attackers_figure(Contents("t", columns=columns, attacks=attacks)).axes[0]
+    looks = [(line.get_color(), line.get_marker()) for line in axes.get_legend().get_lines()]
+    assert len(set(looks)) == 10
+    assert [colour for colour, _ in looks].count(looks[0][0]) == 1
 
 
 def test_says_how_to_install_matplotlib(tmp_path, contents, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "unspot\[report\]"'):
         save_figures(tmp_path, contents)

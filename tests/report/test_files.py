@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from unspot.report.contents import Views
 from unspot.report.files import PathNumbers, read_result, read_results, split_name
-from unspot.report.views import Views
 
 
 def test_reads_what_evaluate_wrote(tmp_path, make_evaluation):

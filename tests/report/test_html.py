@@ -4,15 +4,18 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from unspot.report import to_html
+from unspot.report.charts import charts
 from unspot.report.contents import Contents
 from unspot.report.files import PathNumbers
-from unspot.report.html import charts, render, script_json
+from unspot.report.html import render, script_json, write_page
 from unspot.report.reading import read_contents
 
 ALL_SECTIONS = {
@@ -135,6 +138,21 @@ def test_a_path_alone_makes_a_page():
     assert {s["id"] for s in found.all("section")} == {"tradeoff", "reading"}
 
 
+@pytest.mark.parametrize(("metrics", "drawn"), [({}, False), ({"attack": 0.4}, True)])
+def test_the_line_of_chance_is_explained_only_if_it_is_drawn(make_certificate, metrics, drawn):
+    points = tuple({"rank": r, "held_out": 0.01 * r, **metrics} for r in (5, 3))
+    contents = read_contents({"before": make_certificate(), "": PathNumbers("LEOPARD", points)})
+    section = render(contents).split('<section id="tradeoff">')[1].split("</section>")[0]
+    assert (contents.tradeoff.reference is not None) == drawn
+    assert ("dashed line" in section) == drawn
+
+
+def test_one_page_for_results_and_for_their_contents(tmp_path, contents, views):
+    path = write_page(contents, tmp_path / "page.html", views)
+    without_time = re.sub(r" on [-0-9]{10} [:0-9]{5}\.", ".", path.read_text(encoding="utf-8"))
+    assert without_time == render(contents, views)
+
+
 def test_a_certificate_alone_makes_a_page(make_certificate):
     found = Page(render(read_contents(make_certificate())))
     assert {"verdict", "attackers", "numbers"} <= {s["id"] for s in found.all("section")}
@@ -157,7 +175,7 @@ def test_says_how_to_install_jinja(tmp_path, make_evaluation, monkeypatch):
     from unspot.report import html
 
     html._template.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r'pip install "unspot\[report\]"'):
         to_html(make_evaluation(), tmp_path / "x.html")
     assert list(tmp_path.iterdir()) == []
@@ -171,3 +189,21 @@ def test_the_bundled_scripts_are_those_of_the_note():
     for name in ("vega", "vega-lite", "vega-embed"):
         digest = hashlib.sha256(static.joinpath(f"{name}.min.js").read_bytes()).hexdigest()
         assert f"`{digest}`" in note
+
+
+def test_a_page_of_numbers_needs_neither_torch_nor_pandas(tmp_path, make_evaluation):
+    file = tmp_path / "evaluation.json"
+    file.write_text(make_evaluation().to_json(), encoding="utf-8")
+    script = f"""
+import sys
+from unspot.report import to_html
+from unspot.report.files import read_results
+from unspot.report.tables import save_tables
+results, views = read_results([{str(file)!r}])
+to_html(results, {str(tmp_path / "page.html")!r}, views=views)
+print(*{{"torch", "pandas", "sklearn", "matplotlib"}} & set(sys.modules))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

@@ -38,8 +38,18 @@ def test_an_undefined_number_is_none_not_nan(two):
 def test_the_last_is_chosen_unless_said_otherwise(two):
     assert read_contents(two).chosen == 1
     assert read_contents(two, chosen="a").chosen == 0
-    with pytest.raises(ValueError, match="Got chosen='c', but expected one of: a, b"):
+    with pytest.raises(ValueError, match=r"chosen='c'.*expected one of: a, b"):
         read_contents(two, chosen="c")
+
+
+def test_a_chosen_name_that_is_nearly_right_is_suggested(two):
+    with pytest.raises(ValueError, match=r"Did you mean 'LEOPARD'\?"):
+        read_contents({"LEOPARD": two["a"], "LEACE": two["b"]}, chosen="LEOPAD")
+
+
+def test_a_chosen_rank_that_no_result_has_is_refused(two):
+    with pytest.raises(ValueError, match=r"chosen_rank=4.*expected one of: 5, 3"):
+        read_contents(two, chosen_rank=4)
 
 
 def test_attackers_of_an_evaluation_have_intervals_of_all_test_rows(two):
@@ -74,7 +84,7 @@ def test_several_erasers_make_a_tradeoff_with_the_chosen_one_marked(two):
     tradeoff = read_contents(two, chosen="a").tradeoff
     assert tradeoff.utility == "accuracy of the task, the paper’s MLP"
     assert [(p.series, p.chosen) for p in tradeoff.points] == [("a", True), ("b", False)]
-    assert tradeoff.reference == 1 / 3  # of three classes that count alike
+    assert tradeoff.reference == 1 / 3  # of three classes that count equally
 
 
 def test_one_eraser_makes_no_tradeoff(make_evaluation):

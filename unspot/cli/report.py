@@ -45,8 +45,9 @@ def report(
     from unspot.io.files import refuse_existing
     from unspot.report import to_html
     from unspot.report.figures import save_figures
-    from unspot.report.files import TABLES, read_results, save_tables, split_name
+    from unspot.report.files import read_results, split_name
     from unspot.report.reading import read_contents
+    from unspot.report.tables import TABLES, save_tables
 
     inputs = [split_name(entry)[1] for entry in results]
     refuse_inputs({"--output": output}, inputs)

@@ -23,7 +23,7 @@ from unspot.report.contents import Contents, NeighbourList
 if TYPE_CHECKING:
     from unspot.evaluation.certificate import Certificate
     from unspot.evaluation.results import Evaluation
-    from unspot.report.views import Views
+    from unspot.report.contents import Views
 
 __all__ = ["Demo", "nearest_words", "run_demo", "vocabulary"]
 

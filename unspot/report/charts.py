@@ -1,253 +1,32 @@
-"""Charts of measured numbers, as Vega-Lite specifications: attackers, trade-off, fairness."""
+"""The charts of the page, as Vega-Lite specifications."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from unspot.report.contents import Contents, Gaps, Tradeoff, strongest_first
-from unspot.report.palette import (
+from unspot.report.contents import BEFORE, Contents, Gaps, Panel, Tradeoff, Views
+from unspot.report.style import (
     CLASS_COLOURS,
     DASHES,
-    METHOD_COLOURS,
+    PALETTES,
     SHAPES,
+    class_slots,
     mark_slot,
     method_slot,
+    series_numbers,
+    texts_beside,
 )
-from unspot.report.views import Panel, Views
-from unspot.tables import interval_text, number_text
+from unspot.tables import Number, interval_text, number_text
 
 __all__ = [
     "Spec",
     "attackers_chart",
-    "chance_rule",
-    "class_slots",
-    "colour",
+    "charts",
     "gaps_chart",
     "map_chart",
-    "measured",
-    "series_numbers",
-    "series_slots",
-    "shape",
-    "spec",
-    "texts_beside",
-    "tooltip",
     "tradeoff_chart",
     "witness_chart",
 ]
-
-BEFORE = "before"
-
-
-def attackers_chart(contents: Contents) -> Spec:
-    """Dots with intervals: one row an attacker, one dot a representation, against chance."""
-    rows = _attack_rows(contents)
-    x = {
-        "type": "quantitative",
-        "axis": {"format": "~%", "title": "accuracy on held-out rows", "tickCount": 6},
-        "scale": {"domain": [_floor(rows, contents.chance), 1.0], "nice": False},
-    }
-    common = {
-        "y": {
-            "field": "attacker",
-            "type": "nominal",
-            "sort": strongest_first(contents),
-            "axis": {"title": None, "grid": True, "tickBand": "extent", "labelPadding": 8},
-        },
-        "yOffset": {"field": "column", "type": "ordinal"},
-        "color": colour("slot", "method"),
-    }
-    interval = {**common, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
-    dot = {
-        **common,
-        "x": {**x, "field": "accuracy"},
-        "shape": shape("slot", "method"),
-        "tooltip": tooltip(("attacker", "attacker"), ("where", "vectors"), ("shown", "accuracy")),
-    }
-    return spec(
-        "Accuracy of each attacker before and after erasure, with intervals, against chance.",
-        height=70 + 13 * len(rows),
-        data={"values": rows},
-        layer=[
-            *chance_rule(contents.chance, "x", x),
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "strokeWidth": 2},
-                "encoding": interval,
-            },
-            {"mark": _dots(75), "encoding": dot},
-        ],
-    )
-
-
-def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
-    """Erasers on the plane of utility and erasure, the chosen one ringed."""
-    share = {"format": "~%"} if tradeoff.erasure_unit == "share" else {}
-    utility_share = {"format": "~%"} if tradeoff.utility_unit == "share" else {}
-    x = measured("utility", tradeoff.utility, **utility_share)
-    y = measured("erasure", tradeoff.erasure, **share)
-    plane = {"x": x, "y": y, "color": colour("s", "method")}
-    named = tooltip(
-        ("series", "method"),
-        ("label", "setting"),
-        ("shownUtility", tradeoff.utility),
-        ("shownErasure", tradeoff.erasure),
-    )
-    beside = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
-    ring = {"type": "point", "shape": "circle", "size": 420, "strokeWidth": 2}
-    return spec(
-        "Erasers on the plane of utility kept and concept recovered; the chosen one is ringed.",
-        height=340,
-        data={"values": _tradeoff_rows(tradeoff)},
-        layer=[
-            *chance_rule(tradeoff.reference, "y", y),
-            {
-                "mark": {"type": "line", "opacity": 0.5},
-                "encoding": {
-                    **plane,
-                    "detail": {"field": "series"},  # where two share a colour
-                    "order": {"field": "rank", "type": "quantitative"},
-                },
-            },
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "opacity": 0.6},
-                "encoding": {**plane, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "transform": [{"filter": "datum.chosen"}],
-                "mark": ring,
-                "encoding": {**plane, "color": {"value": "var(--ink)"}},
-            },
-            {
-                "mark": _dots(90),
-                "encoding": {**plane, "shape": shape("m", "method"), "tooltip": named},
-            },
-            {
-                "mark": {"type": "text", **beside},
-                "encoding": {"x": x, "y": y, "text": {"field": "beside"}},
-            },
-        ],
-    )
-
-
-def series_slots(tradeoff: Tradeoff) -> dict[str, int]:
-    """The colour of every series; the first is kept for "before"."""
-    return {name: method_slot(i) for name, i in series_numbers(tradeoff).items()}
-
-
-def series_numbers(tradeoff: Tradeoff) -> dict[str, int]:
-    """Series by their turn; 0 is kept for "before"."""
-    names = list(dict.fromkeys(point.series for point in tradeoff.points))
-    others = [name for name in names if name != BEFORE]
-    return {name: 0 if name == BEFORE else 1 + others.index(name) for name in names}
-
-
-def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
-    """TPR gap against the share of the class, label by label, before and after (Fig. 4)."""
-    x = measured("share", f"share of {gaps.concept_class} among the rows of the label", format="~%")
-    y = measured("gap", f"TPR gap of {gaps.concept_class}", format="+.2~f")
-    dot = {
-        "x": x,
-        "y": y,
-        "color": colour("column", "method"),
-        "shape": shape("column", "method"),
-        "tooltip": [
-            *tooltip(("label", "label"), ("where", "vectors")),
-            {"field": "share", "title": "share", "format": ".1%"},
-            {"field": "gap", "title": "TPR gap", "format": "+.3f"},
-        ],
-    }
-    return spec(
-        "Gap in true positive rate against the share of the class, before and after erasure.",
-        height=320,
-        data={"values": _gap_rows(gaps, contents)},
-        layer=[
-            {
-                "data": {"values": [{}]},
-                "mark": {"type": "rule", "strokeDash": [4, 3]},
-                "encoding": {"y": {**_without_field(y), "datum": 0}},
-            },
-            {
-                "mark": {"type": "line", "color": "var(--line)", "strokeWidth": 1.5},
-                "encoding": {"x": x, "y": y, "detail": {"field": "label"}},
-            },
-            {"mark": _dots(70), "encoding": dot},
-        ],
-    )
-
-
-def _without_field(channel: Spec) -> Spec:
-    return {key: value for key, value in channel.items() if key != "field"}
-
-
-def _dots(size: int) -> Spec:
-    return {"type": "point", "filled": True, "size": size, "opacity": 1}
-
-
-def _attack_rows(contents: Contents) -> list[dict[str, Any]]:
-    names = ("before", *contents.columns)
-    return [
-        {
-            "attacker": attack.attacker,
-            "column": attack.column,
-            "slot": method_slot(attack.column),
-            "where": names[attack.column],
-            "accuracy": attack.accuracy.value,
-            "low": attack.accuracy.low,
-            "high": attack.accuracy.high,
-            "shown": interval_text(attack.accuracy, "share"),
-        }
-        for attack in contents.attacks
-    ]
-
-
-def _floor(rows: list[dict[str, Any]], chance: float | None) -> float:
-    """Where the axis of accuracies begins: a little below everything drawn."""
-    values = [row[key] for row in rows for key in ("accuracy", "low") if row[key] is not None]
-    lowest = min([*values, 1.0 if chance is None else chance])
-    return float(max(0.0, round(lowest - 0.05, 2)))
-
-
-def _tradeoff_rows(tradeoff: Tradeoff) -> list[dict[str, Any]]:
-    numbers = series_numbers(tradeoff)
-    texts = texts_beside(tradeoff, width=500, height=250)
-    return [
-        {
-            "s": method_slot(numbers[point.series]),
-            "m": mark_slot(numbers[point.series]),
-            "series": point.series,
-            "label": point.label,
-            "beside": beside,
-            "rank": point.rank,
-            "utility": point.utility.value,
-            "erasure": point.erasure.value,
-            "low": point.erasure.low,
-            "high": point.erasure.high,
-            "chosen": point.chosen,
-            "shownUtility": number_text(point.utility, tradeoff.utility_unit),
-            "shownErasure": interval_text(point.erasure, tradeoff.erasure_unit),
-        }
-        for point, beside in zip(tradeoff.points, texts, strict=True)
-    ]
-
-
-def _gap_rows(gaps: Gaps, contents: Contents) -> list[dict[str, Any]]:
-    chosen = contents.chosen
-    columns = ((0, "before"), (method_slot(chosen + 1), contents.columns[chosen]))
-    return [
-        {"label": point.label, "share": point.share, "column": column, "where": where, "gap": gap}
-        for point in gaps.points
-        for (column, where), gap in zip(columns, (point.before, point.after[chosen]), strict=True)
-        if gap is not None
-    ]
-
-
-# -- The parts that all Vega-Lite charts of the report share ---------------------------------------
-
 
 Spec = dict[str, Any]
 
@@ -272,69 +51,11 @@ CONFIG: Spec = {
     "rule": {"color": "var(--soft)"},
     "legend": {"disable": True},  # legends are HTML: they wrap, and can be clicked
 }
-_SIZES = {"class": len(CLASS_COLOURS), "method": len(METHOD_COLOURS)}
 
-
-def spec(description: str, **parts: Any) -> Spec:
-    """A chart as wide as its place in the page."""
-    return {
-        "$schema": SCHEMA,
-        "description": description,
-        "width": "container",
-        "autosize": {"type": "fit", "contains": "padding"},
-        "config": CONFIG,
-        **parts,
-    }
-
-
-def colour(field: str, palette: str) -> Spec:
-    """Colours of the palette "class" or "method", by the number in ``field``."""
-    numbers = list(range(_SIZES[palette]))
-    scale = {"domain": numbers, "range": [f"var(--{palette}-{i})" for i in numbers]}
-    return {"field": field, "type": "nominal", "scale": scale}
-
-
-def shape(field: str, palette: str) -> Spec:
-    """Shapes of marks, by the number in ``field``."""
-    numbers = list(range(_SIZES[palette]))
-    scale = {"domain": numbers, "range": [SHAPES[i % len(SHAPES)] for i in numbers]}
-    return {"field": field, "type": "nominal", "scale": scale}
-
-
-def tooltip(*fields: tuple[str, str]) -> list[Spec]:
-    """What hovering shows: pairs of field and title."""
-    return [{"field": field, "title": title} for field, title in fields]
-
-
-def measured(field: str, title: str, **axis: Any) -> Spec:
-    """A quantitative channel whose axis need not start at zero."""
-    return {
-        "field": field,
-        "type": "quantitative",
-        "axis": {"title": title, "tickCount": 6, "grid": True, **axis},
-        "scale": {"zero": False, "padding": 18},
-    }
-
-
-def chance_rule(chance: float | None, channel: str, definition: Spec) -> list[Spec]:
-    """A dashed line where a guess without looking would be, and its name."""
-    if chance is None:
-        return []
-    at = {channel: {**definition, "datum": chance}}
-    at[channel].pop("field", None)
-    line: Spec = {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5, "color": "var(--ink)"}
-    text: Spec = {"type": "text", "text": f"chance {100 * chance:.1f} %", "fontSize": 11}
-    if channel == "x":
-        text |= {"align": "left", "baseline": "bottom", "dx": 3, "dy": -3, "y": 0}
-    else:
-        text |= {"align": "right", "baseline": "bottom", "dx": -3, "dy": -3, "x": "width"}
-    once: Spec = {"values": [{}]}  # without data of their own, marks are drawn once for every row
-    return [{"data": once, "mark": mark, "encoding": at} for mark in (line, text)]
-
-
-# -- Charts of the embeddings themselves, as Vega-Lite specifications: witness densities and maps --
-
-
+#: An axis with a title only.
+_BARE = {"labels": False, "ticks": False, "grid": False}
+#: Data of one row for a layer: without it, its marks are drawn once for every row of the chart.
+_ONCE: Spec = {"data": {"values": [{}]}}
 #: Hides the classes that the page's legend has put on this list.
 _HIDING: Spec = {
     "params": [{"name": "hidden", "value": []}],
@@ -342,153 +63,310 @@ _HIDING: Spec = {
 }
 
 
-def class_slots(views: Views) -> tuple[int, ...]:
-    """The colour of every class: its own for the largest, the last one for all the others."""
-    limit = len(CLASS_COLOURS)
-    if len(views.classes) <= limit:
-        return tuple(range(len(views.classes)))
-    counts = np.bincount(views.codes, minlength=len(views.classes))
-    largest = np.sort(np.argsort(-counts, kind="stable")[: limit - 1])
-    slots = np.full(len(views.classes), limit - 1)
-    slots[largest] = np.arange(limit - 1)
-    return tuple(int(slot) for slot in slots)
+def charts(contents: Contents, views: Views | None) -> dict[str, Spec]:
+    """Every chart that has something to show, by the name of its place in the page."""
+    specs: dict[str, Spec] = {}
+    if contents.attacks:
+        specs["attackers"] = attackers_chart(contents)
+    if views is not None:
+        for i, panel in enumerate(views.panels):
+            specs[f"witness-{i}"] = witness_chart(views, panel)
+            specs[f"map-{i}"] = map_chart(views, panel)
+    if contents.tradeoff is not None:
+        specs["tradeoff"] = tradeoff_chart(contents.tradeoff)
+    for i, gaps in enumerate(contents.gaps):
+        specs[f"gaps-{i}"] = gaps_chart(gaps, contents)
+    return specs
+
+
+# -- Charts of numbers -----------------------------------------------------------------------------
+
+
+def attackers_chart(contents: Contents) -> Spec:
+    """Dots with intervals: one row per attacker, one dot per representation, against chance."""
+    rows = [
+        {
+            "attacker": attack.attacker,
+            "column": attack.column,
+            "where": contents.representations[attack.column],
+            "accuracy": attack.accuracy.value,
+            "shown": interval_text(attack.accuracy, "share"),
+            **_method(attack.column),
+            **_ends(attack.accuracy),
+        }
+        for attack in contents.attacks
+    ]
+    lowest = _lowest([contents.chance, *(row[end] for row in rows for end in ("accuracy", "low"))])
+    domain = {"domain": [lowest, 1.0], "nice": False}
+    x = _number("accuracy", "accuracy on held-out rows", domain, format="~%", tickCount=6)
+    lanes = {
+        "y": {
+            "field": "attacker",
+            "type": "nominal",
+            "sort": contents.attackers,
+            "axis": {"title": None, "grid": True, "tickBand": "extent", "labelPadding": 8},
+        },
+        "yOffset": {"field": "column", "type": "ordinal"},
+        "color": _colour("method"),
+    }
+    intervals = {**lanes, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
+    named = _tooltip(attacker="attacker", where="vectors", shown="accuracy")
+    dots = {**lanes, "x": x, "shape": _shape(), "tooltip": named}
+    return _chart(
+        "Accuracy of each attacker before and after erasure, with intervals, against chance.",
+        70 + 13 * len(rows),
+        rows,
+        layer=[
+            *_chance_rule(contents.chance, "x", x),
+            _layer("rule", intervals, only="isValid(datum.low)", strokeWidth=2),
+            _dots(75, dots),
+        ],
+    )
+
+
+def _lowest(values: list[float | None]) -> float:
+    """Where an axis of accuracies begins: a little below everything drawn."""
+    lowest = min([1.0, *(value for value in values if value is not None)])
+    return float(max(0.0, round(lowest - 0.05, 2)))
+
+
+def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
+    """Erasers on the plane of utility and erasure, the chosen one ringed."""
+    x = _measured("utility", tradeoff.utility, **_per_cent(tradeoff.utility_unit))
+    y = _measured("erasure", tradeoff.erasure, **_per_cent(tradeoff.erasure_unit))
+    plane = {"x": x, "y": y, "color": _colour("method")}
+    named = _tooltip(
+        series="method",
+        label="setting",
+        shownUtility=tradeoff.utility,
+        shownErasure=tradeoff.erasure,
+    )
+    lines = {
+        **plane,
+        "detail": {"field": "series"},  # two series may share a colour
+        "order": {"field": "rank", "type": "quantitative"},
+    }
+    intervals = {**plane, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    rings = {**plane, "color": {"value": "var(--ink)"}}
+    dots = {**plane, "shape": _shape(), "tooltip": named}
+    texts = {"x": x, "y": y, "text": {"field": "beside"}}
+    beside: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
+    return _chart(
+        "Erasers on the plane of utility kept and concept recovered; the chosen one is ringed.",
+        340,
+        _tradeoff_rows(tradeoff),
+        layer=[
+            *_chance_rule(tradeoff.reference, "y", y),
+            _layer("line", lines, opacity=0.5),
+            _layer("rule", intervals, only="isValid(datum.low)", opacity=0.6),
+            _layer("point", rings, only="datum.chosen", shape="circle", size=420, strokeWidth=2),
+            _dots(90, dots),
+            _layer("text", texts, **beside),
+        ],
+    )
+
+
+def _tradeoff_rows(tradeoff: Tradeoff) -> list[Spec]:
+    numbers = series_numbers(tradeoff)
+    texts = texts_beside(tradeoff, width=500, height=250)
+    return [
+        {
+            **_method(numbers[point.series]),
+            "series": point.series,
+            "label": point.label,
+            "beside": beside,
+            "rank": point.rank,
+            "utility": point.utility.value,
+            "erasure": point.erasure.value,
+            **_ends(point.erasure),
+            "chosen": point.chosen,
+            "shownUtility": number_text(point.utility, tradeoff.utility_unit),
+            "shownErasure": interval_text(point.erasure, tradeoff.erasure_unit),
+        }
+        for point, beside in zip(tradeoff.points, texts, strict=True)
+    ]
+
+
+def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
+    """TPR gap against the share of the class, one line per label, before and after (Fig. 4)."""
+    chosen, name = contents.chosen, gaps.concept_class
+    columns = ((0, BEFORE), (chosen + 1, contents.columns[chosen]))
+    rows = [
+        {"label": point.label, "share": point.share, "where": where, "gap": gap, **_method(column)}
+        for point in gaps.points
+        for (column, where), gap in zip(columns, (point.before, point.after[chosen]), strict=True)
+        if gap is not None
+    ]
+    x = _measured("share", f"share of {name} among the rows of the label", format="~%")
+    y = _measured("gap", f"TPR gap of {name}", format="+.2~f")
+    numbers = [
+        {"field": "share", "title": "share", "format": ".1%"},
+        {"field": "gap", "title": "TPR gap", "format": "+.3f"},
+    ]
+    named = [*_tooltip(label="label", where="vectors"), *numbers]
+    lines = {"x": x, "y": y, "detail": {"field": "label"}}
+    dots = {"x": x, "y": y, "color": _colour("method"), "shape": _shape(), "tooltip": named}
+    return _chart(
+        "Gap in true positive rate against the share of the class, before and after erasure.",
+        320,
+        rows,
+        layer=[
+            {**_layer("rule", {"y": _fixed(y, 0)}, strokeDash=[4, 3]), **_ONCE},
+            _layer("line", lines, color="var(--line)", strokeWidth=1.5),
+            _dots(70, dots),
+        ],
+    )
+
+
+# -- Charts of the embeddings ----------------------------------------------------------------------
 
 
 def witness_chart(views: Views, panel: Panel) -> Spec:
     """Densities of the classes along the witness direction of one representation."""
-    grid = panel.witness.grid
-    x = {
-        "field": "x",
-        "type": "quantitative",
-        "axis": {
-            "title": "position along the direction (standard deviations)",
-            "grid": False,
-            "tickCount": 7,
-        },
-        "scale": {"domain": [grid[0], grid[-1]], "nice": False},
-    }
-    y = {
-        "field": "density",
-        "type": "quantitative",
-        "stack": None,
-        "axis": {"title": "density", "labels": False, "ticks": False, "grid": False},
-    }
-    lines = {"x": x, "y": y, "color": colour("k", "class"), "detail": {"field": "c"}}
-    numbers = list(range(len(CLASS_COLOURS)))
-    dashes = {"domain": numbers, "range": [list(DASHES[i % len(DASHES)]) for i in numbers]}
-    dashed = {**lines, "strokeDash": {"field": "k", "type": "ordinal", "scale": dashes}}
-    named = tooltip(("c", "class"), ("x", "position"), ("density", "density"))
-    return spec(
+    slots, grid = class_slots(views), panel.witness.grid
+    rows = [
+        {"k": slots[i], "c": views.classes[i], "x": x, "density": density}
+        for i, curve in enumerate(panel.witness.curves)
+        for x, density in zip(grid, curve, strict=False)  # a curve may be empty
+    ]
+    domain = {"domain": [grid[0], grid[-1]], "nice": False}
+    title = "position along the direction (standard deviations)"
+    x = _number("x", title, domain, grid=False, tickCount=7)
+    y = {**_number("density", "density", {}, **_BARE), "stack": None}
+    lines = {"x": x, "y": y, "color": _colour("class", "k"), "detail": {"field": "c"}}
+    dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(CLASS_COLOURS))]
+    dashed = {**lines, "strokeDash": {**_by_number("k", dashes), "type": "ordinal"}}
+    named = {**lines, "tooltip": _tooltip(c="class", x="position", density="density")}
+    return _chart(
         f"Density of each class along the strongest direction, {panel.name}.",
-        height=210,
-        data={"values": _density_rows(views, panel)},
+        210,
+        rows,
         **_HIDING,
         layer=[
-            {"mark": {"type": "area", "opacity": 0.12, "line": False}, "encoding": lines},
-            {"mark": {"type": "line", "strokeWidth": 2}, "encoding": dashed},
-            {
-                # Invisible targets, so that hovering near a line shows its numbers.
-                "mark": {"type": "point", "filled": True, "opacity": 0, "size": 90, "aria": False},
-                "encoding": {**lines, "tooltip": named},
-            },
+            _layer("area", lines, opacity=0.12, line=False),
+            _layer("line", dashed, strokeWidth=2),
+            # Invisible targets, so that hovering near a line shows its numbers.
+            _dots(90, named, opacity=0, aria=False),
         ],
     )
 
 
 def map_chart(views: Views, panel: Panel) -> Spec:
     """Held-out rows in two dimensions."""
-    pca = views.map_kind == "pca"
-    titles = ("first principal component", "second principal component")
-    x, y = (
-        {
-            "field": field,
-            "type": "quantitative",
-            "axis": {"title": title, "labels": False, "ticks": False, "grid": False},
-            "scale": {"zero": False, "nice": False, "padding": 6},
-        }
-        for field, title in zip("xy", titles if pca else ("t-SNE 1", "t-SNE 2"), strict=True)
-    )
-    named = [("name", "row")] if views.names else []
-    return spec(
-        f"Map of held-out rows in two dimensions, {panel.name}.",
-        height=330,
-        data={"values": _point_rows(views, panel)},
-        **_HIDING,
-        mark={"type": "point", "filled": True, "size": 22, "opacity": 0.65, "aria": False},
-        encoding={
-            "x": x,
-            "y": y,
-            "color": colour("k", "class"),
-            "shape": shape("k", "class"),
-            "tooltip": tooltip(*named, ("c", "class")),
-        },
-    )
-
-
-def _density_rows(views: Views, panel: Panel) -> list[dict[str, Any]]:
-    slots = class_slots(views)
-    return [
-        {"k": slots[i], "c": views.classes[i], "x": x, "density": density}
-        for i, curve in enumerate(panel.witness.curves)
-        for x, density in zip(panel.witness.grid, curve, strict=False)  # a curve may be empty
-    ]
-
-
-def _point_rows(views: Views, panel: Panel) -> list[dict[str, Any]]:
     slots = class_slots(views)
     points = zip(panel.points.x, panel.points.y, views.codes, strict=True)
-    rows: list[dict[str, Any]] = [
-        {"x": x, "y": y, "k": slots[i], "c": views.classes[i]} for x, y, i in points
-    ]
+    rows = [{"x": x, "y": y, "k": slots[i], "c": views.classes[i]} for x, y, i in points]
     for row, name in zip(rows, views.names or (), strict=False):
         row["name"] = name
-    return rows
+    components = ("first principal component", "second principal component")
+    titles = components if views.map_kind == "pca" else ("t-SNE 1", "t-SNE 2")
+    scale = {"zero": False, "nice": False, "padding": 6}
+    x, y = (
+        _number(field, title, scale, **_BARE) for field, title in zip("xy", titles, strict=True)
+    )
+    named = _tooltip(name="row", c="class") if views.names else _tooltip(c="class")
+    dots = {"x": x, "y": y, "color": _colour("class", "k"), "shape": _shape("k"), "tooltip": named}
+    return _chart(
+        f"Map of held-out rows in two dimensions, {panel.name}.",
+        330,
+        rows,
+        **_HIDING,
+        **_dots(22, dots, opacity=0.65, aria=False),
+    )
 
 
-# -- Texts beside the points of a chart, without those that would run into each other --------------
+# -- Parts that the charts share -------------------------------------------------------------------
 
 
-#: Size of a letter, in units of the font's size; text is a little wider than it is drawn.
-_LETTER = (0.65, 1.2)
+def _chart(description: str, height: int, rows: list[Spec], **parts: Any) -> Spec:
+    """A chart as wide as its place in the page."""
+    return {
+        "$schema": SCHEMA,
+        "description": description,
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit", "contains": "padding"},
+        "config": CONFIG,
+        "data": {"values": rows},
+        **parts,
+    }
 
 
-def texts_beside(tradeoff: Tradeoff, *, width: float, height: float, font: float = 11) -> list[str]:
-    """The rank of every point, or its name where it is alone in its series; "" where too near.
-
-    Of two texts that would overlap the chosen point's stays, else the earlier one. Charts grow
-    with their page, so the size is that of a narrow one.
-
-    Parameters
-    ----------
-    tradeoff : Tradeoff
-    width, height : float
-        Of the plane on which the points are drawn.
-    font : float
-        Size of the letters, in the same unit.
-    """
-    points = tradeoff.points
-    often = Counter(point.series for point in points)
-    texts = [str(p.rank) if often[p.series] > 1 else p.series for p in points]
-    drawn = [tradeoff.reference, *(end for p in points for end in (p.erasure.low, p.erasure.high))]
-    xs = _scaled([point.utility.value for point in points], width)
-    ys = _scaled([point.erasure.value for point in points], height, drawn)
-    kept: list[int] = []
-    for i in sorted(range(len(points)), key=lambda i: not points[i].chosen):
-        near = (j for j in kept if abs(ys[i] - ys[j]) < _LETTER[1] * font)
-        if not any(_overlap(xs[i], texts[i], xs[j], texts[j], font) for j in near):
-            kept.append(i)
-    return [text if i in kept else "" for i, text in enumerate(texts)]
+def _layer(kind: str, encoding: Spec, only: str | None = None, **mark: Any) -> Spec:
+    """A kind of mark for the rows, or only for those that fulfil a condition."""
+    layer: Spec = {"mark": {"type": kind, **mark}, "encoding": encoding}
+    return {"transform": [{"filter": only}], **layer} if only else layer
 
 
-def _overlap(x: float, text: str, other_x: float, other: str, font: float) -> bool:
-    first = text if x <= other_x else other
-    return abs(x - other_x) < _LETTER[0] * font * (len(first) + 0.5)
+def _dots(size: int, encoding: Spec, **mark: Any) -> Spec:
+    return _layer("point", encoding, **{"filled": True, "size": size, "opacity": 1, **mark})
 
 
-def _scaled(
-    values: Sequence[float], size: float, others: Sequence[float | None] = ()
-) -> list[float]:
-    """Where values are on an axis of a size that shows the others too."""
-    everything = [*values, *(other for other in others if other is not None)]
-    low, span = min(everything), max(everything) - min(everything)
-    return [size * (value - low) / span if span > 0 else 0.0 for value in values]
+def _method(i: int) -> Spec:
+    """The colour "s" and the mark "m" of column or series ``i``, as fields of a row."""
+    return {"s": method_slot(i), "m": mark_slot(i)}
+
+
+def _ends(number: Number) -> Spec:
+    """The interval of a number, as fields of a row."""
+    return {"low": number.low, "high": number.high}
+
+
+def _colour(palette: str, field: str = "s") -> Spec:
+    """Colours of the palette "class" or "method", by the number in ``field``."""
+    return _by_number(field, [f"var(--{palette}-{i})" for i in range(len(PALETTES[palette]))])
+
+
+def _shape(field: str = "m") -> Spec:
+    """Shapes of marks, by the number in ``field``."""
+    return _by_number(field, [SHAPES[i % len(SHAPES)] for i in range(len(CLASS_COLOURS))])
+
+
+def _by_number(field: str, values: list[Any]) -> Spec:
+    scale = {"domain": list(range(len(values))), "range": values}
+    return {"field": field, "type": "nominal", "scale": scale}
+
+
+def _tooltip(**titles: str) -> list[Spec]:
+    """What hovering shows: fields with their titles."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
+
+
+def _measured(field: str, title: str, **axis: Any) -> Spec:
+    """A number on an axis that need not start at zero."""
+    scale = {"zero": False, "padding": 18}
+    return _number(field, title, scale, tickCount=6, grid=True, **axis)
+
+
+def _number(field: str, title: str, scale: Spec, **axis: Any) -> Spec:
+    return {
+        "field": field,
+        "type": "quantitative",
+        "axis": {"title": title, **axis},
+        "scale": scale,
+    }
+
+
+def _fixed(channel: Spec, value: float) -> Spec:
+    """A channel at one value instead of a field."""
+    return {**{key: part for key, part in channel.items() if key != "field"}, "datum": value}
+
+
+def _per_cent(unit: str) -> Spec:
+    return {"format": "~%"} if unit == "share" else {}
+
+
+def _chance_rule(chance: float | None, channel: str, definition: Spec) -> list[Spec]:
+    """A dashed line where guessing would be, and its name."""
+    if chance is None:
+        return []
+    at = {channel: _fixed(definition, chance)}
+    place: Spec = {"align": "right", "dx": -3, "x": "width"}
+    if channel == "x":
+        place = {"align": "left", "dx": 3, "y": 0}
+    text = f"chance {100 * chance:.1f} %"
+    layers = (
+        _layer("rule", at, strokeDash=[5, 4], strokeWidth=1.5, color="var(--ink)"),
+        _layer("text", at, text=text, fontSize=11, baseline="bottom", dy=-3, **place),
+    )
+    return [{**layer, **_ONCE} for layer in layers]

@@ -1,34 +1,52 @@
-"""What a report says, as plain frozen data: every table, picture and page is a function of it."""
+"""What a report shows, as plain frozen data: every table, picture and page is a function of it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from unspot.tables import Number
 
 __all__ = [
+    "BEFORE",
+    "VIEWS_FORMAT",
     "Attack",
     "Contents",
+    "Facts",
     "GapPoint",
     "Gaps",
+    "MapKind",
     "Measure",
     "NeighbourList",
+    "Panel",
+    "Points",
+    "Tone",
     "Tradeoff",
     "TradeoffPoint",
     "Verdict",
-    "strongest",
-    "strongest_first",
+    "Views",
+    "Witness",
 ]
 
+#: The name of the original rows among the representations.
+BEFORE = "before"
+#: The format of a JSON file with views.
+VIEWS_FORMAT = "unspot-views/1"
+
 Better = Literal["lower", "higher", "none"]
+Facts = tuple[tuple[str, str], ...]
+MapKind = Literal["pca", "tsne"]
 Tone = Literal["good", "bad", "unsure"]
+
+
+# -- Numbers and words -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of the table: a number before erasure and after each method."""
+    """One row of the main table: a number before erasure and after each method."""
 
     key: str
     title: str
@@ -41,7 +59,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Attack:
-    """What one attacker recovers; ``column`` 0 is before erasure, then one for each method."""
+    """What one attacker recovers; ``column`` 0 is before erasure, then one column per method."""
 
     attacker: str
     column: int
@@ -59,6 +77,12 @@ class TradeoffPoint:
     rank: int | None = None
     chosen: bool = False
 
+    @property
+    def name(self) -> str:
+        """The series, with the label if it says more."""
+        says_more = self.label and self.label not in self.series
+        return f"{self.series}, {self.label}" if says_more else self.series
+
 
 @dataclass(frozen=True)
 class Tradeoff:
@@ -71,10 +95,15 @@ class Tradeoff:
     erasure_unit: str = "share"
     reference: float | None = None
 
+    @property
+    def chosen(self) -> TradeoffPoint | None:
+        """The first chosen point."""
+        return next((point for point in self.points if point.chosen), None)
+
 
 @dataclass(frozen=True)
 class GapPoint:
-    """A task label: how common the class is in it, and by how much the classifier favours it."""
+    """A task label: the share of the class in it, and how much the classifier favours the class."""
 
     label: str
     share: float
@@ -84,7 +113,7 @@ class GapPoint:
 
 @dataclass(frozen=True)
 class Gaps:
-    """TPR gaps of one class of the concept over the labels of the task."""
+    """TPR gaps of one class of the concept, one per label of the task."""
 
     concept_class: str
     points: tuple[GapPoint, ...]
@@ -92,7 +121,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class NeighbourList:
-    """The words nearest to one, before erasure and after the chosen method."""
+    """The words nearest to one word, before erasure and after the chosen method."""
 
     word: str
     before: tuple[str, ...]
@@ -113,18 +142,18 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything a report says, the pictures of the embeddings aside.
+    """Everything a report shows, except the pictures of the embeddings.
 
     Parameters
     ----------
     columns : tuple of str
         Names of the methods, in the order of every ``after``.
     chosen : int
-        Which of the columns the headline is about.
+        The column that the headline is about.
     chance : float or None
-        The share of the largest class: the accuracy of a guess without looking.
-    facts : tuple of (str, tuple of (str, str))
-        Settings, versions and fingerprints, group by group.
+        The accuracy of guessing without looking at the vectors.
+    facts : tuple of (str, Facts)
+        Groups of settings, versions and fingerprints.
     """
 
     title: str
@@ -138,7 +167,7 @@ class Contents:
     tradeoff: Tradeoff | None = None
     gaps: tuple[Gaps, ...] = ()
     neighbours: tuple[NeighbourList, ...] = ()
-    facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    facts: tuple[tuple[str, Facts], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -146,28 +175,142 @@ class Contents:
         """The verdict on the chosen method."""
         return next((v for v in self.verdicts if v.column == self.chosen), None)
 
+    @property
+    def representations(self) -> tuple[str, ...]:
+        """The names by which ``Attack.column`` counts: "before", then the methods."""
+        return (BEFORE, *self.columns)
 
-def strongest_first(contents: Contents) -> list[str]:
-    """Names of the attackers, by what they recover after the chosen method."""
-    strength: dict[str, float] = {}
-    for attack in contents.attacks:
-        if attack.column == contents.chosen + 1 or attack.attacker not in strength:
-            strength[attack.attacker] = attack.accuracy.value
-    return sorted(strength, key=lambda name: -strength[name])
+    @property
+    def attackers(self) -> list[str]:
+        """Names of the attackers, those first that recover most after the chosen method."""
+        strength: dict[str, float] = {}
+        for attack in self.attacks:
+            if attack.column == self.chosen + 1 or attack.attacker not in strength:
+                strength[attack.attacker] = attack.accuracy.value
+        return sorted(strength, key=lambda name: -strength[name])
+
+    def attacks_on(self, column: int) -> list[Attack]:
+        """The attacks on one representation; 0 is before erasure."""
+        return [attack for attack in self.attacks if attack.column == column]
+
+    def strongest(self, column: int) -> Attack | None:
+        """The strongest attack on one representation; 0 is before erasure.
+
+        If the table names an attacker, it is that one: an evaluation chooses it on validation
+        rows, so another may be a little stronger on the test rows by luck.
+        """
+        attacks = self.attacks_on(column)
+        measure = next((m for m in self.measures if m.key == "attack"), None)
+        if measure is not None:
+            in_table = (measure.before, *measure.after)[column]
+            for attack in attacks:
+                accuracy = attack.accuracy.value
+                if in_table is not None and math.isclose(accuracy, in_table.value, rel_tol=1e-9):
+                    return attack
+        return max(attacks, key=lambda attack: attack.accuracy.value, default=None)
 
 
-def strongest(contents: Contents, column: int) -> Attack | None:
-    """The strongest attack on one representation, 0 being before erasure.
+# -- Pictures of the embeddings --------------------------------------------------------------------
 
-    It is the one that the table names, if it names one: an evaluation chooses it on validation
-    rows, so that another may be a little stronger on the test rows by luck.
+
+@dataclass(frozen=True)
+class Witness:
+    """Densities of the classes along the direction that tells them apart best.
+
+    Parameters
+    ----------
+    grid : tuple of float
+        Where the densities are given, in standard deviations of the rows.
+    curves : tuple of tuple of float
+        One density per class; empty for a class without rows to draw.
+    distance : float
+        The largest Kolmogorov–Smirnov distance between two classes: 0 if the curves are the same,
+        1 if they do not overlap.
+    noise : float
+        A distance that classes with the same distribution exceed by chance in one of twenty
+        pictures.
     """
-    attacks = [attack for attack in contents.attacks if attack.column == column]
-    measure = next((m for m in contents.measures if m.key == "attack"), None)
-    named = None
-    if measure is not None:
-        named = measure.before if column == 0 else measure.after[column - 1]
-    for attack in attacks:
-        if named is not None and math.isclose(attack.accuracy.value, named.value, rel_tol=1e-9):
-            return attack
-    return max(attacks, key=lambda attack: attack.accuracy.value, default=None)
+
+    grid: tuple[float, ...]
+    curves: tuple[tuple[float, ...], ...]
+    distance: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Points:
+    """Coordinates of a map, one entry per row."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The pictures of one representation."""
+
+    name: str
+    witness: Witness
+    points: Points
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Panel:
+        """The panel that ``dataclasses.asdict`` made these values from."""
+        witness, points = values["witness"], values["points"]
+        return cls(
+            str(values["name"]),
+            Witness(
+                tuple(witness["grid"]),
+                tuple(tuple(curve) for curve in witness["curves"]),
+                float(witness["distance"]),
+                float(witness["noise"]),
+            ),
+            Points(tuple(points["x"]), tuple(points["y"])),
+        )
+
+
+@dataclass(frozen=True)
+class Views:
+    """Pictures of the same held-out rows, before erasure and after each eraser.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        The concept's classes.
+    codes : tuple of int
+        The class of each point of the maps.
+    names : tuple of str or None
+        The name of each point.
+    map_kind : {"pca", "tsne"}
+    before : Panel
+    after : tuple of Panel
+        One per eraser.
+    """
+
+    classes: tuple[str, ...]
+    codes: tuple[int, ...]
+    names: tuple[str, ...] | None
+    map_kind: MapKind
+    before: Panel
+    after: tuple[Panel, ...]
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """The panel before erasure, then those after it."""
+        return (self.before, *self.after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"format": VIEWS_FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Views:
+        """The views that ``to_dict`` wrote."""
+        return cls(
+            tuple(map(str, values["classes"])),
+            tuple(map(int, values["codes"])),
+            None if values["names"] is None else tuple(map(str, values["names"])),
+            values["map_kind"],
+            Panel.from_dict(values["before"]),
+            tuple(map(Panel.from_dict, values["after"])),
+        )

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unspot.report.charts import class_slots, series_slots, texts_beside
-from unspot.report.contents import Contents, Gaps, Tradeoff, strongest_first
-from unspot.report.palette import CLASS_COLOURS, DASHES, METHOD_COLOURS, THEME
-from unspot.report.views import Panel, Views
+from unspot.checks import require
+from unspot.report.contents import Contents, Gaps, Panel, Tradeoff, Views
+from unspot.report.style import (
+    CLASS_COLOURS,
+    DASHES,
+    PALETTES,
+    THEME,
+    LegendEntry,
+    class_legend,
+    class_slots,
+    column_legend,
+    series_legend,
+    texts_beside,
+)
 from unspot.tables import Number
 
 if TYPE_CHECKING:
@@ -23,10 +33,12 @@ __all__ = [
     "attackers_figure",
     "before_after_figure",
     "gaps_figure",
+    "save",
     "save_figures",
     "tradeoff_figure",
 ]
 
+#: The marks of ``style.SHAPES``, as matplotlib calls them.
 MARKERS = ("o", "s", "^", "D", "P", "v", ">")
 INK, SOFT, LINE = (THEME[name][0] for name in ("ink", "soft", "line"))
 
@@ -38,7 +50,7 @@ def save_figures(
     *,
     formats: Sequence[str] = ("png", "pdf"),
 ) -> list[Path]:
-    """Write every figure there is something to draw for, and return the files.
+    """Write every figure that has something to show, and return the files.
 
     Examples
     --------
@@ -46,8 +58,8 @@ def save_figures(
     >>> from unspot.report.contents import Attack
     >>> attacks = (Attack("trees", 0, Number(0.9)), Attack("trees", 1, Number(0.5)))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = save_figures(folder, Contents("t", columns=("LEACE",), attacks=attacks))
-    ...     [file.name for file in found]
+    ...     files = save_figures(folder, Contents("t", columns=("LEACE",), attacks=attacks))
+    ...     [file.name for file in files]
     ['attackers.png', 'attackers.pdf']
     """
     figures: dict[str, Figure] = {}
@@ -80,15 +92,15 @@ def save(figure: Figure, path: Path, *, dpi: int = 200) -> Path:
 
 
 def attackers_figure(contents: Contents) -> Figure:
-    """Accuracy of the attackers before and after, against chance."""
-    order = strongest_first(contents)
-    names = ("before", *contents.columns)
+    """Accuracy of the attackers before and after erasure, against chance."""
+    order = contents.attackers
+    legend = column_legend(contents.representations)
     figure, axes = _figure(6.4, 1.2 + 0.13 * len(contents.attacks) + 0.12 * len(order))
-    height = 0.8 / len(names)
-    for column in range(len(names)):
-        found = [attack for attack in contents.attacks if attack.column == column]
-        rows = [order.index(attack.attacker) + (column + 0.5) * height - 0.4 for attack in found]
-        _dots(axes, [a.accuracy for a in found], rows, column, sideways=True)
+    height = 0.8 / len(legend)
+    for column, entry in enumerate(legend):
+        attacks = contents.attacks_on(column)
+        rows = [order.index(attack.attacker) + (column + 0.5) * height - 0.4 for attack in attacks]
+        _dots(axes, [attack.accuracy for attack in attacks], rows, entry, sideways=True)
     if contents.chance is not None:
         axes.axvline(contents.chance, color=INK, linestyle="--", linewidth=1)
     axes.set_yticks(range(len(order)), order, parse_math=False)
@@ -96,7 +108,7 @@ def attackers_figure(contents: Contents) -> Figure:
     _in_per_cent(axes.xaxis)
     axes.set_xlabel("accuracy on held-out rows (dashed: chance)")
     axes.grid(axis="x", color=LINE, linewidth=0.6)
-    _legend(axes, names)
+    _legend_above(axes, legend)
     return figure
 
 
@@ -109,30 +121,23 @@ def before_after_figure(views: Views, after: Panel | None = None) -> Figure:
         top.set_title(title, fontsize=11, parse_math=False)
         _densities(top, views, panel)
         _map(bottom, views, panel)
-    slots = class_slots(views)
-    first = {slot: i for i, slot in reversed(list(enumerate(slots)))}
-    handles = [
-        _handle(CLASS_COLOURS[slot][0], MARKERS[slot % len(MARKERS)]) for slot in sorted(first)
-    ]
-    texts = [views.classes[first[slot]] for slot in sorted(first)]
-    if len(views.classes) > len(CLASS_COLOURS):
-        texts[-1] = "other classes"
-    _plain(figure.legend(handles, texts, loc="outside lower center", ncols=4, frameon=False))
+    _legend(figure, class_legend(views), loc="outside lower center")
     return figure
 
 
 def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
     """Erasers on the plane of utility and erasure, the chosen one ringed."""
     figure, axes = _figure(5.6, 4.0)
-    slots = series_slots(tradeoff)
-    for name, slot in slots.items():
+    legend = series_legend(tradeoff)
+    for entry in legend:
         points = sorted(
-            (point for point in tradeoff.points if point.series == name),
+            (point for point in tradeoff.points if point.series == entry.text),
             key=lambda point: point.utility.value,
         )
         xs = [point.utility.value for point in points]
-        axes.plot(xs, [p.erasure.value for p in points], color=METHOD_COLOURS[slot][0], alpha=0.5)
-        _dots(axes, [point.erasure for point in points], xs, slot)
+        erasures = [point.erasure for point in points]
+        axes.plot(xs, [number.value for number in erasures], color=_colour(entry), alpha=0.5)
+        _dots(axes, erasures, xs, entry)
     texts = texts_beside(tradeoff, width=260, height=190, font=8)  # in points, inside the axes
     for point, text in zip(tradeoff.points, texts, strict=True):
         at = (point.utility.value, point.erasure.value)
@@ -147,44 +152,42 @@ def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
     axes.set_xlabel(tradeoff.utility)
     axes.set_ylabel(tradeoff.erasure)
     axes.margins(0.15)
-    if tradeoff.erasure_unit == "share":
-        _in_per_cent(axes.yaxis)
-    if tradeoff.utility_unit == "share":
-        _in_per_cent(axes.xaxis)
+    for axis, unit in ((axes.xaxis, tradeoff.utility_unit), (axes.yaxis, tradeoff.erasure_unit)):
+        if unit == "share":
+            _in_per_cent(axis)
     axes.grid(color=LINE, linewidth=0.6)
-    if len(slots) < len(tradeoff.points):
-        _legend(axes, list(slots), list(slots.values()))
+    if len(legend) < len(tradeoff.points):
+        _legend_above(axes, legend)
     return figure
 
 
 def gaps_figure(gaps: Gaps, contents: Contents) -> Figure:
-    """TPR gap against the share of the class, label by label (Fig. 4 of the paper)."""
+    """TPR gap against the share of the class, one line per label (Fig. 4 of the paper)."""
     figure, axes = _figure(5.6, 3.8)
-    names = ("before", contents.columns[contents.chosen])
-    slots = (0, contents.chosen + 1)
+    legend = column_legend(contents.representations, (0, contents.chosen + 1))
     for point in gaps.points:
         ends = (point.before, point.after[contents.chosen])
         if None not in ends:
             axes.plot([point.share] * 2, ends, color=LINE, linewidth=1.2, zorder=1)
-        for slot, end in zip(slots, ends, strict=True):
+        for entry, end in zip(legend, ends, strict=True):
             if end is not None:
-                axes.scatter(point.share, end, s=26, **_style(slot), zorder=2)
+                axes.scatter(point.share, end, s=26, **_style(entry), zorder=2)
     axes.axhline(0, color=INK, linestyle="--", linewidth=1)
     _in_per_cent(axes.xaxis)
     axes.set_xlabel(f"share of {gaps.concept_class} among the rows of the label", parse_math=False)
     axes.set_ylabel(f"TPR gap of {gaps.concept_class}", parse_math=False)
-    _legend(axes, names, slots)
+    _legend_above(axes, legend)
     return figure
 
 
+# -- Parts of figures ------------------------------------------------------------------------------
+
+
 def _figure(width: float, height: float, *, rows: int = 1, columns: int = 1, **grid: Any) -> Any:
-    """A figure with its axes, without pyplot: nothing global is touched."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            'Figures need matplotlib, which is not installed: pip install "unspot[report]".'
-        ) from error
+    """A figure with its axes, without pyplot, which would change global state."""
+    require("A figure", "report", "matplotlib")
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, gridspec_kw=grid or None)
     for each in np.ravel(axes):
@@ -210,23 +213,22 @@ def _densities(axes: Any, views: Views, panel: Panel) -> None:
 def _map(axes: Any, views: Views, panel: Panel) -> None:
     slots = np.array(class_slots(views))[list(views.codes)]
     x, y = np.array(panel.points.x), np.array(panel.points.y)
-    for slot in np.unique(slots):
-        own = slots == slot
-        style = {"color": CLASS_COLOURS[slot][0], "marker": MARKERS[slot % len(MARKERS)]}
-        axes.scatter(x[own], y[own], s=5, alpha=0.6, linewidths=0, **style)
+    for entry in class_legend(views):
+        members = slots == entry.slot
+        axes.scatter(x[members], y[members], s=5, alpha=0.6, linewidths=0, **_style(entry))
     axes.set_xticks([])
     axes.set_yticks([])
-    kind = "principal component" if views.map_kind == "pca" else "t-SNE"
-    first, second = ("first ", "second ") if views.map_kind == "pca" else ("", "")
-    axes.set_xlabel(f"{first}{kind}", fontsize=8)
-    axes.set_ylabel(f"{second}{kind}", fontsize=8)
+    pca = ("first principal component", "second principal component")
+    x_label, y_label = pca if views.map_kind == "pca" else ("t-SNE", "t-SNE")
+    axes.set_xlabel(x_label, fontsize=8)
+    axes.set_ylabel(y_label, fontsize=8)
 
 
 def _dots(
     axes: Any,
     numbers: Sequence[Number],
     places: Sequence[float],
-    slot: int,
+    entry: LegendEntry,
     sideways: bool = False,
 ) -> None:
     """Values with their intervals."""
@@ -238,31 +240,29 @@ def _dots(
     error = np.maximum(np.array(ends).T, 0) if ends else None
     x, y = (values, places) if sideways else (places, values)
     bars = {"xerr": error} if sideways else {"yerr": error}
-    axes.errorbar(x, y, **bars, linestyle="none", markersize=5, elinewidth=1.4, **_style(slot))
+    axes.errorbar(x, y, **bars, linestyle="none", markersize=5, elinewidth=1.4, **_style(entry))
 
 
-def _style(slot: int) -> dict[str, Any]:
-    slot = slot % len(METHOD_COLOURS)
-    return {"color": METHOD_COLOURS[slot][0], "marker": MARKERS[slot % len(MARKERS)]}
+def _colour(entry: LegendEntry) -> str:
+    return PALETTES[entry.palette][entry.slot][0]
 
 
-def _handle(colour: str, marker: str) -> Any:
+def _style(entry: LegendEntry) -> dict[str, Any]:
+    return {"color": _colour(entry), "marker": MARKERS[entry.mark]}
+
+
+def _legend_above(axes: Any, entries: Sequence[LegendEntry]) -> None:
+    _legend(axes, entries, loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=8)
+
+
+def _legend(where: Any, entries: Sequence[LegendEntry], **place: Any) -> None:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=5)
-
-
-def _legend(axes: Any, names: Sequence[str], slots: Sequence[int] | None = None) -> None:
-    styles = [_style(slot) for slot in (slots or range(len(names)))]
-    handles = [_handle(style["color"], style["marker"]) for style in styles]
-    above = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": 4}
-    _plain(axes.legend(handles, list(names), frameon=False, fontsize=8, **above))
-
-
-def _plain(legend: Any) -> None:
-    """Names are text: a dollar sign in one is no formula."""
+    handles = [Line2D([], [], linestyle="none", markersize=5, **_style(e)) for e in entries]
+    names = [entry.text for entry in entries]
+    legend = where.legend(handles, names, ncols=4, frameon=False, **place)
     for text in legend.get_texts():
-        text.set_parse_math(False)
+        text.set_parse_math(False)  # a dollar sign in a name is no formula
 
 
 def _in_per_cent(axis: Any) -> None:

@@ -1,22 +1,15 @@
-"""Evaluations and certificates as the contents of a report."""
+"""Results as the contents of a report: measures, attacks, gaps, and erasers on one plane."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from unspot.report.columns import (
-    Column,
-    Results,
-    facts,
-    notes,
-    sort_results,
-    subtitle,
-    title_of,
-    verdicts,
-)
+from unspot.checks import did_you_mean
+from unspot.report.columns import Column, Results, sort_results
 from unspot.report.contents import (
     Attack,
     Contents,
@@ -27,9 +20,10 @@ from unspot.report.contents import (
     Tradeoff,
     TradeoffPoint,
 )
+from unspot.report.sentences import facts, notes, subtitle, title_of, verdicts
 from unspot.tables import Number
 
-__all__ = ["attacker_name", "attacks", "read_contents", "tradeoff"]
+__all__ = ["attacker_name", "read_contents"]
 
 
 def read_contents(
@@ -48,56 +42,63 @@ def read_contents(
         As ``sort_results`` takes them.
     title : str, optional
     chosen : str, optional
-        Which of the columns the headline is about; by default the last one.
+        The column that the headline is about; by default the last one.
     chosen_rank : int, optional
-        Which point of a path of ranks is marked.
+        The point of a path of ranks that is marked.
     neighbours : sequence of NeighbourList
     """
-    found = sort_results(results)
-    columns = found.columns
-    names = [column.name for column in columns]
-    if chosen is not None and chosen not in names:
-        raise ValueError(f"Got chosen={chosen!r}, but expected one of: {', '.join(names)}.")
-    _check_rank(chosen_rank, found)
-    at = names.index(chosen) if chosen is not None else max(len(names) - 1, 0)
-    chance, majority, attacked = _chance(found), _majority(found), attacks(found)
+    sorted_results = sort_results(results)
+    columns = sorted_results.columns
+    at = _chosen_column(chosen, columns)
+    _check_rank(chosen_rank, sorted_results)
     contents = Contents(
-        title=title or title_of(found),
+        title=title or title_of(sorted_results),
         subtitle=subtitle(columns[at]) if columns else "",
-        columns=tuple(names),
+        columns=tuple(column.name for column in columns),
         chosen=at,
-        chance=chance,
-        measures=(*_certified(found), *_measures(columns, at)),
-        attacks=attacked,
+        chance=_chance(sorted_results),
+        measures=(*_certified_measures(sorted_results), *_measures(columns, at)),
+        attacks=_attacks(sorted_results),
         gaps=_gaps(columns),
-        tradeoff=tradeoff(
-            found, attacked, chosen=at, chance=chance, majority=majority, chosen_rank=chosen_rank
-        ),
         neighbours=tuple(neighbours),
         facts=facts(columns),
-        notes=notes(found),
+        notes=notes(sorted_results),
     )
-    return replace(contents, verdicts=verdicts(contents, columns))
+    return replace(
+        contents,
+        verdicts=verdicts(contents, columns),
+        tradeoff=_tradeoff(sorted_results, contents, chosen_rank),
+    )
+
+
+def _chosen_column(name: str | None, columns: Sequence[Column]) -> int:
+    names = [column.name for column in columns]
+    if name is None:
+        return max(len(names) - 1, 0)
+    if name not in names:
+        raise ValueError(
+            f"Got chosen={name!r}, but expected one of: {', '.join(names)}."
+            f"{did_you_mean(name, names)}"
+        )
+    return names.index(name)
 
 
 def _check_rank(rank: int | None, results: Results) -> None:
-    """A rank that is not there would be marked nowhere, in silence."""
-    on_paths = {point["rank"] for points in results.paths.values() for point in points}
+    """Refuse a rank that no result has: otherwise, nothing would be marked, without a word."""
+    of_paths = {point["rank"] for points in results.paths.values() for point in points}
     of_columns = {column.rank for column in results.columns if column.rank is not None}
-    known = on_paths or of_columns
-    if rank is not None and rank not in known:
-        listed = ", ".join(map(str, sorted(known, reverse=True))) or "none: no result has a rank"
+    ranks = of_paths or of_columns
+    if rank is not None and rank not in ranks:
+        listed = ", ".join(map(str, sorted(ranks, reverse=True))) or "none: no result has a rank"
         raise ValueError(f"Got chosen_rank={rank}, but expected one of: {listed}.")
 
 
-def _number(value: Any) -> Number | None:
-    return None if value is None else Number(value.mean, value.spread)
-
-
 def _chance(results: Results) -> float | None:
-    """What attackers get by guessing, every class counted alike; of probes alone, the majority."""
-    certificates = [results.before, *(column.certificate for column in results.columns)]
-    for certificate in certificates:
+    """What attackers get by guessing, where every class counts equally.
+
+    Without attackers, it is what probes get: the share of the largest class.
+    """
+    for certificate in (results.before, *(column.certificate for column in results.columns)):
         if certificate is not None:
             return float(certificate.chance)
     for column in results.columns:
@@ -108,12 +109,16 @@ def _chance(results: Results) -> float | None:
 
 
 def _majority(results: Results) -> float | None:
+    """The share of the largest class."""
     rows = [column.row("chance") for column in results.columns]
     return next((float(row.before.mean) for row in rows if row is not None), None)
 
 
+# -- Measures and gaps -----------------------------------------------------------------------------
+
+
 def _measures(columns: Sequence[Column], chosen: int) -> tuple[Measure, ...]:
-    """The rows of the evaluations; those that certificates answer better are left to them."""
+    """The rows of the evaluations, except those that certificates answer better."""
     evaluations = [column.evaluation for column in columns if column.evaluation is not None]
     keys = dict.fromkeys(row.key for evaluation in evaluations for row in evaluation.rows)
     if any(column.certificate is not None for column in columns):
@@ -122,82 +127,84 @@ def _measures(columns: Sequence[Column], chosen: int) -> tuple[Measure, ...]:
     return tuple(_measure(key, columns, chosen) for key in keys)
 
 
-def _certified(results: Results) -> tuple[Measure, ...]:
-    """Strongest attacker and two-sample test as the certificates have them."""
-    certificates = [column.certificate for column in results.columns]
-    first = next((c for c in certificates if c is not None), None)
-    if first is None:
-        return ()
-
-    def accuracy(certificate: Any) -> Number | None:
-        return certificate and Number(certificate.strongest.balanced_accuracy)
-
-    def p_value(certificate: Any) -> Number | None:
-        return certificate and Number(certificate.p_value)
-
-    attack = Measure(
-        key="attack",
-        title="Strongest attacker",
-        before=accuracy(results.before),
-        after=tuple(map(accuracy, certificates)),
-        unit="share",
-        better="lower",
-        note=f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows; "
-        f"every class counts alike, so that guessing gets {100 * first.chance:.1f} %.",
-    )
-    two_sample = Measure(
-        key="two_sample",
-        title="Two-sample p-value",
-        before=p_value(results.before),
-        after=tuple(map(p_value, certificates)),
-        unit="p",
-        note="of the hypothesis that the classes have one law; a small one refutes it.",
-    )
-    return attack, two_sample
-
-
 def _measure(key: str, columns: Sequence[Column], chosen: int) -> Measure:
     rows = [column.row(key) for column in columns]
-    first = next(row for row in rows if row is not None)
-    befores = [row.before for row in rows if row is not None and row.before is not None]
+    present = [row for row in rows if row is not None]
+    first = present[0]
     return Measure(
         key=key,
         title=first.label,
-        before=_number(befores[0]) if befores else None,
-        after=tuple(None if row is None else _number(row.after) for row in rows),
+        before=_number(next((row.before for row in present if row.before is not None), None)),
+        after=tuple(_number(row and row.after) for row in rows),
         unit=first.unit,
         better=first.direction,
         note=(rows[chosen] or first).note,
     )
 
 
+def _number(value: Any) -> Number | None:
+    return None if value is None else Number(value.mean, value.spread)
+
+
+def _certified_measures(results: Results) -> tuple[Measure, ...]:
+    """The strongest attacker and the two-sample test, as the certificates have them."""
+    certificates = [column.certificate for column in results.columns]
+    first = next((c for c in certificates if c is not None), None)
+    if first is None:
+        return ()
+    everything = (results.before, *certificates)
+    accuracies = [c and Number(c.strongest.balanced_accuracy) for c in everything]
+    p_values = [c and Number(c.p_value) for c in everything]
+    attack = Measure(
+        key="attack",
+        title="Strongest attacker",
+        before=accuracies[0],
+        after=tuple(accuracies[1:]),
+        unit="share",
+        better="lower",
+        note=f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows; every "
+        f"class counts equally, so guessing gets {100 * first.chance:.1f} %.",
+    )
+    two_sample = Measure(
+        key="two_sample",
+        title="Two-sample p-value",
+        before=p_values[0],
+        after=tuple(p_values[1:]),
+        unit="p",
+        note="of the hypothesis that the classes have the same distribution; a small value "
+        "refutes it.",
+    )
+    return attack, two_sample
+
+
 def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
-    """TPR gaps by class; of two classes the first alone, since the other's are the opposite."""
+    """TPR gaps by class; of two classes only the first, as the gaps of the other are opposite."""
     records = [
         {(r["class"], r["label"]): r for r in column.evaluation.details.get("gaps", ())}
         if column.evaluation is not None
         else {}
         for column in columns
     ]
-    cells = list(dict.fromkeys(cell for found in records for cell in found))
-    classes = list(dict.fromkeys(c for c, _ in cells))
+    cells = list(dict.fromkeys(cell for by_cell in records for cell in by_cell))
+    classes = list(dict.fromkeys(name for name, _ in cells))
     shown = classes[:1] if len(classes) == 2 else classes
     return tuple(
-        Gaps(c, tuple(_gap_point(cell, records) for cell in cells if cell[0] == c)) for c in shown
+        Gaps(name, tuple(_gap_point(cell, records) for cell in cells if cell[0] == name))
+        for name in shown
     )
 
 
 def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> GapPoint:
-    first = next(found[cell] for found in records if cell in found)
+    first = next(by_cell[cell] for by_cell in records if cell in by_cell)
     return GapPoint(
         label=cell[1],
         share=first["share"],
         before=first["before"],
-        after=tuple(found[cell]["after"] if cell in found else None for found in records),
+        after=tuple(by_cell[cell]["after"] if cell in by_cell else None for by_cell in records),
     )
 
 
-# -- Attacks from evaluations and certificates, with names that people understand ------------------
+# -- Attacks ---------------------------------------------------------------------------------------
 
 
 _NAMES = {
@@ -211,16 +218,8 @@ _NAMES = {
 }
 
 
-def attacks(results: Results) -> tuple[Attack, ...]:
-    """What attackers recover before erasure, once, and after each eraser.
-
-    Where there are both an evaluation and a certificate, the certificate's attackers count.
-    """
-    return (*_before(results), *_after(results))
-
-
 def attacker_name(name: str) -> str:
-    """A name for people.
+    """The name of an attacker for people.
 
     Examples
     --------
@@ -235,44 +234,55 @@ def attacker_name(name: str) -> str:
     return f"network, {widths} wide" + (f", {before.rstrip('-')}" if before else "")
 
 
-def _before(results: Results) -> Iterator[Attack]:
+def _attacks(results: Results) -> tuple[Attack, ...]:
+    """What attackers recover before erasure and after each eraser.
+
+    If there are both an evaluation and a certificate, the certificate's attackers count.
+    """
     if results.before is not None:
-        yield from _certified_attacks(results.before, 0)
-        return
-    for column in results.columns:
-        found = list(_measured(column.evaluation, "before", 0))
-        if found:
-            yield from found
-            return
+        before = _certified_attacks(results.before, 0)
+    else:  # the same in all evaluations that have attackers
+        each = (_measured_attacks(column.evaluation, "before", 0) for column in results.columns)
+        before = next(filter(None, each), [])
+    after = [
+        _measured_attacks(column.evaluation, "after", i)
+        if column.certificate is None
+        else _certified_attacks(column.certificate, i)
+        for i, column in enumerate(results.columns, start=1)
+    ]
+    return (*before, *chain(*after))
 
 
-def _after(results: Results) -> Iterator[Attack]:
-    for i, column in enumerate(results.columns, start=1):
-        if column.certificate is not None:
-            yield from _certified_attacks(column.certificate, i)
-        else:
-            yield from _measured(column.evaluation, "after", i)
-
-
-def _measured(evaluation: Any, side: str, column: int) -> Iterator[Attack]:
-    """Attackers of an evaluation, each with an interval widened for their number."""
+def _measured_attacks(evaluation: Any, side: str, column: int) -> list[Attack]:
+    """Attackers of an evaluation: their intervals are widened for their number."""
     if evaluation is None:
-        return
-    for entry in evaluation.details.get("attackers", {}).get(side, ()):
-        low, high = entry.get("interval", (None, None))
-        number = Number(float(entry["balanced_accuracy"]), low=low, high=high)
-        yield Attack(attacker_name(entry["name"]), column, number)
+        return []
+    entries = evaluation.details.get("attackers", {}).get(side, ())
+    return [
+        _attack(entry["name"], column, entry["balanced_accuracy"], entry.get("interval"))
+        for entry in entries
+    ]
 
 
-def _certified_attacks(certificate: Any, column: int) -> Iterator[Attack]:
-    """Attackers of a certificate: their intervals are of the advantage, over guessing."""
-    for report in certificate.attackers:
-        low, high = (certificate.chance + end for end in report.interval)
-        number = Number(report.balanced_accuracy, low=low, high=high)
-        yield Attack(attacker_name(report.name), column, number)
+def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
+    """Attackers of a certificate: their intervals are those of the advantage over guessing."""
+    return [
+        _attack(
+            report.name,
+            column,
+            report.balanced_accuracy,
+            [certificate.chance + end for end in report.interval],
+        )
+        for report in certificate.attackers
+    ]
 
 
-# -- Erasers on the plane of utility and erasure: from several columns, or from paths of ranks -----
+def _attack(name: str, column: int, accuracy: float, interval: Sequence[float] | None) -> Attack:
+    low, high = interval or (None, None)
+    return Attack(attacker_name(name), column, Number(float(accuracy), low=low, high=high))
+
+
+# -- Erasers on the plane of utility and erasure ---------------------------------------------------
 
 
 #: Measures of utility, the most telling first: key → (title, unit).
@@ -284,7 +294,7 @@ UTILITIES = {
     "variance": ("share of variance kept", "share"),
     "rank": ("rank: dimensions kept", ""),
 }
-#: Measures of what is left of the concept, likewise.
+#: Measures of what is left of the concept, the most telling first: key → (title, unit).
 LEFT = {
     "attack": ("accuracy of the strongest attacker", "share"),
     "probe": ("accuracy of the paper’s probe", "share"),
@@ -293,55 +303,40 @@ LEFT = {
 }
 
 
-def tradeoff(
-    results: Results,
-    attacks: Sequence[Attack],
-    *,
-    chosen: int,
-    chance: float | None,
-    majority: float | None,
-    chosen_rank: int | None = None,
-) -> Tradeoff | None:
-    """The plane, where at least two erasers can be drawn on it."""
+def _tradeoff(results: Results, contents: Contents, chosen_rank: int | None) -> Tradeoff | None:
+    """The plane, if at least two erasers can be drawn on it."""
     if results.paths:
-        return _of_paths(results.paths, chance, majority, chosen_rank)
-    return _of_columns(results.columns, attacks, chosen, chance)
+        return _tradeoff_of_paths(results, contents.chance, chosen_rank)
+    return _tradeoff_of_columns(results.columns, contents)
 
 
-def _of_columns(
-    columns: Sequence[Column], attacks: Sequence[Attack], chosen: int, chance: float | None
-) -> Tradeoff | None:
-    often = Counter(column.method for column in columns)
-    strongest = {
-        i: max(found, key=lambda number: number.value)
-        for i in range(len(columns))
-        if (found := [a.accuracy for a in attacks if a.column == i + 1])
-    }
+def _tradeoff_of_columns(columns: Sequence[Column], contents: Contents) -> Tradeoff | None:
+    methods = Counter(column.method for column in columns)
+    accuracies = [
+        [attack.accuracy for attack in contents.attacks_on(i)] for i in range(1, len(columns) + 1)
+    ]
     for key, (title, unit) in UTILITIES.items():
         points = tuple(
             TradeoffPoint(
-                series=column.method if often[column.method] > 1 else column.name,
+                series=column.method if methods[column.method] > 1 else column.name,
                 label="" if column.rank is None else f"rank {column.rank}",
                 utility=Number(row.after.mean, row.after.spread),
-                erasure=strongest[i],
+                erasure=max(accuracies[i], key=lambda number: number.value),
                 rank=column.rank,
-                chosen=i == chosen,
+                chosen=i == contents.chosen,
             )
             for i, column in enumerate(columns)
-            if i in strongest and (row := column.row(key)) is not None and row.after is not None
+            if accuracies[i] and (row := column.row(key)) is not None and row.after is not None
         )
         if len(points) > 1:
-            return Tradeoff(title, LEFT["attack"][0], points, unit, reference=chance)
+            return Tradeoff(title, LEFT["attack"][0], points, unit, reference=contents.chance)
     return None
 
 
-def _of_paths(
-    paths: Mapping[str, Sequence[Mapping[str, Any]]],
-    chance: float | None,
-    majority: float | None,
-    chosen_rank: int | None,
+def _tradeoff_of_paths(
+    results: Results, chance: float | None, chosen_rank: int | None
 ) -> Tradeoff | None:
-    everything = [point for points in paths.values() for point in points]
+    everything = [point for points in results.paths.values() for point in points]
     utility = next(key for key in UTILITIES if all(key in point for point in everything))
     left = next((key for key in LEFT if all(key in point for point in everything)), None)
     if left is None or len(everything) < 2:
@@ -350,21 +345,22 @@ def _of_paths(
         TradeoffPoint(
             series=name,
             label=f"rank {point['rank']}",
-            utility=_mean_number(point, utility),
-            erasure=_mean_number(point, left),
+            utility=_point_number(point, utility),
+            erasure=_point_number(point, left),
             rank=point["rank"],
             chosen=point["rank"] == chosen_rank,
         )
-        for name, listed in paths.items()
-        for point in listed
+        for name, path in results.paths.items()
+        for point in path
     )
     (utility_title, utility_unit), (left_title, left_unit) = UTILITIES[utility], LEFT[left]
-    # Attackers count classes alike, probes count rows.
-    guess = chance if left == "attack" else majority
-    reference = guess if left_unit == "share" else None
+    reference = None
+    if left_unit == "share":
+        # For attackers every class counts equally, for probes every row.
+        reference = chance if left == "attack" else _majority(results)
     return Tradeoff(utility_title, left_title, points, utility_unit, left_unit, reference)
 
 
-def _mean_number(point: Mapping[str, Any], key: str) -> Number:
+def _point_number(point: Mapping[str, Any], key: str) -> Number:
     spread = point.get(f"{key}_spread")
     return Number(float(point[key]), None if spread is None else float(spread))

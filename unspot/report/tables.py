@@ -1,29 +1,43 @@
-"""Tables of the report as rows of text, the same for HTML, LaTeX, CSV and the terminal."""
+"""The tables of a report: as rows of text for the page and the terminal, and as CSV and LaTeX."""
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
-from unspot.report.contents import Contents, Measure, strongest, strongest_first
-from unspot.report.glossary import GROUPS, About, about
-from unspot.tables import Number, interval_text, number_text, value_text
+from unspot.io.files import write_atomically
+from unspot.report.contents import Contents, Measure
+from unspot.report.glossary import GROUPS, about
+from unspot.tables import Number, interval_text, latex, number_text, value_text
 
 __all__ = [
-    "Line",
-    "Tile",
+    "TABLES",
+    "Highlight",
+    "MeasureRow",
     "attack_table",
+    "highlights",
     "measure_groups",
-    "tiles",
+    "save_tables",
+    "to_csv",
+    "to_latex",
     "tradeoff_table",
 ]
 
-#: Keys of the measures that may stand at the top of the page, in this order.
-TILES = ("attack", "probe", "task_linear", "task", "neighbours", "words", "tpr_gap", "variance")
+#: The files that ``save_tables`` writes.
+TABLES = ("tables.csv", "tables.tex")
+#: Keys of the measures that may be highlighted, in this order.
+HIGHLIGHTS = (
+    *("attack", "probe", "task_linear", "task"),
+    *("neighbours", "words", "tpr_gap", "variance"),
+)
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 
 
 @dataclass(frozen=True)
-class Line:
+class MeasureRow:
     """A measure as text."""
 
     title: str
@@ -34,7 +48,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Highlight:
     """A number at the top of the page."""
 
     title: str
@@ -43,26 +57,43 @@ class Tile:
     hint: str
 
 
-def measure_groups(contents: Contents, *, spreads: bool = True) -> list[tuple[str, list[Line]]]:
-    """The lines of the main table under the headings of ``GROUPS``, empty groups left out."""
-    groups: dict[str, list[Line]] = {name: [] for name in GROUPS}
+def measure_groups(
+    contents: Contents, *, spreads: bool = True
+) -> list[tuple[str, list[MeasureRow]]]:
+    """The rows of the main table under the headings of ``GROUPS``, without empty groups."""
+    groups: dict[str, list[MeasureRow]] = {name: [] for name in GROUPS}
     for measure in contents.measures:
-        groups[about(measure.key).group].append(_line(measure, spreads))
-    return [(name, lines) for name, lines in groups.items() if lines]
+        groups[about(measure.key).group].append(_measure_row(measure, spreads))
+    return [(name, rows) for name, rows in groups.items() if rows]
 
 
-def attack_table(contents: Contents) -> list[tuple[str, list[str]]]:
-    """One row an attacker, one text for each representation."""
-    found = {(a.attacker, a.column): interval_text(a.accuracy, "share") for a in contents.attacks}
-    columns = range(len(contents.columns) + 1)
+def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
+    def text(number: Number | None) -> str:
+        if number is None or spreads:
+            return number_text(number, measure.unit)
+        return value_text(number.value, measure.unit)
+
+    return MeasureRow(
+        title=about(measure.key).title or measure.title,
+        arrow=ARROWS[measure.better],
+        note=measure.note,
+        before=text(measure.before),
+        after=tuple(map(text, measure.after)),
+    )
+
+
+def attack_table(contents: Contents) -> list[tuple[str, ...]]:
+    """One row per attacker, the strongest first: its name and one text per representation."""
+    texts = {(a.attacker, a.column): interval_text(a.accuracy, "share") for a in contents.attacks}
+    columns = range(len(contents.representations))
     return [
-        (name, [found.get((name, column), "–") for column in columns])
-        for name in strongest_first(contents)
+        (name, *(texts.get((name, column), "–") for column in columns))
+        for name in contents.attackers
     ]
 
 
 def tradeoff_table(contents: Contents) -> list[tuple[str, str, str, str]]:
-    """One row an eraser: method, setting, utility, erasure."""
+    """One row per eraser: method, setting, utility, erasure."""
     tradeoff = contents.tradeoff
     if tradeoff is None:
         return []
@@ -77,24 +108,29 @@ def tradeoff_table(contents: Contents) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def tiles(contents: Contents) -> list[Tile]:
-    """The numbers to read first: what an attacker recovers, and what is kept; four at most."""
-    attack = _attack_tile(contents)
-    measures = {m.key: m for m in contents.measures if not (attack and m.key == "attack")}
+# -- The numbers to read first ---------------------------------------------------------------------
+
+
+def highlights(contents: Contents) -> list[Highlight]:
+    """At most four numbers: what an attacker recovers, and what is kept."""
+    attack = _attack_highlight(contents)
+    measures = {measure.key: measure for measure in contents.measures}
+    if attack is not None:
+        measures.pop("attack", None)
     if "task_linear" in measures:  # the paper's network says the same, less well
         measures.pop("task", None)
-    wanted = [measures[key] for key in TILES if key in measures]
-    found = [attack, *(_measure_tile(m, contents.chosen, about(m.key)) for m in wanted)]
-    return [tile for tile in found if tile is not None][:4]
+    others = [
+        _measure_highlight(measures[key], contents.chosen) for key in HIGHLIGHTS if key in measures
+    ]
+    return [highlight for highlight in (attack, *others) if highlight is not None][:4]
 
 
-def _attack_tile(contents: Contents) -> Tile | None:
-    after = strongest(contents, contents.chosen + 1)
+def _attack_highlight(contents: Contents) -> Highlight | None:
+    before, after = (contents.strongest(column) for column in (0, contents.chosen + 1))
     if after is None:
         return None
-    before = strongest(contents, 0)
     chance = "" if contents.chance is None else f", chance {value_text(contents.chance, 'share')}"
-    return Tile(
+    return Highlight(
         "Strongest attacker",
         number_text(before.accuracy, "share") if before else "",
         number_text(after.accuracy, "share"),
@@ -102,25 +138,66 @@ def _attack_tile(contents: Contents) -> Tile | None:
     )
 
 
-def _measure_tile(measure: Measure, chosen: int, known: About) -> Tile | None:
+def _measure_highlight(measure: Measure, chosen: int) -> Highlight | None:
     after = measure.after[chosen] if measure.after else None
     if after is None:
         return None
     before = value_text(measure.before.value, measure.unit) if measure.before else ""
-    title = known.title or measure.title
-    return Tile(title, before, value_text(after.value, measure.unit), known.tile)
+    facts = about(measure.key)
+    after_text = value_text(after.value, measure.unit)
+    return Highlight(facts.title or measure.title, before, after_text, facts.tile)
 
 
-def _line(measure: Measure, spreads: bool) -> Line:
-    def text(number: Number | None) -> str:
-        if number is None or spreads:
-            return number_text(number, measure.unit)
-        return value_text(number.value, measure.unit)
+# -- Tables for a paper ----------------------------------------------------------------------------
 
-    return Line(
-        title=about(measure.key).title or measure.title,
-        arrow=ARROWS[measure.better],
-        note=measure.note,
-        before=text(measure.before),
-        after=tuple(map(text, measure.after)),
-    )
+
+def save_tables(folder: str | os.PathLike[str], contents: Contents) -> list[Path]:
+    """Write ``tables.csv`` and ``tables.tex``, and return the files."""
+    paths = [Path(folder) / name for name in TABLES]
+    for path, text in zip(paths, (to_csv(contents), to_latex(contents)), strict=True):
+        write_atomically(path, text.encode("utf-8"))
+    return paths
+
+
+def to_csv(contents: Contents) -> str:
+    """Every measure and attacker, one number per line, before and after each method.
+
+    Examples
+    --------
+    >>> from unspot.report.contents import Measure
+    >>> row = Measure("probe", "Probe", Number(0.9, 0.01), (Number(0.4, 0.02),), "share")
+    >>> print(to_csv(Contents("t", columns=("LEACE",), measures=(row,))))
+    measure,unit,representation,value,spread,low,high
+    Probe,share,before,0.9,0.01,,
+    Probe,share,LEACE,0.4,0.02,,
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["measure", "unit", "representation", "value", "spread", "low", "high"])
+    names = contents.representations
+    for measure in contents.measures:
+        for name, number in zip(names, (measure.before, *measure.after), strict=False):
+            if number is not None:
+                writer.writerow([measure.title, measure.unit, name, *_csv_cells(number)])
+    for attack in contents.attacks:
+        title = f"attacker: {attack.attacker}"
+        writer.writerow([title, "share", names[attack.column], *_csv_cells(attack.accuracy)])
+    return text.getvalue()
+
+
+def _csv_cells(number: Number) -> list[str]:
+    values = (number.value, number.spread, number.low, number.high)
+    return ["" if value is None else f"{value:.6g}" for value in values]
+
+
+def to_latex(contents: Contents) -> str:
+    r"""The tables of measures and attackers, for ``\input`` in a paper; needs ``booktabs``."""
+    columns = ("Before", *contents.columns)
+    measures = [
+        (f"{row.title} {row.arrow}".strip(), row.before, *row.after)
+        for _, rows in measure_groups(contents)
+        for row in rows
+    ]
+    tables = {"Measure": measures, "Attacker": attack_table(contents)}
+    texts = [latex([(head, *columns), *rows]) for head, rows in tables.items() if rows]
+    return "\n\n".join(texts) + "\n"

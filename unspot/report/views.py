@@ -1,90 +1,30 @@
-"""What the report draws of the embeddings themselves: witness densities and maps.
-
-Plain, frozen numbers: whoever has them can draw the pictures without the embeddings.
-"""
+"""The pictures of the embeddings, computed: maps, and densities along the strongest direction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import Dataset, Split, stratified_parts
+from unspot.checks import check_choice, check_count
+from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
 from unspot.report.columns import method_name
+from unspot.report.contents import MapKind, Panel, Points, Views, Witness
 
-__all__ = ["Panel", "Points", "Views", "Witness", "make_views", "witness", "witness_direction"]
+__all__ = ["make_views", "witness", "witness_direction"]
 
-FORMAT = "unspot-views/1"
-MapKind = Literal["pca", "tsne"]
+Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Points:
-    """Coordinates of a map, one entry a row."""
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The pictures of one representation."""
-
-    name: str
-    witness: Witness
-    points: Points
-
-
-@dataclass(frozen=True)
-class Views:
-    """Pictures before erasure and after each eraser, of the same held-out rows.
-
-    Parameters
-    ----------
-    classes : tuple of str
-        The concept's classes.
-    codes : tuple of int
-        The class of every point of the maps.
-    names : tuple of str or None
-        What every point is called.
-    map_kind : {"pca", "tsne"}
-    before : Panel
-    after : tuple of Panel
-        One for each eraser.
-    """
-
-    classes: tuple[str, ...]
-    codes: tuple[int, ...]
-    names: tuple[str, ...] | None
-    map_kind: MapKind
-    before: Panel
-    after: tuple[Panel, ...]
-
-    @property
-    def panels(self) -> tuple[Panel, ...]:
-        return (self.before, *self.after)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {"format": FORMAT, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Views:
-        """The inverse of ``to_dict``."""
-        return cls(
-            tuple(map(str, values["classes"])),
-            tuple(map(int, values["codes"])),
-            None if values["names"] is None else tuple(map(str, values["names"])),
-            values["map_kind"],
-            _panel(values["before"]),
-            tuple(_panel(panel) for panel in values["after"]),
-        )
+#: How many directions are compared by their densities.
+CANDIDATES = 10
+#: How many points a density has.
+GRID = 121
+MAX_TRAIN_ROWS = 20_000
 
 
 def make_views(
@@ -95,7 +35,9 @@ def make_views(
     max_points: int = 2000,
     random_state: Any = 0,
 ) -> Views:
-    """Compute the pictures: directions are found on training rows and drawn on test rows.
+    """Compute pictures of rows before and after erasure, for a report.
+
+    Directions are found on training rows and drawn on test rows.
 
     Parameters
     ----------
@@ -104,15 +46,15 @@ def make_views(
     data : Dataset
     map_kind : {"pca", "tsne"}
         The two directions of most variance, found on training rows; or t-SNE of the drawn rows,
-        prettier and no evidence of anything.
+        which looks better and proves nothing.
     max_points : int
-        The most rows that a map shows, sampled class by class.
+        The largest number of rows that a map shows, sampled class by class.
     random_state : int, Generator or None
-        Decides the sample and t-SNE.
+        Determines the sample and t-SNE.
 
     Notes
     -----
-    O(nd² + Kd³) time a representation; t-SNE of 2,000 points takes some seconds more.
+    O(nd² + Kd³) time per representation; t-SNE of 2,000 points takes some seconds more.
 
     Examples
     --------
@@ -125,20 +67,19 @@ def make_views(
     >>> views.before.witness.distance > 0.5 > views.after[0].witness.distance
     True
     """
-    if map_kind not in ("pca", "tsne"):
-        raise ValueError(f"Got map_kind={map_kind!r}, but expected 'pca' or 'tsne'.")
-    if max_points < 2:
-        raise ValueError(f"Got max_points={max_points}, but expected at least 2.")
+    check_choice("map_kind", map_kind, ("pca", "tsne"))
+    check_count("max_points", max_points, least=2)
     rng = np.random.default_rng(random_state)
-    classes = encode(data.train.z, n_rows=len(data.train)).classes
-    shown = _sample(data.test, classes, max_points, rng)
+    labels = encode(data.train.z, n_rows=len(data.train))
+    classes, train_codes = labels.classes, labels.codes
     codes = encode_as(data.test.z, classes)
+    shown = _sample(codes, max_points, rng)
     seed = int(rng.integers(2**31 - 1))
 
     def panel(name: str, erase: Any) -> Panel:
         train, test = erase(data.train.X), erase(data.test.X)
-        found = witness(train, encode(data.train.z).codes, test, codes, n_classes=len(classes))
-        return Panel(name, found, _points(train, test[shown], map_kind, seed))
+        densities = witness(train, train_codes, test, codes, n_classes=len(classes))
+        return Panel(name, densities, _points(train, test[shown], map_kind, seed))
 
     names = data.test.names
     return Views(
@@ -146,13 +87,13 @@ def make_views(
         codes=tuple(codes[shown].tolist()),
         names=None if names is None else tuple(str(n) for n in names[shown]),
         map_kind=map_kind,
-        before=panel("original", _identity),
+        before=panel("original", lambda X: X),
         after=tuple(panel(name, erase) for name, erase in _functions(erasers).items()),
     )
 
 
 def _functions(erasers: Any) -> dict[str, Any]:
-    """Every eraser as a function of rows, by its name."""
+    """Erasers as functions of rows, by name."""
     if not isinstance(erasers, Mapping):
         erasers = {_name(erasers): erasers}
     return {str(name): getattr(e, "transform", e) for name, e in erasers.items()}
@@ -163,18 +104,12 @@ def _name(eraser: Any) -> str:
     return method_name(metadata) or "erased"
 
 
-def _identity(X: Any) -> Any:
-    return X
-
-
-def _sample(
-    split: Split, classes: NDArray[Any], max_points: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Rows to draw, every class in its share."""
-    if len(split) <= max_points:
-        return np.arange(len(split))
-    share = max_points / len(split)
-    return stratified_parts(encode_as(split.z, classes), (share, 1 - share), rng)[0]
+def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows to draw, with the shares of the classes."""
+    if len(codes) <= max_points:
+        return np.arange(len(codes))
+    share = max_points / len(codes)
+    return stratified_parts(codes, (share, 1 - share), rng)[0]
 
 
 def _points(train: NDArray[Any], shown: NDArray[Any], kind: MapKind, seed: int) -> Points:
@@ -189,7 +124,7 @@ def _pca(train: NDArray[Any], shown: NDArray[Any]) -> NDArray[np.float64]:
     centred = train.astype(np.float64) - train.mean(axis=0, dtype=np.float64)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     axes = vectors[:, ::-1][:, :2]
-    # eigh leaves the sign open: the largest entry of each axis is positive.
+    # The sign of an eigenvector is arbitrary: the largest entry of each axis becomes positive.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     xy: NDArray[np.float64] = shown.astype(np.float64) @ axes
     return xy if xy.shape[1] == 2 else np.column_stack([xy, np.zeros(len(xy))])
@@ -204,56 +139,7 @@ def _tsne(shown: NDArray[Any], seed: int) -> NDArray[np.float64]:
     return result
 
 
-def _panel(values: Mapping[str, Any]) -> Panel:
-    points = values["points"]
-    return Panel(
-        str(values["name"]),
-        Witness.from_dict(values["witness"]),
-        Points(tuple(points["x"]), tuple(points["y"])),
-    )
-
-
-# -- The witness: the one direction along which the classes are easiest to tell apart --------------
-
-
-Array = NDArray[np.float64]
-
-#: How many directions of greatest moment difference are compared by their curves.
-CANDIDATES = 10
-GRID = 121
-MAX_TRAIN_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Witness:
-    """Densities of the classes along the witness direction.
-
-    Parameters
-    ----------
-    grid : tuple of float
-        Where the densities are given, in standard deviations of the rows.
-    curves : tuple of tuple of float
-        One density for each class; empty for a class without rows to draw.
-    distance : float
-        The largest Kolmogorov–Smirnov distance between two classes: 0 where the curves are the
-        same, 1 where they do not overlap.
-    noise : float
-        The distance that classes of one law exceed in one picture of twenty, by chance.
-    """
-
-    grid: tuple[float, ...]
-    curves: tuple[tuple[float, ...], ...]
-    distance: float
-    noise: float
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Witness:
-        return cls(
-            tuple(values["grid"]),
-            tuple(tuple(curve) for curve in values["curves"]),
-            float(values["distance"]),
-            float(values["noise"]),
-        )
+# -- The witness: the one direction along which the classes differ most ----------------------------
 
 
 def witness(
@@ -269,8 +155,8 @@ def witness(
     >>> z = np.arange(2000) % 2
     >>> X = rng.normal(size=(2000, 3))
     >>> X[:, 1] *= 1 + 3 * z  # equal means, unequal spread
-    >>> found = witness(X[:1000], z[:1000], X[1000:], z[1000:], n_classes=2)
-    >>> found.distance > 5 * found.noise / 2
+    >>> densities = witness(X[:1000], z[:1000], X[1000:], z[1000:], n_classes=2)
+    >>> densities.distance > 5 * densities.noise / 2
     True
     """
     direction = witness_direction(X_train, codes_train, n_classes)
@@ -290,11 +176,11 @@ def witness(
 def witness_direction(X: Any, codes: NDArray[Any], n_classes: int) -> Array:
     """The direction (d,) along which class means and spreads differ most.
 
-    In whitened coordinates, class means mₖ and covariances Cₖ are 0 and I where nothing differs;
-    the first eigenvectors of Σₖ mₖmₖᵀ + (Cₖ − I)² are the candidates, and the one whose classes
-    are furthest apart (Kolmogorov–Smirnov, on the same rows) is the witness.
+    In whitened coordinates, the class means mₖ and covariances Cₖ are 0 and I if nothing differs.
+    The first eigenvectors of Σₖ mₖmₖᵀ + (Cₖ − I)² are the candidates. The witness is the candidate
+    along which the classes are furthest apart (Kolmogorov–Smirnov, on the same rows).
     """
-    rows, codes = _budget(np.asarray(X), np.asarray(codes))
+    rows, codes = _thinned(np.asarray(X), np.asarray(codes))
     statistics = ClassStatistics.from_rows(rows, codes, n_classes)
     W, _ = whitening(statistics.covariance, rtol=1e-8)
     observed = statistics.counts > 1
@@ -308,13 +194,14 @@ def witness_direction(X: Any, codes: NDArray[Any], n_classes: int) -> Array:
         _largest_distance([line[codes == k] for k in range(n_classes)]) for line in lines.T
     ]
     direction: Array = candidates[:, int(np.argmax(distances))]
-    # The sign is open: the last class lies to the right of the first.
+    # The sign is arbitrary: the last class is drawn to the right of the first.
     first, last = np.flatnonzero(statistics.counts)[[0, -1]]
     gap = (statistics.means[last] - statistics.means[first]) @ direction
     return direction if gap >= 0 else -direction
 
 
-def _budget(X: NDArray[Any], codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _thinned(X: NDArray[Any], codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows and codes, thinned out evenly if there are more than ``MAX_TRAIN_ROWS``."""
     if len(X) <= MAX_TRAIN_ROWS:
         return X, codes
     rows = np.linspace(0, len(X) - 1, MAX_TRAIN_ROWS).astype(int)
@@ -331,9 +218,9 @@ def _largest_distance(groups: list[Array]) -> float:
 
 
 def _noise(counts: list[int]) -> float:
-    """A bound on what the largest distance reaches by chance, in 19 of 20 pictures.
+    """A bound on the largest distance that chance gives in 19 of 20 pictures.
 
-    The asymptotic Kolmogorov–Smirnov quantile of every pair at 5 % over the number of pairs.
+    The asymptotic Kolmogorov–Smirnov quantile of each pair, at 5 % divided by the number of pairs.
     """
     pairs = list(combinations([n for n in counts if n], 2))
     if not pairs:
@@ -343,7 +230,7 @@ def _noise(counts: list[int]) -> float:
 
 
 def _limits(line: Array) -> tuple[float, float]:
-    """All but the far tails, with a margin."""
+    """The range of the values without the far tails, with a margin."""
     low, high = np.quantile(line, [0.002, 0.998])
     margin = 0.12 * (high - low) or 1.0
     return float(low - margin), float(high + margin)
