@@ -235,7 +235,7 @@ def test_words_if_there_is_a_lexicon(data, eraser):
     assert row.before.mean == word_similarity(words, lexicon.X, load_wordsim353()).correlation
     erased = word_similarity(words, eraser(lexicon.X), load_wordsim353())
     assert row.after.mean == erased.correlation
-    with pytest.raises(ValueError, match="Got metric 'words', but the data have no lexicon"):
+    with pytest.raises(ValueError, match=r"metric 'words'.*have no lexicon"):
         evaluate(Dataset(*data), with_words, metrics=["words"])
 
 
@@ -348,7 +348,7 @@ def test_what_is_no_eraser_is_refused(data):
 def test_bad_options_are_refused(data, eraser):
     with pytest.raises(ValueError, match=r"Got metric 'mld', but .* Did you mean 'mdl'"):
         evaluate(eraser, data, metrics=["mld"])
-    with pytest.raises(ValueError, match="Got budget='huge', but expected one of quick, standard"):
+    with pytest.raises(ValueError, match=r"budget='huge'.*'quick'.*'thorough'"):
         evaluate(eraser, data, budget="huge")
     with pytest.raises(ValueError, match="Got task='job', but expected 'auto', True or False"):
         evaluate(eraser, data, task="job")
@@ -357,5 +357,5 @@ def test_bad_options_are_refused(data, eraser):
     bare = Dataset.from_arrays(*arrays()[:2], random_state=0)
     with pytest.raises(ValueError, match="Got task=True, but the data have no task labels y"):
         evaluate(eraser, bare, task=True)
-    with pytest.raises(ValueError, match="Got metric 'fairness', but the data have no task labels"):
+    with pytest.raises(ValueError, match=r"metric 'fairness'.*'data' have no task labels"):
         evaluate(eraser, bare, metrics=["fairness"])

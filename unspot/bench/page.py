@@ -11,8 +11,8 @@ from unspot.bench.figures import gap_contents
 from unspot.bench.summary import Line, display_name, pick
 from unspot.bench.tables import COLUMNS, tables
 from unspot.data.labels import encode
+from unspot.evaluation.metrics import about
 from unspot.report.contents import Contents, Gaps, Measure, Tradeoff, TradeoffPoint
-from unspot.report.glossary import about
 from unspot.tables import Number
 
 __all__ = ["contents", "measures", "plane"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unspot.bench.summary import Line, pick
+from unspot.evaluation.metrics import about
 
 __all__ = ["COLUMNS", "Column", "Table", "tables", "to_csv", "to_latex", "to_markdown"]
 
@@ -22,28 +23,19 @@ class Column:
     better: str = ""  # "↓" or "↑"
 
 
+_ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 COLUMNS = {
-    column.key: column
-    for column in (
-        Column("attack", "strongest attacker, %", "share", "↓"),
-        Column("probe", "probe of the text, %", "share", "↓"),
-        Column("probe_reference", "a_z, %", "share", "↓"),
-        Column("linear", "linear probe, %", "share", "↓"),
-        Column("probe_binary", "a_z binary, %", "share", "↓"),
-        Column("mdl", "MDL online, kbit", "kbit", "↑"),
-        Column("mdl_paper", "MDL of the paper, kbit", "kbit", "↑"),
-        Column("neighbours", "A_50% held out", "", "↑"),
-        Column("neighbours_paper", "A_50%", "", "↑"),
-        Column("words", "WS-353", "", "↑"),
-        Column("task", "a_y, %", "share", "↑"),
-        Column("task_linear", "task, logistic, %", "share", "↑"),
-        Column("tpr_gap", "TPR gap, RMS", "", "↓"),
-        Column("tpr_gap_correlation", "σ of gap and share", "", "↓"),
-        Column("demographic_parity", "DP", "", "↓"),
-        Column("variance", "variance kept, %", "share", "↑"),
-        Column("fit_seconds", "fit, s", "seconds", "↓"),
+    metric.key: Column(metric.key, metric.column, metric.unit, _ARROWS[metric.better])
+    for metric in map(
+        about,
+        (
+            *("attack", "probe", "probe_reference", "linear", "probe_binary"),
+            *("mdl", "mdl_paper", "neighbours", "neighbours_paper", "words", "task", "task_linear"),
+            *("tpr_gap", "tpr_gap_correlation", "demographic_parity", "variance"),
+        ),
     )
 }
+COLUMNS["fit_seconds"] = Column("fit_seconds", "fit, s", "seconds", "↓")
 
 _ERASURE = ("probe_binary", "probe_reference", "attack", "mdl_paper", "mdl", "neighbours_paper")
 _UTILITY = ("words", "task", "task_linear", "fit_seconds")

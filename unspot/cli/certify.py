@@ -91,7 +91,7 @@ def certify(
     """
     from unspot.cli.options import refuse_inputs, refuse_orphans
     from unspot.eraser import load
-    from unspot.evaluation.certificate import certify as attack_and_conclude
+    from unspot.evaluation.held_out import certify as attack_and_conclude
     from unspot.ranks.selection import check_share
 
     refuse_orphans(attack_labels, attack_rows, ("--attack-labels", "--attack-rows"))

@@ -196,7 +196,7 @@ class _Shown:
 
     def _certificate(self, chosen: Any) -> tuple[list[Any], str]:
         """The certificate and what it says; rows that are too few for one spoil nothing else."""
-        from unspot.evaluation.certificate import certify
+        from unspot.evaluation.held_out import certify
 
         try:
             found = certify(chosen, self.rows, budget="quick", random_state=self.seed)
@@ -255,7 +255,7 @@ def _read(
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
     """The metrics of the table, refused now rather than after the fits."""
-    from unspot.evaluation.scores import check_metrics
+    from unspot.evaluation.run import check_metrics
 
     if metrics is None:
         return ["attack", "neighbours", *(["task_linear"] if rows.train.y is not None else [])]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset
 from unspot.evaluation.metrics import METRICS
-from unspot.evaluation.problem import Problem
+from unspot.evaluation.problem import Problem, erased
 from unspot.report.contents import Contents, NeighbourList
 
 if TYPE_CHECKING:
@@ -118,14 +118,13 @@ def measure_all(
 ) -> dict[str, Evaluation]:
     """One evaluation for each eraser; the original rows are measured once for all of them."""
     from unspot.evaluation.run import evaluate
-    from unspot.evaluation.scores import erased
 
     names = [name for name in MEASURES if name != "words" or data.lexicon is not None]
     memory: dict[str, Any] = {}
     found = {}
     for name, eraser in erasers.items():
         with step(f"Measuring {name}"):
-            problem = _Remembering(data, erased(eraser.transform, data), seeds, memory=memory)
+            problem = _Remembering(data, erased(eraser, data), seeds, memory=memory)
             findings = [METRICS[metric](problem) for metric in names]
             facts = evaluate(eraser, data, metrics=(), seeds=seeds)
             rows = tuple(row for finding in findings for row in finding.rows)
@@ -137,7 +136,7 @@ def attack_all(
     erasers: Mapping[str, Any], data: Dataset, *, step: Step = lambda name: nullcontext()
 ) -> dict[str, Certificate]:
     """Certificates of the original rows, under "before", and of each eraser."""
-    from unspot.evaluation.certificate import certify
+    from unspot.evaluation.held_out import certify
 
     found = {}
     for name, eraser in {"before": None, **erasers}.items():

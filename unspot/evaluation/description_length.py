@@ -16,10 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import encode
+from unspot.checks import check_choice, check_count
+from unspot.data.labels import Labels, encode
 from unspot.data.rows import refuse_nonfinite
 from unspot.data.sampling import generator
-from unspot.evaluation.probes import PRESETS, Networks, Probe, Recipe, train
+from unspot.evaluation.networks import Networks, Recipe, train_networks
+from unspot.evaluation.probes import PRESETS, Probe
 
 __all__ = ["MDL", "Block", "FittedProbe", "fit_early_stopped", "fit_estimator", "mdl"]
 
@@ -143,14 +145,37 @@ def mdl(
     >>> mdl(X, X[:, 0] > 0).compression > 2
     True
     """
-    if scheme not in ("online", "paper"):
-        raise ValueError(f"Got scheme={scheme!r}, but expected 'online' or 'paper'.")
-    fit = _probe_fitter(probe)
     rows = _rows(X)
-    labels = encode(z, n_rows=len(rows))
+    return code_labels(
+        rows,
+        encode(z, n_rows=len(rows)),
+        scheme=scheme,
+        probe=probe,
+        control=control,
+        max_rows=max_rows,
+        random_state=random_state,
+    )
+
+
+def code_labels(
+    X: NDArray[Any],
+    labels: Labels,
+    *,
+    scheme: Scheme = "online",
+    probe: Any = "early-stopped",
+    control: bool = True,
+    max_rows: int | None = None,
+    random_state: Any = 0,
+) -> MDL:
+    """``mdl`` of rows that are checked and labels that are encoded."""
+    check_choice("scheme", scheme, ("online", "paper"))
+    fit = _probe_fitter(probe)
+    if max_rows is not None:
+        check_count("max_rows", max_rows, least=2)
     rng = generator(random_state)
-    order = rng.permutation(len(rows))[: _check_max_rows(max_rows)]
-    rows, codes, n_classes = rows[order], labels.codes[order], len(labels.classes)
+    order = rng.permutation(len(X))[:max_rows]
+    rows = X.astype(np.float64, copy=False)[order]
+    codes, n_classes = labels.codes[order], len(labels.classes)
     result = _length(rows, codes, n_classes, scheme, fit, rng)
     if control:
         permuted = rng.permutation(codes)
@@ -291,18 +316,12 @@ def _entropy(codes: Codes) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _rows(X: Any) -> Array:
+def _rows(X: Any) -> NDArray[Any]:
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ValueError(f"Got X of shape {rows.shape}, but expected (rows, features).")
     refuse_nonfinite(rows)
-    return rows.astype(np.float64, copy=False)
-
-
-def _check_max_rows(max_rows: Any) -> int | None:
-    if max_rows is not None and max_rows < 2:
-        raise ValueError(f"Got max_rows={max_rows}, but expected at least 2 rows.")
-    return max_rows
+    return rows
 
 
 # -- The probe that a description length is measured with: networks stopped before they overfit ----
@@ -348,7 +367,9 @@ def fit_early_stopped(
     )
     seeds = [int(seed) for seed in rng.integers(2**31, size=N_NETWORKS)]
     validation = (Z[held_out], codes[held_out])
-    networks = train(Z[fitted], codes[fitted], n_classes, recipe, seeds, validation=validation)
+    networks = train_networks(
+        Z[fitted], codes[fitted], n_classes, recipe, seeds, validation=validation
+    )
     return FittedProbe(lambda rows: _mean_probability(networks, (rows - mean) / scale), held_out)
 
 

@@ -232,7 +232,7 @@ def rank_path(
 
 def with_metrics(path: RankPath, metrics: Sequence[str], *, seeds: int = 3) -> RankPath:
     """The same path with more metrics, measured on its validation rows."""
-    from unspot.evaluation.scores import on_validation, over_seeds
+    from unspot.evaluation.run import on_validation, over_seeds
 
     _check_seeds(seeds)
     data = on_validation(path.train, path.validation, path.lexicon)

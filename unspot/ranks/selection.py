@@ -318,7 +318,7 @@ def _first(points: Sequence[PathPoint], holds: Callable[[PathPoint], bool]) -> P
 
 def _value(path: RankPath, point: PathPoint, name: str) -> float:
     """A metric at a rank: measured now if the path does not have it."""
-    from unspot.evaluation.scores import on_validation, over_seeds
+    from unspot.evaluation.run import on_validation, over_seeds
 
     if name == "held_out":
         return -point.held_out  # less is better, and more is better here
@@ -332,7 +332,7 @@ def _value(path: RankPath, point: PathPoint, name: str) -> float:
 
 
 def _check_names(path: RankPath, *names: str) -> None:
-    from unspot.evaluation.scores import check_metrics, on_validation
+    from unspot.evaluation.run import check_metrics, on_validation
 
     known = {"held_out", *path.points[0].metrics}
     data = on_validation(path.train, path.validation, path.lexicon)

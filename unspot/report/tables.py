@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unspot.evaluation.metrics import GROUPS, Metric, about
 from unspot.report.contents import Contents, Measure, strongest, strongest_first
-from unspot.report.glossary import GROUPS, About, about
 from unspot.tables import Number, interval_text, number_text, value_text
 
 __all__ = [
@@ -102,7 +102,7 @@ def _attack_tile(contents: Contents) -> Tile | None:
     )
 
 
-def _measure_tile(measure: Measure, chosen: int, known: About) -> Tile | None:
+def _measure_tile(measure: Measure, chosen: int, known: Metric) -> Tile | None:
     after = measure.after[chosen] if measure.after else None
     if after is None:
         return None

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from unspot.data.dataset import Dataset, Split, stratified_parts
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
-from unspot.report.columns import method_name
+from unspot.evaluation.problem import erased_rows
+from unspot.evaluation.results import eraser_name
 
 __all__ = ["Panel", "Points", "Views", "Witness", "make_views", "witness", "witness_direction"]
 
@@ -129,14 +130,16 @@ def make_views(
         raise ValueError(f"Got map_kind={map_kind!r}, but expected 'pca' or 'tsne'.")
     if max_points < 2:
         raise ValueError(f"Got max_points={max_points}, but expected at least 2.")
+    if not isinstance(erasers, Mapping):
+        erasers = {eraser_name(erasers): erasers}
     rng = np.random.default_rng(random_state)
     classes = encode(data.train.z, n_rows=len(data.train)).classes
     shown = _sample(data.test, classes, max_points, rng)
     codes = encode_as(data.test.z, classes)
     seed = int(rng.integers(2**31 - 1))
 
-    def panel(name: str, erase: Any) -> Panel:
-        train, test = erase(data.train.X), erase(data.test.X)
+    def panel(name: str, eraser: Any) -> Panel:
+        train, test = erased_rows(eraser, data, "train", "test")
         found = witness(train, encode(data.train.z).codes, test, codes, n_classes=len(classes))
         return Panel(name, found, _points(train, test[shown], map_kind, seed))
 
@@ -146,25 +149,9 @@ def make_views(
         codes=tuple(codes[shown].tolist()),
         names=None if names is None else tuple(str(n) for n in names[shown]),
         map_kind=map_kind,
-        before=panel("original", _identity),
-        after=tuple(panel(name, erase) for name, erase in _functions(erasers).items()),
+        before=panel("original", None),
+        after=tuple(panel(str(name), eraser) for name, eraser in erasers.items()),
     )
-
-
-def _functions(erasers: Any) -> dict[str, Any]:
-    """Every eraser as a function of rows, by its name."""
-    if not isinstance(erasers, Mapping):
-        erasers = {_name(erasers): erasers}
-    return {str(name): getattr(e, "transform", e) for name, e in erasers.items()}
-
-
-def _name(eraser: Any) -> str:
-    metadata = getattr(getattr(eraser, "eraser_", eraser), "metadata", {})
-    return method_name(metadata) or "erased"
-
-
-def _identity(X: Any) -> Any:
-    return X
 
 
 def _sample(

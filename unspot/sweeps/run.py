@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
-from unspot.evaluation.scores import check_metrics, score
+from unspot.evaluation.run import check_metrics, score
 from unspot.sweeps.grid import Cell, cells, named_methods, seed_list
 from unspot.sweeps.journal import Journal, read_journal
 
