@@ -130,13 +130,14 @@ class Certificate:
         best, n, half = self.strongest, len(self.attackers), self.alpha / 2
         where = f"{self.n_test_rows:,} test rows, every class counted alike"
         guessing = f"guessing ({100 * self.chance:.1f} %)"
-        right = f"{best.name} is right on {100 * best.balanced_accuracy:.1f} %"
+        right = f"is right on {100 * best.balanced_accuracy:.1f} %"
         if self.attack_p_value <= half and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
             return (
-                f"The concept leaks: {right} of {where}, {_points(best.advantage)} better than "
-                f"{guessing}, and between {low} and {high} with {self._confidence} confidence. "
-                f"Luck alone does as well as the attackers with p = {self.attack_p_value:.2g}."
+                f"The concept leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
+                f"better than {guessing}, and between {low} and {high} with {self._confidence} "
+                "confidence. Luck alone does as well as the attackers with p = "
+                f"{self.attack_p_value:.2g}."
             )
         if self.attack_p_value <= half:
             telling = min(self.attackers, key=lambda report: report.p_value)
@@ -151,9 +152,9 @@ class Certificate:
                 f"({bound}), but the classes still differ in distribution (p = {self.p_value:.2g})."
             )
         return (
-            f"No attacker of {n} did better than luck would: on {where}, the strongest, {right}, "
-            f"guessing on {100 * self.chance:.1f} %; {bound}. The classes do not differ detectably "
-            f"in distribution (p = {self.p_value:.2g}, where {half:g} would be a leak)."
+            f"No attacker of {n} did better than luck would: on {where}, the strongest, "
+            f"{best.name}, {right}, guessing on {100 * self.chance:.1f} %; {bound}. The classes do not differ "
+            f"detectably in distribution (p = {self.p_value:.2g}, where {half:g} would be a leak)."
         )
 
     def _limits(self) -> str:
