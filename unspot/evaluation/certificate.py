@@ -153,8 +153,9 @@ class Certificate:
             )
         return (
             f"No attacker of {n} did better than luck would: on {where}, the strongest, "
-            f"{best.name}, {right}, guessing on {100 * self.chance:.1f} %; {bound}. The classes do not differ "
-            f"detectably in distribution (p = {self.p_value:.2g}, where {half:g} would be a leak)."
+            f"{best.name}, {right}, guessing on {100 * self.chance:.1f} %; {bound}. The classes do "
+            f"not differ detectably in distribution (p = {self.p_value:.2g}, where {half:g} would "
+            "be a leak)."
         )
 
     def _limits(self) -> str:
