@@ -119,8 +119,10 @@ def _votes(rows: TrainingRows, ks: Sequence[int]) -> Callable[[Array], list[Arra
     K = rows.n_classes
 
     def shares(X: Array) -> list[Array]:
-        found = rows.codes[index.kneighbors(X, return_distance=False)]  # (n, max k), nearest first
-        counts = [np.stack([(found[:, :k] == c).sum(axis=1) for c in range(K)], axis=1) for k in ks]
+        nearby = rows.codes[index.kneighbors(X, return_distance=False)]  # (n, max k), nearest first
+        counts = [
+            np.stack([(nearby[:, :k] == c).sum(axis=1) for c in range(K)], axis=1) for k in ks
+        ]
         return [(count + 1) / (k + K) for count, k in zip(counts, ks, strict=True)]
 
     return shares

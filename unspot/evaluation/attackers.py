@@ -239,7 +239,7 @@ def attack_codes(
 
 
 def rows_needed(n_classes: int) -> int:
-    """The fewest rows that attackers learn from: ten a class, forty at least."""
+    """The fewest rows that attackers learn from: ten per class, and at least forty."""
     return max(40, 10 * n_classes)
 
 

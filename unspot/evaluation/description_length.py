@@ -45,7 +45,7 @@ class Block:
     start: int
     stop: int
     bits: float
-    prior_bits: float  # what the running class prior alone would have cost
+    prior_bits: float  # what they would cost by the running class prior only
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def mdl(
         The first is sent by the uniform code; each later block once, by a probe fitted on the rows
         before it. The probe is mixed with the running class prior: a block of labels costs
         −log₂ Σ w·p(block), over several degrees of trust in the probe, of which "none" has w = ½.
-        So an over-confident probe never costs more than one bit a block above the prior code.
+        So an over-confident probe never costs more than one bit per block above the prior code.
 
         "paper" is what the tables of the L̄EOPARD paper (and of FaRM and KRaM) hold, and is *not*
         a code: for each block the probe is scored on the whole prefix up to the block's end, the
@@ -221,11 +221,11 @@ def _online_block(
     probe: FittedProbe | None, X: Array, codes: Codes, start: int, prior: Array, n_classes: int
 ) -> float:
     """Bits of the labels after ``start``: a Bayesian mixture over the degrees of trust."""
-    alone = float(-np.log2(prior[start:]).sum())
+    by_prior = float(-np.log2(prior[start:]).sum())
     if probe is None:
-        return alone
+        return by_prior
     p = _of_labels(probe, X[start:], codes[start:])
-    lengths = np.array([alone, *(_mixed_bits(p, prior[start:], trust) for trust in TRUST)])
+    lengths = np.array([by_prior, *(_mixed_bits(p, prior[start:], trust) for trust in TRUST)])
     weights = np.array([0.5, *np.full(len(TRUST), 0.5 / len(TRUST))])
     return float(-np.logaddexp2.reduce(np.log2(weights) - lengths))
 
@@ -284,8 +284,8 @@ def _preset_estimator(preset: Probe) -> Any:
 
 def _of_labels(probe: FittedProbe, X: Array, codes: Codes) -> Array:
     """Probability that the probe gives to each row's own label."""
-    own: Array = probe.probabilities(X)[np.arange(len(X)), codes]
-    return own
+    probabilities: Array = probe.probabilities(X)[np.arange(len(X)), codes]
+    return probabilities
 
 
 def _mixed_bits(p: Array, prior: Array, trust: float) -> float:
@@ -293,7 +293,7 @@ def _mixed_bits(p: Array, prior: Array, trust: float) -> float:
 
 
 def running_prior(codes: Codes, n_classes: int) -> Array:
-    """Probability of each label by the labels before it, half a count a class to begin with.
+    """Probability of each label by the labels before it, half a count per class to begin with.
 
     The Krichevsky–Trofimov estimate: a class that has not come up yet is unlikely, not impossible.
     """
@@ -392,15 +392,15 @@ def fit_estimator(
         model.fit(X, codes)
 
     def probabilities(rows: Array) -> Array:
-        found = np.zeros((len(rows), n_classes))  # a class that it has not seen gets none
-        found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
-        return found
+        by_class = np.zeros((len(rows), n_classes))  # a class that it has not seen gets none
+        by_class[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
+        return by_class
 
     return FittedProbe(probabilities, np.arange(0))
 
 
 def standardisation(X: Array) -> tuple[Array, Array]:
-    """Mean and scale of the columns; columns without variance (relatively) are left alone."""
+    """Mean and scale of the columns; columns without variance (relatively) keep their unit."""
     scale = X.std(axis=0)
     scale[scale <= 1e-7 * scale.max(initial=0.0)] = 1.0
     return X.mean(axis=0), scale

@@ -305,13 +305,15 @@ def _known_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], tuple[str, ...]]:
     rows, scores, unknown = [], [], set()
     for *pair, score in zip(*pairs, strict=True):
-        found = [row_of.get(str(word)) for word in pair]
+        pair_rows = [row_of.get(str(word)) for word in pair]
         if ignore_case:
-            found = [row_of.get(word.lower(), row) for word, row in zip(pair, found, strict=True)]
-        if None in found:
-            unknown |= {str(word) for word, row in zip(pair, found, strict=True) if row is None}
+            pair_rows = [
+                row_of.get(word.lower(), row) for word, row in zip(pair, pair_rows, strict=True)
+            ]
+        if None in pair_rows:
+            unknown |= {str(word) for word, row in zip(pair, pair_rows, strict=True) if row is None}
         else:
-            rows.append(found)
+            rows.append(pair_rows)
             scores.append(score)
     return (
         np.array(rows, dtype=np.int64).reshape(-1, 2),

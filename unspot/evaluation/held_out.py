@@ -204,9 +204,9 @@ def _agreement(
     """
     predicted = [r.probabilities for r in results], [r.guesses for r in results]
     many = max(_AGREEMENT, math.ceil(4 / alpha))  # one may be as extreme as the labels
-    found = agreement_p_values(*predicted, codes, seed, n_permutations=_AGREEMENT)
-    if many == _AGREEMENT or found.min() > 1 / (1 + _AGREEMENT):
-        return found
+    p_values = agreement_p_values(*predicted, codes, seed, n_permutations=_AGREEMENT)
+    if many == _AGREEMENT or p_values.min() > 1 / (1 + _AGREEMENT):
+        return p_values
     return agreement_p_values(*predicted, codes, seed, n_permutations=many)
 
 
@@ -220,10 +220,12 @@ def _two_sample(
     # The cost grows with the classes: many of them get fewer rows, and still some of each.
     K = len(labels.classes)
     max_rows = max(round(max_rows * min(1.0, (10 / K) ** 0.5)), 4 * K)
-    many = max(usual, math.ceil(2 / alpha))  # none may: each is dear
-    found = compare_laws(X, labels, max_rows=max_rows, n_permutations=usual, random_state=seed)
-    if many == usual or found.p_value > 1 / (1 + usual):
-        return found
+    many = max(
+        usual, math.ceil(2 / alpha)
+    )  # one extreme permutation is too many here: each takes long
+    test = compare_laws(X, labels, max_rows=max_rows, n_permutations=usual, random_state=seed)
+    if many == usual or test.p_value > 1 / (1 + usual):
+        return test
     fewer_rows = max(min(max_rows, _MAX_PERMUTED // (many * K)), 4 * K)
     return compare_laws(X, labels, max_rows=fewer_rows, n_permutations=many, random_state=seed)
 

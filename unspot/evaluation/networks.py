@@ -134,7 +134,7 @@ def train_networks(
 
     Notes
     -----
-    O(S·n·Σ widths products) time an epoch, O(S·batch·width) memory beside the data.
+    O(S·n·Σ widths products) time per epoch, O(S·batch·width) memory beside the data.
     """
     rows, targets = torch.as_tensor(X), torch.as_tensor(codes)
     outputs = 1 if n_classes == 2 else n_classes

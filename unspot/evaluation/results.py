@@ -110,12 +110,12 @@ class Evaluation:
 
     def __repr__(self) -> str:
         first = [row for row in self.rows if row.key in _HEADLINES] or list(self.rows[:3])
-        told = [
+        headlines = [
             f"{row.label} {format_value(row.before, row.unit)} → "
             f"{format_value(row.after, row.unit)}"
             for row in first
         ]
-        return f"<Evaluation of {self.name}, {len(self)} rows: {'; '.join(told)}>"
+        return f"<Evaluation of {self.name}, {len(self)} rows: {'; '.join(headlines)}>"
 
     def _repr_markdown_(self) -> str:
         """The table, where a notebook shows it."""

@@ -104,7 +104,7 @@ def evaluate(
         name=f"{eraser_name(eraser)} on {data.name}",
         rows=tuple(row for finding in findings for row in finding.rows),
         metadata={**_facts(eraser, problem), "seconds": seconds},
-        details={key: value for found in findings for key, value in found.details.items()},
+        details={key: value for finding in findings for key, value in finding.details.items()},
     )
 
 
