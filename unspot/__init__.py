@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unspot.erasers.leopard import LEOPARD as LEOPARD
     from unspot.erasers.registry import methods as methods
     from unspot.evaluation.certificate import Certificate as Certificate
-    from unspot.evaluation.certificate import certify as certify
+    from unspot.evaluation.held_out import certify as certify
     from unspot.evaluation.results import Evaluation as Evaluation
     from unspot.evaluation.run import evaluate as evaluate
     from unspot.ranks.path import RankPath as RankPath
@@ -36,7 +36,8 @@ __getattr__, __dir__, __all__ = lazy(
         "erasers.leace": "LEACE",
         "erasers.leopard": "LEOPARD",
         "erasers.registry": "methods",
-        "evaluation.certificate": "Certificate certify",
+        "evaluation.certificate": "Certificate",
+        "evaluation.held_out": "certify",
         "evaluation.run": "evaluate",
         "evaluation.results": "Evaluation",
         "ranks.path": "RankPath rank_path",

@@ -205,7 +205,7 @@ def test_bad_input_is_named():
         attack(X, z, X_test, z_test, attackers=["tree"])
     with pytest.raises(ValueError, match="no attackers"):
         attack(X, z, X_test, z_test, attackers=[])
-    with pytest.raises(ValueError, match=r"budget='slow', but expected one of: 'quick'"):
+    with pytest.raises(ValueError, match=r"budget='slow'.*'quick'"):
         attack(X, z, X_test, z_test, budget="slow")
     with pytest.raises(ValueError, match=r"Got 39 rows to train attackers on.*at least 40"):
         attack(X[:39], z[:39], X_test, z_test)

@@ -9,7 +9,6 @@ from scipy.stats import norm
 
 from unspot import LEACE, Dataset, Eraser, Split, certify
 from unspot.datasets.synthetic import law
-from unspot.evaluation.certificate import in_words
 from unspot.evaluation.inference import effective_rows
 
 FAST = ("logistic", "quadratic")
@@ -205,12 +204,12 @@ def test_the_sentence_says_what_was_found(leaking, clean):
     assert f"advantage at most {100 * clean.upper_bound:.1f} points (95 %)" in clean.sentence
     assert f"An advantage of {100 * clean.detectable:.1f} points or more" in clean.sentence
     only_law = replace(clean, leaks=True, p_value=0.005)
-    assert "but the classes still differ in distribution (p = 0.005)" in in_words(only_law)
+    assert "but the classes still differ in distribution (p = 0.005)" in only_law.sentence
     guesses = tuple(replace(r, advantage=-0.01, p_value=0.003) for r in clean.attackers)
     below = replace(clean, leaks=True, attackers=guesses, attack_p_value=0.003)
-    assert "beats guessing (50.0 %) on 450 test rows" in in_words(below)
-    assert "follow the concept (p = 0.003)" in in_words(below)
-    assert "too few test rows" in in_words(replace(clean, detectable=None))
+    assert "beats guessing (50.0 %) on 450 test rows" in below.sentence
+    assert "follow the concept (p = 0.003)" in below.sentence
+    assert "too few test rows" in replace(clean, detectable=None).sentence
 
 
 def test_many_classes_with_names():
@@ -248,11 +247,11 @@ def test_bad_input_is_named(data, perfect):
         certify(perfect, (data.test.X, data.test.z))
     with pytest.raises(ValueError, match="attack_rows='test', but expected 'unseen' or 'seen'"):
         certify(perfect, data, attack_rows="test")
-    with pytest.raises(ValueError, match="expected something that erases rows"):
+    with pytest.raises(ValueError, match=r"eraser of type str.*fitted estimator.*None"):
         certify("gender.safetensors", data)
-    with pytest.raises(ValueError, match="expected something that erases rows"):
+    with pytest.raises(ValueError, match=r"class LEACE.*fitted eraser.*\.fit\("):
         certify(LEACE, data)
-    with pytest.raises(ValueError, match=r"shape \(3, 5\) for the 300 rows of the validation"):
+    with pytest.raises(ValueError, match=r"shape \(3, 5\).*300.*validation split.*one for each"):
         certify(lambda X: X[:3], data)
     with pytest.raises(ValueError, match="budget='slow'"):
         certify(perfect, data, budget="slow")

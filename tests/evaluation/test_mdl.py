@@ -200,7 +200,7 @@ def test_bad_input_is_refused():
         mdl(X, 0 * z)
     with pytest.raises(ValueError, match="values of NaN or infinity in X"):
         mdl(np.where(X > 1, np.inf, X), z)
-    with pytest.raises(ValueError, match="Got max_rows=1, but expected at least 2"):
+    with pytest.raises(ValueError, match=r"max_rows=1.*at least 2"):
         mdl(X, z, max_rows=1)
     with pytest.raises(ValueError, match=r"Got X of shape \(20,\), but expected"):
         mdl(X[:, 0], z)

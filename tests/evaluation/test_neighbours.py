@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
+from unspot.evaluation import geometry
 from unspot.evaluation.geometry import neighbour_overlap, variance_kept
 
 
@@ -34,15 +35,17 @@ def by_sorting(X, X_erased, k, include_self):
     n=st.integers(5, 60),
     d=st.integers(2, 8),
     share=st.floats(0.05, 0.9),
-    include_self=st.booleans(),
+    convention=st.sampled_from(["paper", "held-out"]),
     dtype=st.sampled_from([np.float64, np.float32]),
-    chunk=st.sampled_from([None, 1, 7, 1000]),
+    rows_at_once=st.sampled_from([1, 7, 1000]),
 )
-def test_equals_the_definition(n, d, share, include_self, dtype, chunk):
+def test_equals_the_definition(n, d, share, convention, dtype, rows_at_once):
     X = embeddings(n, d).astype(dtype)
     k = max(1, int(share * (n - 1)))
-    found = neighbour_overlap(X, halved(X), k=k, include_self=include_self, chunk=chunk)
-    expected = by_sorting(X.astype(float), halved(X.astype(float)), k, include_self)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "BLOCK_VALUES", rows_at_once * n)
+        found = neighbour_overlap(X, halved(X), k=k, convention=convention)
+    expected = by_sorting(X.astype(float), halved(X.astype(float)), k, convention == "paper")
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -86,7 +89,6 @@ def test_ties_take_exactly_k_neighbours():
 def test_the_papers_convention_counts_the_row_itself():
     X = embeddings()
     paper = neighbour_overlap(X, halved(X), k=5, convention="paper")
-    assert paper == neighbour_overlap(X, halved(X), k=5, include_self=True)
     assert paper > neighbour_overlap(X, halved(X), k=5, convention="held-out")
     assert neighbour_overlap(X, embeddings(seed=1), k=1, convention="paper") == 1.0
 
@@ -109,7 +111,7 @@ def test_k_out_of_range_is_refused(k):
 
 def test_all_rows_are_neighbours_only_when_the_row_itself_counts():
     X = embeddings(20)
-    assert neighbour_overlap(X, halved(X), k=20, include_self=True) == 1.0
+    assert neighbour_overlap(X, halved(X), k=20, convention="paper") == 1.0
     with pytest.raises(ValueError, match="a row is not its own neighbour"):
         neighbour_overlap(X, halved(X), k=20)
 
@@ -131,9 +133,7 @@ def test_bad_options_are_refused():
     X = embeddings(10)
     with pytest.raises(ValueError, match="Got convention='mine', but expected 'held-out' or"):
         neighbour_overlap(X, X, convention="mine")
-    with pytest.raises(ValueError, match="Got chunk=0, but expected a number of rows"):
-        neighbour_overlap(X, X, chunk=0)
-    with pytest.raises(ValueError, match="Got max_queries=0, but expected at least 1"):
+    with pytest.raises(ValueError, match=r"max_queries=0.*at least 1"):
         neighbour_overlap(X, X, max_queries=0)
 
 

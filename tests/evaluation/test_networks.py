@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from unspot.datasets.synthetic import law
-from unspot.evaluation import probes as module
-from unspot.evaluation.probes import Networks, Recipe, train
+from unspot.evaluation import networks as module
+from unspot.evaluation.networks import Networks, Recipe, train_networks
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_it_walks_in_scikit_learns_steps(same_start, rows, n_classes):
     start = same_start(X, codes, settings)
     end = fitted(X, codes, settings, max_iter=30, learning_rate_init=0.01)
     recipe = Recipe((8,), learning_rate=0.01, batch_size=10**6, epochs=30, l2=0.1)
-    nets = train(X, codes, n_classes, recipe, [0])
+    nets = train_networks(X, codes, n_classes, recipe, [0])
     assert not np.allclose(start.coefs_[0], end.coefs_[0], atol=0.01)
     for W, coef in zip(nets.weights, end.coefs_, strict=True):
         assert W[0].numpy() == pytest.approx(coef, abs=1e-3)
@@ -100,7 +100,7 @@ def test_it_stops_where_scikit_learn_stops(same_start, rows, monkeypatch):
     original = module._epoch
     monkeypatch.setattr(module, "_epoch", lambda *a: losses.append(original(*a)) or losses[-1])
     recipe = Recipe((8,), 0.01, 10**6, epochs=500, tolerance=0.005, patience=3)
-    train(X, codes, 2, recipe, [0])
+    train_networks(X, codes, 2, recipe, [0])
     assert 10 < end.n_iter_ < 500
     assert abs(len(losses) - end.n_iter_) <= 1
     assert torch.stack(losses)[:10, 0].numpy() == pytest.approx(end.loss_curve_[:10], rel=1e-3)
@@ -109,8 +109,8 @@ def test_it_stops_where_scikit_learn_stops(same_start, rows, monkeypatch):
 def test_a_network_does_not_know_its_neighbours(rows):
     X, codes = rows
     recipe = Recipe((8,), epochs=5)
-    together = train(X, codes, 2, recipe, [3, 4, 5]).log_probabilities(X)
-    alone = train(X, codes, 2, recipe, [4]).log_probabilities(X)
+    together = train_networks(X, codes, 2, recipe, [3, 4, 5]).log_probabilities(X)
+    alone = train_networks(X, codes, 2, recipe, [4]).log_probabilities(X)
     assert torch.allclose(together[1], alone[0], atol=1e-4)
     assert not torch.allclose(together[0], together[1], atol=1e-2)
 
@@ -135,8 +135,8 @@ def test_with_validation_rows_the_best_epoch_is_kept(rows):
     noise = rng.permutation(codes)  # nothing to learn: every epoch after the first ones is worse
     validation = (X[:100], codes[:100])
     recipe = Recipe((64,), learning_rate=0.01, epochs=60, patience=60)
-    kept = train(X[100:], noise[100:], 2, recipe, [0, 1], validation=validation)
-    last = train(X[100:], noise[100:], 2, recipe, [0, 1])
+    kept = train_networks(X[100:], noise[100:], 2, recipe, [0, 1], validation=validation)
+    last = train_networks(X[100:], noise[100:], 2, recipe, [0, 1])
     losses = [module._loss(n.log_probabilities(X[:100]), codes[:100]) for n in (kept, last)]
     assert (losses[0] < losses[1]).all()
     assert (losses[0] < 0.75).all()  # a coin has 0.69
@@ -144,7 +144,7 @@ def test_with_validation_rows_the_best_epoch_is_kept(rows):
 
 def test_batches_larger_than_the_rows_and_chunks_of_prediction(rows, monkeypatch):
     X, codes = rows
-    nets = train(X[:50], codes[:50], 2, Recipe((4,), batch_size=512, epochs=2), [0])
+    nets = train_networks(X[:50], codes[:50], 2, Recipe((4,), batch_size=512, epochs=2), [0])
     whole = nets.log_probabilities(X)
     monkeypatch.setattr(module, "_CHUNK", 7)
     assert torch.allclose(nets.log_probabilities(X), whole, atol=1e-6)

@@ -1,7 +1,11 @@
-"""The paper's probe: both engines, both presets, labels of any type."""
+"""The paper's probe: as good as scikit-learn's, both presets, labels of any type."""
+
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
 
 from unspot.datasets.synthetic import law
 from unspot.evaluation.probes import PRESETS, Probe, ProbeScores, probe_accuracy, probe_predictions
@@ -11,14 +15,29 @@ from unspot.evaluation.probes import PRESETS, Probe, ProbeScores, probe_accuracy
 def test_the_batched_probe_is_as_good_as_scikit_learns(preset, name):
     rows = law(name, n=3000, d=10)
     test = rows.sample(4000, random_state=1)
-    torch_, sklearn_ = (
-        probe_accuracy(rows.X, rows.z, *test, preset=preset, seeds=8, engine=engine)
-        for engine in ("torch", "sklearn")
-    )
+    torch_ = probe_accuracy(rows.X, rows.z, *test, preset=preset, seeds=8)
+    sklearn_ = scikit_learns(rows, *test, PRESETS[preset])
     noise = 3 * (torch_.spread**2 + sklearn_.spread**2) ** 0.5 / 8**0.5
     assert abs(torch_.mean - sklearn_.mean) < noise + 0.005
     assert torch_.mean > 0.6
     assert torch_.spread > 0
+
+
+def scikit_learns(rows, X_test, z_test, probe):
+    scores = []
+    for seed in range(8):
+        model = MLPClassifier(
+            (probe.hidden,),
+            alpha=probe.alpha,
+            batch_size=probe.batch_size,
+            learning_rate_init=probe.learning_rate,
+            max_iter=probe.max_iter,
+            random_state=seed,
+        )
+        with warnings.catch_warnings():  # twenty iterations are the recipe, not an accident
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            scores.append(model.fit(rows.X, rows.z).score(X_test, z_test))
+    return ProbeScores(tuple(scores))
 
 
 def test_presets_are_the_papers():
@@ -26,12 +45,10 @@ def test_presets_are_the_papers():
     assert PRESETS["reference"] == Probe(1e-3, 200, 20, 100, 1e-4)
 
 
-@pytest.mark.parametrize("engine", ["torch", "sklearn"])
-def test_one_seed_one_score(engine):
+def test_one_seed_one_score():
     rows = law("mean", n=300, d=4)
     first, again, other = (
-        probe_accuracy(rows.X, rows.z, rows.X, rows.z, seeds=2, random_state=s, engine=engine)
-        for s in (0, 0, 1)
+        probe_accuracy(rows.X, rows.z, rows.X, rows.z, seeds=2, random_state=s) for s in (0, 0, 1)
     )
     assert first == again
     assert first != other
@@ -46,12 +63,11 @@ def test_more_seeds_leave_the_first_ones_as_they_were():
     assert (few == many[:2]).mean() > 0.99
 
 
-@pytest.mark.parametrize("engine", ["torch", "sklearn"])
-def test_predictions_are_positions_among_the_classes(engine):
+def test_predictions_are_positions_among_the_classes():
     rng = np.random.default_rng(0)
     z = np.array(["south", "north", "west"])[np.arange(600) % 3]
     X = rng.normal(size=(600, 3)) + 4 * (z[:, None] == np.array(["north", "south", "west"]))
-    codes = probe_predictions(X, z, X, preset=Probe(1e-2), seeds=3, engine=engine)
+    codes = probe_predictions(X, z, X, preset=Probe(1e-2), seeds=3)
     assert codes.shape == (3, 600)
     assert codes.dtype == np.int64
     assert (np.unique(z)[codes] == z).mean() > 0.95
@@ -78,9 +94,7 @@ def test_bad_input_is_named():
         probe_accuracy(X, z, X, np.array(["a", "c"] * 10))
     with pytest.raises(ValueError, match=r"preset='papier'.*Did you mean 'paper'\?"):
         probe_accuracy(X, z, X, z, preset="papier")
-    with pytest.raises(ValueError, match="engine='jax', but expected 'torch' or 'sklearn'"):
-        probe_accuracy(X, z, X, z, engine="jax")
-    with pytest.raises(ValueError, match="seeds=0, but expected a whole number"):
+    with pytest.raises(ValueError, match=r"seeds=0.*at least 1"):
         probe_accuracy(X, z, X, z, seeds=0)
     with pytest.raises(ValueError, match="1 features in X_test and 2 in X_train"):
         probe_predictions(X, z, X[:, :1])

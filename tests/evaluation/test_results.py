@@ -1,6 +1,5 @@
 """Evaluations as data and as tables: nothing lost on the way, nothing left unescaped."""
 
-import builtins
 import dataclasses
 import json
 
@@ -67,15 +66,8 @@ def test_frame_has_a_line_for_each_metric():
 
 
 def test_without_pandas_the_way_out_is_said(monkeypatch):
-    original = builtins.__import__
-
-    def without_pandas(name, *arguments, **options):
-        if name == "pandas":
-            raise ImportError(name)
-        return original(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(ImportError, match=r'pip install "unspot\[report\]"'):
+    monkeypatch.setattr("unspot.checks.find_spec", lambda module: None)
+    with pytest.raises(ImportError, match=r'to_frame.*pandas.*pip install "unspot\[report\]"'):
         FOUND.to_frame()
 
 

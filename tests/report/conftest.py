@@ -85,7 +85,6 @@ def certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004):
     )
     return Certificate(
         leaks=leaks,
-        sentence="The concept leaks, or not.",
         attackers=reports,
         attack_p_value=0.01,
         p_value=p_value,

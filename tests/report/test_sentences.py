@@ -11,10 +11,11 @@ def verdict(results):
 
 
 def test_no_leak_is_good_news(make_evaluation, make_certificate):
-    found = verdict([make_evaluation(), make_certificate(0.37, leaks=False, p_value=0.6)])
+    certificate = make_certificate(0.37, leaks=False, p_value=0.6)
+    found = verdict([make_evaluation(), certificate])
     assert found.tone == "good"
     assert found.headline == "No attacker found the concept"
-    assert found.details == ("Certificate: The concept leaks, or not.",)
+    assert found.details == (f"Certificate: {certificate.sentence}",)
 
 
 def test_a_small_leak_says_how_much_is_gone(make_evaluation, make_certificate):

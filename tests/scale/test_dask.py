@@ -17,8 +17,8 @@ from unspot.cli import main
 from unspot.data.labels import encode
 from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.metrics import METRICS
-from unspot.evaluation.problem import one_row
-from unspot.evaluation.results import Value
+from unspot.evaluation.problem import Finding
+from unspot.evaluation.results import Row, Value
 from unspot.scale import Erasure, executor, transform_files
 from unspot.sweeps.run import read_results, sweep
 
@@ -497,7 +497,7 @@ def test_unknown_engines():
 
 def _process(problem):
     here = Value(float(os.getpid()))
-    return one_row("process", "Process", "number", here, here, "none")
+    return Finding((Row("process", "Process", "number", here, here),))
 
 
 def test_a_sweep_by_joblib(client, data, tmp_path):

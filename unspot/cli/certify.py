@@ -73,7 +73,7 @@ def certify(
     )
     rows, seen = _dataset(loaded, test, learn, data, seed)
     # After all that can be wrong with the files: it imports torch.
-    from unspot.evaluation.certificate import certify as attack
+    from unspot.evaluation.held_out import certify as attack
 
     shows = not quiet and json != STDOUT
     certificate = attack(

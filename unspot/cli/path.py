@@ -178,7 +178,7 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
     """The metrics of the table, refused now rather than after the fits."""
-    from unspot.evaluation.scores import check_metrics
+    from unspot.evaluation.run import check_metrics
 
     if metrics is None:
         return ["attack", "neighbours", *(["task_linear"] if rows.train.y is not None else [])]
@@ -189,7 +189,7 @@ def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
 
 def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], str]:
     """The certificate and what it says; without enough rows, nothing and the reason."""
-    from unspot.evaluation.certificate import certify
+    from unspot.evaluation.held_out import certify
 
     try:
         certificate = certify(chosen, rows, budget="quick", random_state=seed)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset
 from unspot.evaluation.metrics import METRICS
-from unspot.evaluation.problem import Problem
+from unspot.evaluation.problem import Problem, erased
 from unspot.report.contents import Contents, NeighbourList
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ def _measure_all(
 ) -> dict[str, Evaluation]:
     """One evaluation per eraser; the original rows are measured once for all of them."""
     from unspot.evaluation.run import evaluate
-    from unspot.evaluation.scores import erased
 
     metrics = [name for name in MEASURES if name != "words" or data.lexicon is not None]
     memory: dict[str, Any] = {}
@@ -131,7 +130,7 @@ def _measure_all(
 
 def _attack_all(erasers: Mapping[str, Any], data: Dataset, step: Step) -> dict[str, Certificate]:
     """A certificate per eraser, and one of the original rows under "before"."""
-    from unspot.evaluation.certificate import certify
+    from unspot.evaluation.held_out import certify
 
     certificates = {}
     for name, eraser in {"before": None, **erasers}.items():

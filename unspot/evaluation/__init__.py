@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from unspot.evaluation.attackers import AttackResult as AttackResult
     from unspot.evaluation.attackers import attack as attack
     from unspot.evaluation.certificate import Certificate as Certificate
-    from unspot.evaluation.certificate import certify as certify
     from unspot.evaluation.description_length import MDL as MDL
     from unspot.evaluation.description_length import mdl as mdl
     from unspot.evaluation.geometry import WordPairs as WordPairs
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from unspot.evaluation.geometry import word_similarity as word_similarity
     from unspot.evaluation.group_fairness import Fairness as Fairness
     from unspot.evaluation.group_fairness import fairness as fairness
+    from unspot.evaluation.held_out import certify as certify
     from unspot.evaluation.probes import ProbeScores as ProbeScores
     from unspot.evaluation.probes import probe_accuracy as probe_accuracy
     from unspot.evaluation.probes import probe_predictions as probe_predictions
@@ -36,11 +36,12 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "attackers": "ATTACKERS AttackResult attack",
-        "certificate": "Certificate certify",
+        "certificate": "Certificate",
         "description_length": "MDL mdl",
         "geometry": "WordPairs WordSimilarity load_pairs neighbour_overlap variance_kept "
         "word_similarity",
         "group_fairness": "Fairness fairness",
+        "held_out": "certify",
         "probes": "ProbeScores probe_accuracy probe_predictions",
         "results": "Evaluation Row Value",
         "run": "evaluate",

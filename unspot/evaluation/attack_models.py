@@ -21,11 +21,11 @@ __all__ = [
     "Effort",
     "Model",
     "Predict",
-    "Rows",
+    "TrainingRows",
     "View",
     "boosted_trees",
-    "linear",
     "log_loss",
+    "logistic",
     "nearest",
     "networks",
     "principal",
@@ -54,7 +54,7 @@ class Effort:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TrainingRows:
     """Training rows, their classes 0…K−1, and which of them are for validation."""
 
     X: Array  # (n, d)
@@ -63,14 +63,16 @@ class Rows:
     is_validation: NDArray[np.bool_]  # (n,)
 
     @classmethod
-    def split(cls, X: Array, codes: Codes, n_classes: int, rng: np.random.Generator) -> Rows:
+    def split(
+        cls, X: Array, codes: Codes, n_classes: int, rng: np.random.Generator
+    ) -> TrainingRows:
         """Set rows of every class aside for validation."""
         _, validation = stratified_parts(codes, (1 - VALIDATION_SHARE, VALIDATION_SHARE), rng)
         is_validation = np.zeros(len(codes), dtype=bool)
         is_validation[validation] = True
         return cls(X, codes, n_classes, is_validation)
 
-    def seen_as(self, view: Predict) -> Rows:
+    def seen_as(self, view: Predict) -> TrainingRows:
         """The same rows in other coordinates."""
         return replace(self, X=view(self.X))
 
@@ -80,25 +82,27 @@ class Rows:
         return np.bincount(self.codes, minlength=self.n_classes) / len(self.codes)
 
     @property
-    def fitted(self) -> Rows:
+    def fitted(self) -> TrainingRows:
         """The rows that are not for validation."""
         return self._where(~self.is_validation)
 
     @property
-    def validation(self) -> Rows:
+    def validation(self) -> TrainingRows:
         return self._where(self.is_validation)
 
-    def _where(self, mask: NDArray[np.bool_]) -> Rows:
-        return Rows(self.X[mask], self.codes[mask], self.n_classes, self.is_validation[mask])
+    def _where(self, mask: NDArray[np.bool_]) -> TrainingRows:
+        return TrainingRows(
+            self.X[mask], self.codes[mask], self.n_classes, self.is_validation[mask]
+        )
 
     def __len__(self) -> int:
         return len(self.X)
 
 
-Model = Callable[[Rows, Effort, int], Predict]
+Model = Callable[[TrainingRows, Effort, int], Predict]
 
 
-def nearest(rows: Rows, effort: Effort, seed: int) -> Predict:
+def nearest(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Votes of the nearest rows, as many of them as serve the validation part best."""
     ks = [k for k in (5, 15, 50, 150) if k < len(rows.fitted)]
     validation = rows.validation
@@ -107,7 +111,7 @@ def nearest(rows: Rows, effort: Effort, seed: int) -> Predict:
     return lambda X: votes(X)[0]
 
 
-def _votes(rows: Rows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
+def _votes(rows: TrainingRows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
     """Smoothed shares (n, K) of the classes among the k nearest, for every k."""
     from sklearn.neighbors import NearestNeighbors
 
@@ -115,8 +119,10 @@ def _votes(rows: Rows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
     K = rows.n_classes
 
     def shares(X: Array) -> list[Array]:
-        found = rows.codes[index.kneighbors(X, return_distance=False)]  # (n, max k), nearest first
-        counts = [np.stack([(found[:, :k] == c).sum(axis=1) for c in range(K)], axis=1) for k in ks]
+        nearby = rows.codes[index.kneighbors(X, return_distance=False)]  # (n, max k), nearest first
+        counts = [
+            np.stack([(nearby[:, :k] == c).sum(axis=1) for c in range(K)], axis=1) for k in ks
+        ]
         return [(count + 1) / (k + K) for count, k in zip(counts, ks, strict=True)]
 
     return shares
@@ -125,8 +131,8 @@ def _votes(rows: Rows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
 def networks(*hidden: int) -> Model:
     """The mean of several perceptrons, each stopped where the validation part says."""
 
-    def model(rows: Rows, effort: Effort, seed: int) -> Predict:
-        from unspot.evaluation.probes import Recipe, train
+    def model(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+        from unspot.evaluation.networks import Recipe, train_networks
 
         fitted, validation = rows.fitted, rows.validation
         recipe = Recipe(
@@ -136,7 +142,7 @@ def networks(*hidden: int) -> Model:
             l2=1e-2,
             patience=8,
         )
-        trained = train(
+        trained = train_networks(
             fitted.X.astype(np.float32),
             fitted.codes,
             rows.n_classes,
@@ -149,7 +155,7 @@ def networks(*hidden: int) -> Model:
     return model
 
 
-def boosted_trees(rows: Rows, effort: Effort, seed: int) -> Predict:
+def boosted_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Gradient-boosted trees, as many as a validation part of their own asks for."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -211,15 +217,15 @@ def whitened(X: Array) -> View:
 
 
 Features = Callable[[Array], Array]  # (n, d) → (n, features)
-Learn = Callable[[Rows], Features]  # features may be learned from rows
+Learn = Callable[[TrainingRows], Features]  # features may be learned from rows
 
 
-def linear(rows: Rows, effort: Effort, seed: int) -> Predict:
+def logistic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Logistic regression."""
     return _logistic_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
 
 
-def quadratic(rows: Rows, effort: Effort, seed: int) -> Predict:
+def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Logistic regression on all products of two coordinates.
 
     Where that would be too many products they are of some directions only: those of most variance,
@@ -235,10 +241,10 @@ def quadratic(rows: Rows, effort: Effort, seed: int) -> Predict:
     return _logistic_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
 
 
-def radial(rows: Rows, effort: Effort, seed: int) -> Predict:
+def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Logistic regression on Nyström features of a Gaussian kernel, its width by the median."""
 
-    def learn(rows: Rows) -> Features:
+    def learn(rows: TrainingRows) -> Features:
         from sklearn.kernel_approximation import Nystroem
 
         features = Nystroem(
@@ -251,7 +257,9 @@ def radial(rows: Rows, effort: Effort, seed: int) -> Predict:
     return _logistic_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
-def _logistic_on(learned: Sequence[Learn], rows: Rows, penalties: Sequence[float]) -> Predict:
+def _logistic_on(
+    learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[float]
+) -> Predict:
     """Logistic regression on standardised features; features and penalty are chosen.
 
     While a choice is judged on the validation part, its features too are learned from the other
@@ -267,7 +275,9 @@ def _logistic_on(learned: Sequence[Learn], rows: Rows, penalties: Sequence[float
     return _path(rows, learn, [C])[0][1]
 
 
-def _path(rows: Rows, learn: Learn, penalties: Sequence[float]) -> list[tuple[float, Predict]]:
+def _path(
+    rows: TrainingRows, learn: Learn, penalties: Sequence[float]
+) -> list[tuple[float, Predict]]:
     """A model for each penalty, on the same features."""
     features = _standardised(learn(rows), rows.X)
     X = features(rows.X)
@@ -275,10 +285,10 @@ def _path(rows: Rows, learn: Learn, penalties: Sequence[float]) -> list[tuple[fl
     def on_features(model: Predict) -> Predict:
         return lambda rows: model(features(rows))
 
-    return [(C, on_features(_logistic(X, rows.codes, C))) for C in penalties]
+    return [(C, on_features(_fit_logistic(X, rows.codes, C))) for C in penalties]
 
 
-def _logistic(X: Array, codes: NDArray[np.int64], C: float) -> Predict:
+def _fit_logistic(X: Array, codes: NDArray[np.int64], C: float) -> Predict:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -303,20 +313,20 @@ def _products(X: Array) -> Array:
     return np.hstack([X, X[:, left] * X[:, right]])
 
 
-def _products_of(directions: Callable[[Rows], Array], most: int) -> Learn:
-    def learn(rows: Rows) -> Features:
+def _products_of(directions: Callable[[TrainingRows], Array], most: int) -> Learn:
+    def learn(rows: TrainingRows) -> Features:
         U = directions(rows)[:, :most]  # (d, q)
         return lambda X: _products(X @ U)
 
     return learn
 
 
-def _principal_directions(rows: Rows) -> Array:
+def _principal_directions(rows: TrainingRows) -> Array:
     """Directions of variance, the most varied first, (d, d)."""
     return np.linalg.eigh(np.cov(rows.X, rowvar=False))[1][:, ::-1]
 
 
-def _telling_directions(rows: Rows) -> Array:
+def _telling_directions(rows: TrainingRows) -> Array:
     """Directions in which whitened class means m and covariances C differ most, (d, d).
 
     Leading eigenvectors of the mean of mmᵀ + (C − I)² over the classes.

@@ -10,23 +10,22 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import Labels, encode, encode_as
-from unspot.data.rows import refuse_nonfinite
+from unspot.checks import check_choice, did_you_mean
+from unspot.data.labels import Labels
 from unspot.data.sampling import generator
 from unspot.evaluation.attack_models import (
     Effort,
     Model,
-    Rows,
+    TrainingRows,
     View,
     boosted_trees,
-    linear,
     log_loss,
+    logistic,
     nearest,
     networks,
     principal,
@@ -36,6 +35,7 @@ from unspot.evaluation.attack_models import (
     whitened,
 )
 from unspot.evaluation.inference import recalls
+from unspot.evaluation.probes import checked_codes, checked_rows
 from unspot.machine import one_thread
 
 __all__ = ["ATTACKERS", "BUDGETS", "MIN_OF_A_CLASS", "AttackResult", "attack", "rows_needed"]
@@ -92,7 +92,7 @@ class _Attacker:
 
 
 _FAMILY: dict[str, _Attacker] = {
-    "logistic": _Attacker(standardised, linear),
+    "logistic": _Attacker(standardised, logistic),
     "quadratic": _Attacker(standardised, quadratic),
     "neighbours": _Attacker(principal, nearest),
     "rbf": _Attacker(standardised, radial),
@@ -137,7 +137,6 @@ BUDGETS: dict[str, _Budget] = {
 }
 
 
-@one_thread()
 def attack(
     X_train: Any,
     z_train: Any,
@@ -148,7 +147,6 @@ def attack(
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
-    every_class: bool = True,
 ) -> tuple[AttackResult, ...]:
     """Let a family of attackers recover the concept, as well as each can.
 
@@ -157,20 +155,17 @@ def attack(
     X_train, z_train : array-like of shape (n, d) and (n,)
         Rows that the attackers learn from, and the concept's labels of any type.
     X_test, z_test : array-like of shape (m, d) and (m,)
-        Rows that they are judged on. They must not be among the training rows.
+        Rows that they are judged on, some of every class. They must not be among the training rows.
     budget : "quick", "standard" or "thorough"
         Which attackers, how hard they try and on how many rows: five or nine on at most
         12,000, twelve on at most 100,000. More rows are sampled down, stratified.
     attackers : sequence of str, optional
         Names from ``ATTACKERS`` instead of the budget's.
     random_state : int, Generator or None
-        Decides samples, validation parts and starts. An attacker's own seed depends on its name
+        Decides samples, validation parts and starts. The seed of an attacker depends on its name
         only, so that the choice of others does not change it.
     verbose : bool
         Show a progress bar.
-    every_class : bool
-        Whether test rows without some class are refused. If not, balanced accuracy and advantage
-        are NaN for them: nobody knows how that class would be guessed.
 
     Returns
     -------
@@ -190,17 +185,51 @@ def attack(
     >>> line.accuracy < 0.6, curve.accuracy > 0.8  # the best possible is 0.875
     (True, True)
     """
+    X, labels, X_test = checked_rows(X_train, z_train, X_test, dtype=np.float64)
+    codes = checked_codes(z_test, labels, len(X_test))
+    missing = labels.classes[np.bincount(codes, minlength=len(labels.classes)) == 0]
+    if len(missing):
+        raise ValueError(
+            f"Got no row of class {missing[0]!s} in z_test, but expected every class of z_train. "
+            "Split the rows stratified, as Dataset.from_arrays does."
+        )
+    return attack_codes(
+        X,
+        labels,
+        X_test,
+        codes,
+        budget=budget,
+        attackers=attackers,
+        random_state=random_state,
+        verbose=verbose,
+    )
+
+
+@one_thread()
+def attack_codes(
+    X: Array,
+    labels: Labels,
+    X_test: Array,
+    codes: NDArray[np.int64],
+    *,
+    budget: str = "standard",
+    attackers: Sequence[str] | None = None,
+    random_state: Any = 0,
+    verbose: bool = False,
+) -> tuple[AttackResult, ...]:
+    """``attack`` on rows that are checked and labels that are encoded.
+
+    Balanced accuracy and advantage are NaN where a class has no test row.
+    """
     from tqdm import tqdm
 
-    limits = _budget(budget)
+    check_choice("budget", budget, tuple(BUDGETS))
+    limits = BUDGETS[budget]
     names = _names(limits.attackers if attackers is None else attackers)
-    X, labels = _rows(X_train, z_train, "train")
-    test, codes = _test_rows(X_test, z_test, labels, X.shape[1])
-    if every_class:
-        _refuse_missing_class(codes, labels)
     _refuse_too_few(labels)
     seed = int(generator(random_state).integers(2**31))
-    rows = _sample(X, labels, limits.max_rows, seed)
+    rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed)
+    test = X_test.astype(np.float64, copy=False)
     results = []
     with tqdm(names, desc="Attacking", unit="attacker", disable=not verbose) as bar:
         for name in bar:
@@ -210,7 +239,7 @@ def attack(
 
 
 def rows_needed(n_classes: int) -> int:
-    """The fewest rows that attackers learn from: ten a class, forty at least."""
+    """The fewest rows that attackers learn from: ten per class, and at least forty."""
     return max(40, 10 * n_classes)
 
 
@@ -219,7 +248,7 @@ MIN_OF_A_CLASS = 5
 
 
 def _attack(
-    name: str, rows: Rows, test: Array, codes: NDArray[np.int64], effort: Effort, seed: int
+    name: str, rows: TrainingRows, test: Array, codes: NDArray[np.int64], effort: Effort, seed: int
 ) -> AttackResult:
     started = time.perf_counter()
     own_seed = (seed + zlib.crc32(name.encode())) % 2**31
@@ -242,7 +271,7 @@ def _attack(
     )
 
 
-def _weights(predict: Callable[[Array], Array], rows: Rows) -> Array:
+def _weights(predict: Callable[[Array], Array], rows: TrainingRows) -> Array:
     """What makes up for the shares of the classes: equal odds, unless the validation part objects.
 
     By the odds of the data a rare class would never be guessed. At equal odds it is guessed too
@@ -265,7 +294,7 @@ def _weights(predict: Callable[[Array], Array], rows: Rows) -> Array:
     return choices[best if gains[best] > error else 0]
 
 
-def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> Rows:
+def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> TrainingRows:
     """About ``max_rows`` of the rows, the classes in their shares, with a validation part."""
     rng = np.random.default_rng(seed)
     chosen = np.arange(len(X))
@@ -277,18 +306,10 @@ def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> Rows:
             for k, count in enumerate(wanted)
         ]
         chosen = np.sort(np.concatenate(drawn))
-    return Rows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng)
+    return TrainingRows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng)
 
 
 # -- what is wrong with the input ----------------------------------------------------------------
-
-
-def _budget(budget: str) -> _Budget:
-    if budget not in BUDGETS:
-        raise ValueError(
-            f"Got budget={budget!r}, but expected one of: {', '.join(map(repr, BUDGETS))}."
-        )
-    return BUDGETS[budget]
 
 
 def _names(attackers: Sequence[str]) -> tuple[str, ...]:
@@ -297,48 +318,11 @@ def _names(attackers: Sequence[str]) -> tuple[str, ...]:
         raise ValueError(f"Got no attackers, but expected some of: {', '.join(ATTACKERS)}.")
     for name in names:
         if name not in _FAMILY:
-            near = get_close_matches(str(name), ATTACKERS, n=3)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise ValueError(
-                f"Got the attacker {name!r}, but expected one of: {', '.join(ATTACKERS)}.{hint}"
+                f"Got the attacker {name!r}, but expected one of: {', '.join(ATTACKERS)}."
+                f"{did_you_mean(name, ATTACKERS)}"
             )
     return tuple(dict.fromkeys(names))
-
-
-def _rows(X: Any, z: Any, which: str) -> tuple[Array, Labels]:
-    from sklearn.utils.validation import check_array
-
-    refuse_nonfinite(X)
-    rows = check_array(X, dtype=np.float64, input_name=f"X_{which}")
-    return rows, encode(z, n_rows=len(rows), name=f"z_{which}")
-
-
-def _test_rows(X: Any, z: Any, labels: Labels, n_features: int) -> tuple[Array, NDArray[np.int64]]:
-    from sklearn.utils.validation import check_array
-
-    refuse_nonfinite(X)
-    rows = check_array(X, dtype=np.float64, input_name="X_test")
-    codes = encode_as(z, labels.classes, name="z_test")
-    if rows.shape[1] != n_features:
-        raise ValueError(
-            f"Got {rows.shape[1]} features in X_test and {n_features} in X_train, but expected "
-            "the same number."
-        )
-    if len(codes) != len(rows):
-        raise ValueError(
-            f"Got {len(codes)} labels in z_test for {len(rows)} rows of X_test, but expected one "
-            "label for each row."
-        )
-    return rows, codes
-
-
-def _refuse_missing_class(codes: NDArray[np.int64], labels: Labels) -> None:
-    missing = labels.classes[np.bincount(codes, minlength=len(labels.classes)) == 0]
-    if len(missing):
-        raise ValueError(
-            f"Got no row of class {missing[0]!s} in z_test, but expected every class of z_train. "
-            "Split the rows stratified, as Dataset.from_arrays does."
-        )
 
 
 def _refuse_too_few(labels: Labels) -> None:

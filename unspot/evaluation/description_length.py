@@ -16,10 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import encode
+from unspot.checks import check_choice, check_count
+from unspot.data.labels import Labels, encode
 from unspot.data.rows import refuse_nonfinite
 from unspot.data.sampling import generator
-from unspot.evaluation.probes import PRESETS, Networks, Probe, Recipe, train
+from unspot.evaluation.networks import Networks, Recipe, train_networks
+from unspot.evaluation.probes import PRESETS, Probe
 
 __all__ = ["MDL", "Block", "FittedProbe", "fit_early_stopped", "fit_estimator", "mdl"]
 
@@ -43,7 +45,7 @@ class Block:
     start: int
     stop: int
     bits: float
-    prior_bits: float  # what the running class prior alone would have cost
+    prior_bits: float  # what they would cost by the running class prior only
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def mdl(
         The first is sent by the uniform code; each later block once, by a probe fitted on the rows
         before it. The probe is mixed with the running class prior: a block of labels costs
         −log₂ Σ w·p(block), over several degrees of trust in the probe, of which "none" has w = ½.
-        So an over-confident probe never costs more than one bit a block above the prior code.
+        So an over-confident probe never costs more than one bit per block above the prior code.
 
         "paper" is what the tables of the L̄EOPARD paper (and of FaRM and KRaM) hold, and is *not*
         a code: for each block the probe is scored on the whole prefix up to the block's end, the
@@ -143,14 +145,37 @@ def mdl(
     >>> mdl(X, X[:, 0] > 0).compression > 2
     True
     """
-    if scheme not in ("online", "paper"):
-        raise ValueError(f"Got scheme={scheme!r}, but expected 'online' or 'paper'.")
-    fit = _probe_fitter(probe)
     rows = _rows(X)
-    labels = encode(z, n_rows=len(rows))
+    return code_labels(
+        rows,
+        encode(z, n_rows=len(rows)),
+        scheme=scheme,
+        probe=probe,
+        control=control,
+        max_rows=max_rows,
+        random_state=random_state,
+    )
+
+
+def code_labels(
+    X: NDArray[Any],
+    labels: Labels,
+    *,
+    scheme: Scheme = "online",
+    probe: Any = "early-stopped",
+    control: bool = True,
+    max_rows: int | None = None,
+    random_state: Any = 0,
+) -> MDL:
+    """``mdl`` of rows that are checked and labels that are encoded."""
+    check_choice("scheme", scheme, ("online", "paper"))
+    fit = _probe_fitter(probe)
+    if max_rows is not None:
+        check_count("max_rows", max_rows, least=2)
     rng = generator(random_state)
-    order = rng.permutation(len(rows))[: _check_max_rows(max_rows)]
-    rows, codes, n_classes = rows[order], labels.codes[order], len(labels.classes)
+    order = rng.permutation(len(X))[:max_rows]
+    rows = X.astype(np.float64, copy=False)[order]
+    codes, n_classes = labels.codes[order], len(labels.classes)
     result = _length(rows, codes, n_classes, scheme, fit, rng)
     if control:
         permuted = rng.permutation(codes)
@@ -196,11 +221,11 @@ def _online_block(
     probe: FittedProbe | None, X: Array, codes: Codes, start: int, prior: Array, n_classes: int
 ) -> float:
     """Bits of the labels after ``start``: a Bayesian mixture over the degrees of trust."""
-    alone = float(-np.log2(prior[start:]).sum())
+    by_prior = float(-np.log2(prior[start:]).sum())
     if probe is None:
-        return alone
+        return by_prior
     p = _of_labels(probe, X[start:], codes[start:])
-    lengths = np.array([alone, *(_mixed_bits(p, prior[start:], trust) for trust in TRUST)])
+    lengths = np.array([by_prior, *(_mixed_bits(p, prior[start:], trust) for trust in TRUST)])
     weights = np.array([0.5, *np.full(len(TRUST), 0.5 / len(TRUST))])
     return float(-np.logaddexp2.reduce(np.log2(weights) - lengths))
 
@@ -259,8 +284,8 @@ def _preset_estimator(preset: Probe) -> Any:
 
 def _of_labels(probe: FittedProbe, X: Array, codes: Codes) -> Array:
     """Probability that the probe gives to each row's own label."""
-    own: Array = probe.probabilities(X)[np.arange(len(X)), codes]
-    return own
+    probabilities: Array = probe.probabilities(X)[np.arange(len(X)), codes]
+    return probabilities
 
 
 def _mixed_bits(p: Array, prior: Array, trust: float) -> float:
@@ -268,7 +293,7 @@ def _mixed_bits(p: Array, prior: Array, trust: float) -> float:
 
 
 def running_prior(codes: Codes, n_classes: int) -> Array:
-    """Probability of each label by the labels before it, half a count a class to begin with.
+    """Probability of each label by the labels before it, half a count per class to begin with.
 
     The Krichevsky–Trofimov estimate: a class that has not come up yet is unlikely, not impossible.
     """
@@ -291,18 +316,12 @@ def _entropy(codes: Codes) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _rows(X: Any) -> Array:
+def _rows(X: Any) -> NDArray[Any]:
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ValueError(f"Got X of shape {rows.shape}, but expected (rows, features).")
     refuse_nonfinite(rows)
-    return rows.astype(np.float64, copy=False)
-
-
-def _check_max_rows(max_rows: Any) -> int | None:
-    if max_rows is not None and max_rows < 2:
-        raise ValueError(f"Got max_rows={max_rows}, but expected at least 2 rows.")
-    return max_rows
+    return rows
 
 
 # -- The probe that a description length is measured with: networks stopped before they overfit ----
@@ -348,7 +367,9 @@ def fit_early_stopped(
     )
     seeds = [int(seed) for seed in rng.integers(2**31, size=N_NETWORKS)]
     validation = (Z[held_out], codes[held_out])
-    networks = train(Z[fitted], codes[fitted], n_classes, recipe, seeds, validation=validation)
+    networks = train_networks(
+        Z[fitted], codes[fitted], n_classes, recipe, seeds, validation=validation
+    )
     return FittedProbe(lambda rows: _mean_probability(networks, (rows - mean) / scale), held_out)
 
 
@@ -371,15 +392,15 @@ def fit_estimator(
         model.fit(X, codes)
 
     def probabilities(rows: Array) -> Array:
-        found = np.zeros((len(rows), n_classes))  # a class that it has not seen gets none
-        found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
-        return found
+        by_class = np.zeros((len(rows), n_classes))  # a class that it has not seen gets none
+        by_class[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
+        return by_class
 
     return FittedProbe(probabilities, np.arange(0))
 
 
 def standardisation(X: Array) -> tuple[Array, Array]:
-    """Mean and scale of the columns; columns without variance (relatively) are left alone."""
+    """Mean and scale of the columns; columns without variance (relatively) keep their unit."""
     scale = X.std(axis=0)
     scale[scale <= 1e-7 * scale.max(initial=0.0)] = 1.0
     return X.mean(axis=0), scale

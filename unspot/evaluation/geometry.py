@@ -1,4 +1,4 @@
-"""How much of the geometry is kept: overlap of neighbour sets (A_k) and share of variance."""
+"""How much of the geometry is kept: neighbours (A_k), variance, and similarities of words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import check_choice, check_count
 from unspot.data.rows import refuse_nonfinite
 from unspot.data.sampling import generator
 from unspot.datasets.wordsim import WordPairs
@@ -36,10 +37,8 @@ def neighbour_overlap(
     X_erased: Any,
     *,
     k: int | float = 0.5,
-    include_self: bool = False,
-    convention: Convention | None = None,
+    convention: Convention = "held-out",
     max_queries: int | None = None,
-    chunk: int | None = None,
     random_state: Any = 0,
 ) -> float:
     """A_k: the mean share of each row's k nearest neighbours that erasure keeps.
@@ -48,7 +47,7 @@ def neighbour_overlap(
     distance, found by selection rather than by sorting, so at k = n/2 it takes a small fraction of
     the time of an index of neighbours. Distances that tie are taken in row order.
 
-    Time O(n²d), memory O(chunk·n): no n×n matrix is held.
+    Time O(n²d), memory O(nd) and 8 MB: no n×n matrix is held.
 
     Parameters
     ----------
@@ -56,16 +55,12 @@ def neighbour_overlap(
         The same rows before and after erasure. The width may differ, as after ``reduce``.
     k : int or float
         How many neighbours; a fraction is of the n rows. The paper's A_50% is 0.5.
-    include_self : bool
-        Whether a row counts among its own neighbours, which flatters small k.
-    convention : {"held-out", "paper"}, optional
-        "paper" includes the row itself (its tables also use the *training* rows: pass those);
-        "held-out" does not. Overrides ``include_self``.
+    convention : {"held-out", "paper"}
+        "paper" counts a row among its own neighbours, which flatters small k (its tables also use
+        the *training* rows: pass those); "held-out" does not.
     max_queries : int, optional
         Average over this many rows drawn at random instead of all. Their neighbours are still
         sought among all rows.
-    chunk : int, optional
-        Rows handled at once; by default as many as fit 8 MB.
     random_state : int, Generator or None
         Draws the rows of ``max_queries``.
 
@@ -80,12 +75,11 @@ def neighbour_overlap(
     True
     """
     A, B = _same_rows(X, X_erased)
-    if convention is not None:
-        include_self = _includes_self(convention)
+    include_self = check_choice("convention", convention, ("held-out", "paper")) == "paper"
     n = len(A)
     k = _check_k(k, n, include_self)
     queries = _queries(n, max_queries, random_state)
-    step = _check_chunk(chunk) if chunk is not None else max(1, BLOCK_VALUES // n)
+    step = max(1, BLOCK_VALUES // n)
     shared = 0
     for start in range(0, len(queries), step):
         rows = queries[start : start + step]
@@ -155,12 +149,6 @@ def _same_rows(X: Any, X_erased: Any) -> tuple[Array, Array]:
     return A - A.mean(axis=0), B - B.mean(axis=0)
 
 
-def _includes_self(convention: str) -> bool:
-    if convention not in ("held-out", "paper"):
-        raise ValueError(f"Got convention={convention!r}, but expected 'held-out' or 'paper'.")
-    return convention == "paper"
-
-
 def _check_k(k: Any, n: int, include_self: bool) -> int:
     most = n if include_self else n - 1
     is_bool = isinstance(k, (bool, np.bool_))
@@ -175,17 +163,10 @@ def _check_k(k: Any, n: int, include_self: bool) -> int:
     )
 
 
-def _check_chunk(chunk: Any) -> int:
-    if not isinstance(chunk, (int, np.integer)) or chunk < 1:
-        raise ValueError(f"Got chunk={chunk!r}, but expected a number of rows, at least 1.")
-    return int(chunk)
-
-
 def _queries(n: int, max_queries: int | None, random_state: Any) -> NDArray[np.int64]:
     if max_queries is None or max_queries >= n:
         return np.arange(n)
-    if max_queries < 1:
-        raise ValueError(f"Got max_queries={max_queries}, but expected at least 1 row.")
+    check_count("max_queries", max_queries)
     rng = generator(random_state)
     return np.sort(rng.choice(n, size=max_queries, replace=False))
 
@@ -324,13 +305,15 @@ def _known_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], tuple[str, ...]]:
     rows, scores, unknown = [], [], set()
     for *pair, score in zip(*pairs, strict=True):
-        found = [row_of.get(str(word)) for word in pair]
+        pair_rows = [row_of.get(str(word)) for word in pair]
         if ignore_case:
-            found = [row_of.get(word.lower(), row) for word, row in zip(pair, found, strict=True)]
-        if None in found:
-            unknown |= {str(word) for word, row in zip(pair, found, strict=True) if row is None}
+            pair_rows = [
+                row_of.get(word.lower(), row) for word, row in zip(pair, pair_rows, strict=True)
+            ]
+        if None in pair_rows:
+            unknown |= {str(word) for word, row in zip(pair, pair_rows, strict=True) if row is None}
         else:
-            rows.append(found)
+            rows.append(pair_rows)
             scores.append(score)
     return (
         np.array(rows, dtype=np.int64).reshape(-1, 2),

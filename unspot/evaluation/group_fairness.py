@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import encode
+from unspot.data.labels import Labels, encode
 
 __all__ = ["Fairness", "fairness"]
 
@@ -119,8 +119,24 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
     """
     concept = encode(z, name="z")
     n = len(concept)
-    true, predicted, labels = _task_codes(y_true, y_pred, n)
-    classes, K, L = concept.classes.tolist(), len(concept.classes), len(labels)
+    lengths = len(y_true), len(y_pred)
+    if lengths != (n, n):
+        raise ValueError(
+            f"Got {lengths[0]} labels in y_true, {lengths[1]} in y_pred and {n} in z, but expected "
+            "one of each for every row."
+        )
+    # As objects, so that the label "1" and the label 1 are not made one.
+    values = np.concatenate([np.asarray(y, dtype=object) for y in (y_true, y_pred)])
+    task = encode(values, name="y_true and y_pred")
+    return fairness_of_codes(task.codes[:n], task.codes[n:], task.classes, concept)
+
+
+def fairness_of_codes(
+    true: Counts, predicted: Counts, task_labels: NDArray[Any], concept: Labels
+) -> Fairness:
+    """``fairness`` of codes among the task labels, of which each occurs in either."""
+    labels, classes = task_labels.tolist(), concept.classes.tolist()
+    K, L = len(classes), len(labels)
     right = true == predicted
     rows = _table(concept.codes, true, K, L)  # (K, L)
     hits = _table(concept.codes[right], true[right], K, L)
@@ -147,20 +163,6 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
             (classes[c], labels[y]) for c, y in np.argwhere((rows == 0) & present).tolist()
         ),
     )
-
-
-def _task_codes(y_true: Any, y_pred: Any, n: int) -> tuple[Counts, Counts, list[Any]]:
-    """Codes of both among the labels that occur in either."""
-    lengths = len(y_true), len(y_pred)
-    if lengths != (n, n):
-        raise ValueError(
-            f"Got {lengths[0]} labels in y_true, {lengths[1]} in y_pred and {n} in z, but expected "
-            "one of each for every row."
-        )
-    # As objects, so that the label "1" and the label 1 are not made one.
-    values = np.concatenate([np.asarray(y, dtype=object) for y in (y_true, y_pred)])
-    both = encode(values, name="y_true and y_pred")
-    return both.codes[:n], both.codes[n:], both.classes.tolist()
 
 
 def _table(classes: Counts, labels: Counts, K: int, L: int) -> Counts:

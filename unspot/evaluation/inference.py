@@ -180,7 +180,7 @@ def agreement_p_values(
     array([0.001, 1.   ])
     """
     alike = np.diag(1.0 / np.bincount(codes, minlength=probabilities[0].shape[1]).clip(min=1))
-    scores = [alike[said] for said in guesses] + list(probabilities)
+    scores = [alike[guess] for guess in guesses] + list(probabilities)
     stacked = _in_units(np.stack(scores, axis=2))  # (n, K, 2·attackers)
     agreement = _agreement(stacked, codes, np.random.default_rng(seed), n_permutations)
     standard = _standardised(agreement)  # (1 + B, 2·attackers)
@@ -206,12 +206,12 @@ def _agreement(
 ) -> Array:
     """Mean score of the labels, observed first and then permuted: (1 + B, 2·attackers)."""
     n, K, _ = scores.shape
-    found = [_mean_score(scores, codes[None], K)]
+    means = [_mean_score(scores, codes[None], K)]
     step = max(1, _BLOCK_VALUES // n)
     for start in range(0, n_permutations, step):
         block = [rng.permutation(codes) for _ in range(min(step, n_permutations - start))]
-        found.append(_mean_score(scores, np.stack(block), K))
-    return np.concatenate(found)
+        means.append(_mean_score(scores, np.stack(block), K))
+    return np.concatenate(means)
 
 
 def _mean_score(scores: Array, labels: NDArray[np.int64], K: int) -> Array:

@@ -1,35 +1,35 @@
-"""The rows of an evaluation: each metric is a function of one problem, before and after erasure."""
+"""The metrics of an evaluation: one entry says how each is measured, read and named everywhere.
+
+A new metric is a function of a problem, which sees the same rows before and after erasure, and an
+entry in ``REGISTRY``. ``evaluate``, paths, sweeps, the report and the benchmark know it by that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import Dataset, Lexicon
-from unspot.data.labels import encode, encode_as
+from unspot.data.dataset import Dataset
 from unspot.evaluation.group_fairness import Fairness
-from unspot.evaluation.problem import (
-    Finding,
-    Metric,
-    Problem,
-    learned_nothing,
-    mean_value,
-    one_row,
-)
-from unspot.evaluation.results import Row, Value
+from unspot.evaluation.problem import Coded, Finding, MetricFunction, Problem
+from unspot.evaluation.results import Direction, Row, Value
 
 __all__ = [
     "DEFAULT",
+    "GROUPS",
     "LESS_IS_BETTER",
     "METRICS",
     "PAPER",
+    "REGISTRY",
     "TASK_METRICS",
-    "task",
-    "task_fairness",
-    "task_linear",
+    "Metric",
+    "about",
+    "lacking",
+    "one_row",
 ]
 
 #: Pairs of rows compared for A_k, and rows coded for the description length: more are sampled.
@@ -38,61 +38,169 @@ MAX_CODED = 30_000
 #: Row orders that the description length is averaged over, if there are as many seeds.
 MAX_ORDERS = 3
 
+#: The headings of the report's main table.
+GROUPS = ("What can still be recovered", "What is kept", "Fairness of the task", "Other")
+_RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
+
+#: What a metric may need besides rows and the concept.
+_TASK, _LEXICON = "task labels", "lexicon of words"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One row of an evaluation.
+
+    Attributes
+    ----------
+    key : str
+        What the row is called in code and in files.
+    label, unit, better : str
+        The row itself: see ``Row``.
+    measure : function of a Problem, or None
+        May find several rows. None for a row that is measured elsewhere.
+    name : str
+        What ``evaluate`` calls the function, where that is not the key.
+    needs : str
+        What the data must have.
+    group, report_title, tile : str
+        In the report: the heading it stands under, its title if not the label, and what a tile
+        says under its number.
+    term, meaning : str
+        Its entry in the report's reading guide.
+    axis : str
+        What the axis of a chart is called.
+    column : str
+        The head of its column in the tables of the benchmark.
+    """
+
+    key: str
+    label: str
+    unit: str = ""
+    better: Direction = "none"
+    measure: MetricFunction | None = None
+    name: str = ""
+    needs: str = ""
+    group: str = _OTHER
+    report_title: str = ""
+    tile: str = ""
+    term: str = ""
+    meaning: str = ""
+    axis: str = ""
+    column: str = ""
+
+    @property
+    def title(self) -> str:
+        """Of the row in the report."""
+        return self.report_title or self.label
+
+
+def about(key: str) -> Metric:
+    """The entry of a row; one that is not known here stands at the end of the report."""
+    return _BY_KEY.get(key, Metric(key, ""))
+
+
+def lacking(data: Dataset) -> dict[str, str]:
+    """Names of the metrics that the data do not allow, and what the data have not."""
+    missing = set()
+    if data.train.y is None or data.test.y is None:
+        missing.add(_TASK)
+    if data.lexicon is None:
+        missing.add(_LEXICON)
+    return {m.name or m.key: m.needs for m in REGISTRY if m.needs in missing}
+
+
+def one_row(key: str, before: Value | None, after: Value | None, note: str = "") -> Finding:
+    """The finding of a metric that has one row."""
+    return Finding((_row(key, before, after, note),))
+
+
+def _row(key: str, before: Value | None, after: Value | None, note: str = "") -> Row:
+    metric = _BY_KEY[key]
+    return Row(key, metric.label, metric.unit, before, after, metric.better, note)
+
+
+def mean_value(values: Iterable[float | None]) -> Value | None:
+    """Mean and spread of the defined values, or None if none is."""
+    defined = [value for value in values if value is not None]
+    return Value(float(np.mean(defined)), float(np.std(defined))) if defined else None
+
+
+def learned_nothing(before: Value | None, labels: Coded, who: str = "It") -> str:
+    """A caveat for a classifier that is no better than a guess before erasure, else nothing."""
+    guess = labels.test_share
+    if before is None or before.mean > guess:
+        return ""
+    return (
+        f" {who} learned nothing: before erasure it is no better than a guess, {100 * guess:.1f} %."
+    )
+
 
 # -- what is left of the concept -------------------------------------------------------------------
 
 
 def chance(problem: Problem) -> Finding:
-    share = float(encode(problem.test.z).counts.max() / len(problem.test))
-    same = Value(share)
+    share = Value(problem.concept.test_share)
     note = "share of the largest class among the test rows: a guess without looking."
-    return one_row("chance", "Chance", "share", same, same, "none", note)
+    return one_row("chance", share, share, note)
 
 
 def probe(problem: Problem) -> Finding:
-    from unspot.evaluation.probes import probe_accuracy
+    from unspot.evaluation.probes import ProbeScores, predict_codes
 
     def accuracy(data: Dataset) -> Value:
-        scores = probe_accuracy(
+        predicted = predict_codes(
             data.train.X,
-            problem.train.z,
+            problem.concept.train,
             data.test.X,
-            problem.test.z,
             seeds=problem.seeds,
             random_state=problem.random_state,
         )
+        scores = ProbeScores.of(predicted, problem.concept.test)
         return Value(scores.mean, scores.spread)
 
     both = problem.on_both(accuracy)
     note = "the paper's MLP (a_z). A weak probe: see the strongest attacker."
-    note += learned_nothing(both[0], problem.test.z)
-    return one_row("probe", "Probe accuracy", "share", *both, "lower", note)
+    note += learned_nothing(both[0], problem.concept)
+    return one_row("probe", *both, note)
 
 
 def linear(problem: Problem) -> Finding:
-    def accuracy(data: Dataset) -> Value:
-        return Value(_logistic_accuracy(data, problem.train.z, problem.test.z))
+    import warnings
 
-    both = problem.on_both(accuracy)
-    return one_row("linear", "Linear probe accuracy", "share", *both, "lower")
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    from unspot.evaluation.description_length import standardisation
+
+    def accuracy(data: Dataset) -> Value:
+        X, X_test = (split.X.astype(np.float64) for split in (data.train, data.test))
+        mean, scale = standardisation(X)
+        model = LogisticRegression(max_iter=200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit((X - mean) / scale, problem.concept.train.codes)
+        guesses = model.predict((X_test - mean) / scale)
+        return Value(float(np.mean(guesses == problem.concept.test)))
+
+    return one_row("linear", *problem.on_both(accuracy))
 
 
 def strongest_attack(problem: Problem) -> Finding:
     """The attacker that is strongest on the validation rows, as it does on the test rows."""
-    from unspot.evaluation.attackers import AttackResult, attack
+    from unspot.evaluation.attackers import AttackResult, attack_codes
     from unspot.evaluation.inference import recalls
 
-    choosing = len(problem.before.validation)
-    labels = encode(problem.train.z)
-    z = np.concatenate([problem.before.validation.z, problem.test.z])
-    codes = encode_as(z, labels.classes)
+    problem.concept.refuse_missing_class()
+    labels = problem.concept.train
+    choosing = len(problem.validation_codes)
+    codes = np.concatenate([problem.validation_codes, problem.concept.test])
 
     def results(data: Dataset) -> tuple[AttackResult, ...]:
-        return attack(
+        return attack_codes(
             data.train.X,
-            problem.train.z,
+            labels,
             np.concatenate([data.validation.X, data.test.X]) if choosing else data.test.X,
-            z,
+            codes,
             budget=problem.budget,
             random_state=problem.random_state,
         )
@@ -112,149 +220,14 @@ def strongest_attack(problem: Problem) -> Finding:
         f"{best[0].name} before, {best[1].name} after: the best of {len(both[1])} on the {where}. "
         f"Every class counts alike, so that guessing gets {100 / len(labels.classes):.1f} %."
     )
-    sides = zip(("before", "after"), both, strict=True)
-    listed = {
-        side: [_on_test(r, codes[choosing:], shares(r, choosing, None), len(found)) for r in found]
-        for side, found in sides
-    }
-    row = Row("attack", "Strongest attacker", "share", before, after, "lower", note)
-    return Finding((row,), {"attackers": listed})
-
-
-def description_length(problem: Problem) -> Finding:
-    from unspot.evaluation.description_length import MDL, mdl
-
-    def lengths(data: Dataset) -> list[MDL]:
-        return [
-            mdl(
-                data.test.X,
-                problem.test.z,
-                max_rows=MAX_CODED,
-                control=order == 0,
-                random_state=problem.random_state + order,
-            )
-            for order in range(min(problem.seeds, MAX_ORDERS))
+    attackers = {
+        side: [
+            _on_test(result, problem.concept.test, shares(result, choosing, None), len(listed))
+            for result in listed
         ]
-
-    before, after = problem.on_both(lengths)
-    values = [mean_value(found.kilobits for found in side) for side in (before, after)]
-    prior = Value(after[0].prior_bits / 1000)
-    note = (
-        f"online code of {after[0].n_rows:,} test labels, over row orders; permuted labels cost "
-        f"{after[0].control_bits / 1000:.2f} kbit after erasure."
-    )
-    nothing_left = (
-        "what the labels cost if only the class shares are known; a code that has to learn those "
-        "and finds nothing else costs a little more."
-    )
-    rows = (
-        Row("mdl", "MDL", "kbit", values[0], values[1], "higher", note),
-        Row("mdl_prior", "MDL, prior code", "kbit", prior, prior, "none", nothing_left),
-    )
-    return Finding(rows)
-
-
-def papers_description_length(problem: Problem) -> Finding:
-    from unspot.evaluation.description_length import mdl
-
-    def length(data: Dataset) -> Value:
-        found = mdl(
-            data.train.X,
-            problem.train.z,
-            scheme="paper",
-            control=False,
-            random_state=problem.random_state,
-        )
-        return Value(found.kilobits)
-
-    note = "not a code: training rows, each prefix scored whole; for the paper's tables only."
-    both = problem.on_both(length)
-    return one_row("mdl_paper", "MDL, paper's scheme", "kbit", *both, "higher", note)
-
-
-def two_sample(problem: Problem) -> Finding:
-    from unspot.evaluation.two_sample import two_sample_test
-
-    def p_value(data: Dataset) -> Value:
-        found = two_sample_test(data.test.X, problem.test.z, random_state=problem.random_state)
-        return Value(found.p_value)
-
-    note = "of the hypothesis that the classes have one law; a small one refutes it."
-    return one_row("two_sample", "Two-sample p-value", "p", *problem.on_both(p_value), "none", note)
-
-
-# -- what is left of the rest ----------------------------------------------------------------------
-
-
-def neighbours(problem: Problem) -> Finding:
-    from unspot.evaluation.geometry import neighbour_overlap
-
-    n = len(problem.test)
-    queries = max(1000, MAX_PAIRS // n)
-    kept = neighbour_overlap(problem.test.X, problem.after.test.X, max_queries=queries)
-    note = f"over {queries:,} test rows drawn at random." if queries < n else ""
-    return one_row("neighbours", "A_50%", "", Value(1.0), Value(kept), "higher", note)
-
-
-def papers_neighbours(problem: Problem) -> Finding:
-    from unspot.evaluation.geometry import neighbour_overlap
-
-    n = len(problem.train)
-    queries = max(1000, MAX_PAIRS // n)
-    kept = neighbour_overlap(
-        problem.train.X, problem.after.train.X, convention="paper", max_queries=queries
-    )
-    note = "training rows, each its own neighbour."
-    return one_row(
-        "neighbours_paper", "A_50%, paper's", "", Value(1.0), Value(kept), "higher", note
-    )
-
-
-def variance(problem: Problem) -> Finding:
-    from unspot.evaluation.geometry import variance_kept
-
-    kept = Value(variance_kept(problem.test.X, problem.after.test.X))
-    return one_row("variance", "Variance kept", "share", Value(1.0), kept, "higher")
-
-
-def words(problem: Problem) -> Finding:
-    from importlib.resources import as_file, files
-
-    from unspot.evaluation.geometry import load_pairs, word_similarity
-
-    bundled = files("unspot.datasets") / "data" / "wordsim353_similarity.tsv"
-    with as_file(bundled) as path:
-        pairs = load_pairs(path)
-
-    def similarity(data: Dataset) -> Any:
-        lexicon: Lexicon = data.lexicon  # type: ignore[assignment]
-        return word_similarity(lexicon.words, lexicon.X, pairs)
-
-    before, after = problem.on_both(similarity)
-    note = (
-        f"Spearman over {after.n_pairs} pairs of the similarity subset; {after.n_missing} have a "
-        "word without a vector."
-    )
-    both = Value(before.correlation), Value(after.correlation)
-    return one_row("words", "WS-353", "", *both, "higher", note)
-
-
-def _logistic_accuracy(data: Dataset, z_train: Any, z_test: Any) -> float:
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    from unspot.evaluation.description_length import standardisation
-
-    X = data.train.X.astype(np.float64)
-    mean, scale = standardisation(X)
-    labels = encode(z_train)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(max_iter=200).fit((X - mean) / scale, labels.codes)
-    found = model.predict((data.test.X.astype(np.float64) - mean) / scale)
-    return float(np.mean(found == encode_as(z_test, labels.classes)))
+        for side, listed in zip(("before", "after"), both, strict=True)
+    }
+    return Finding((_row("attack", before, after, note),), {"attackers": attackers})
 
 
 def _on_test(
@@ -275,7 +248,118 @@ def _on_test(
     }
 
 
-# -- The rows of an evaluation about the downstream task: accuracy and fairness --------------------
+def description_length(problem: Problem) -> Finding:
+    from unspot.evaluation.description_length import MDL, code_labels
+
+    def codes(data: Dataset) -> list[MDL]:
+        return [
+            code_labels(
+                data.test.X,
+                problem.concept.test_labels,
+                max_rows=MAX_CODED,
+                control=order == 0,
+                random_state=problem.random_state + order,
+            )
+            for order in range(min(problem.seeds, MAX_ORDERS))
+        ]
+
+    before, after = problem.on_both(codes)
+    lengths_before, lengths_after = (
+        mean_value(code.kilobits for code in side) for side in (before, after)
+    )
+    prior = Value(after[0].prior_bits / 1000)
+    note = (
+        f"online code of {after[0].n_rows:,} test labels, over row orders; permuted labels cost "
+        f"{after[0].control_bits / 1000:.2f} kbit after erasure."
+    )
+    nothing_left = (
+        "what the labels cost if only the class shares are known; a code that has to learn those "
+        "and finds nothing else costs a little more."
+    )
+    mdl = _row("mdl", lengths_before, lengths_after, note)
+    return Finding((mdl, _row("mdl_prior", prior, prior, nothing_left)))
+
+
+def papers_description_length(problem: Problem) -> Finding:
+    from unspot.evaluation.description_length import code_labels
+
+    def length(data: Dataset) -> Value:
+        code = code_labels(
+            data.train.X,
+            problem.concept.train,
+            scheme="paper",
+            control=False,
+            random_state=problem.random_state,
+        )
+        return Value(code.kilobits)
+
+    note = "not a code: training rows, each prefix scored whole; for the paper's tables only."
+    return one_row("mdl_paper", *problem.on_both(length), note)
+
+
+def two_sample(problem: Problem) -> Finding:
+    from unspot.evaluation.two_sample import compare_laws
+
+    def p_value(data: Dataset) -> Value:
+        test = compare_laws(
+            data.test.X, problem.concept.test_labels, random_state=problem.random_state
+        )
+        return Value(test.p_value)
+
+    note = "of the hypothesis that the classes have one law; a small one refutes it."
+    return one_row("two_sample", *problem.on_both(p_value), note)
+
+
+# -- what is left of the rest ----------------------------------------------------------------------
+
+
+def neighbours(problem: Problem) -> Finding:
+    queries = max(1000, MAX_PAIRS // len(problem.test))
+    note = f"over {queries:,} test rows drawn at random." if queries < len(problem.test) else ""
+    return _overlap("neighbours", problem, "test", "held-out", note)
+
+
+def papers_neighbours(problem: Problem) -> Finding:
+    note = "training rows, each its own neighbour."
+    return _overlap("neighbours_paper", problem, "train", "paper", note)
+
+
+def _overlap(key: str, problem: Problem, which: str, convention: Any, note: str) -> Finding:
+    from unspot.evaluation.geometry import neighbour_overlap
+
+    before, after = (getattr(data, which).X for data in (problem.before, problem.after))
+    overlap = neighbour_overlap(
+        before, after, convention=convention, max_queries=max(1000, MAX_PAIRS // len(before))
+    )
+    return one_row(key, Value(1.0), Value(overlap), note)
+
+
+def variance(problem: Problem) -> Finding:
+    from unspot.evaluation.geometry import variance_kept
+
+    share = variance_kept(problem.test.X, problem.after.test.X)
+    return one_row("variance", Value(1.0), Value(share))
+
+
+def words(problem: Problem) -> Finding:
+    from unspot.datasets.wordsim import load_wordsim353
+    from unspot.evaluation.geometry import word_similarity
+
+    pairs = load_wordsim353()
+
+    def similarity(data: Dataset) -> Any:
+        assert data.lexicon is not None  # ``needs`` of the entry says so
+        return word_similarity(data.lexicon.words, data.lexicon.X, pairs)
+
+    before, after = problem.on_both(similarity)
+    note = (
+        f"Spearman over {after.n_pairs} pairs of the similarity subset; {after.n_missing} have a "
+        "word without a vector."
+    )
+    return one_row("words", Value(before.correlation), Value(after.correlation), note)
+
+
+# -- the task, and its fairness --------------------------------------------------------------------
 
 
 def task_linear(problem: Problem) -> Finding:
@@ -283,74 +367,62 @@ def task_linear(problem: Problem) -> Finding:
 
     The paper's network stops after 20 passes, which few rows leave unfinished.
     """
-    from unspot.evaluation.attackers import attack
+    from unspot.evaluation.attackers import MIN_OF_A_CLASS, attack_codes, rows_needed
+
+    labels = problem.task.train
+    needed = rows_needed(len(labels.classes))
+    if labels.counts.min() < MIN_OF_A_CLASS:
+        note = "undefined: a label has too few rows to learn from. Merge it with another."
+        return one_row("task_linear", None, None, note)
+    if len(labels) < needed:
+        n_labels = len(labels.classes)
+        note = f"undefined: {len(labels)} train rows, where {n_labels} labels need {needed}."
+        return one_row("task_linear", None, None, note)
 
     def accuracy(data: Dataset) -> Value:
-        rows = (data.train.X, problem.train.y, data.test.X, problem.test.y)
-        (found,) = attack(
-            *rows, attackers=["logistic"], random_state=problem.random_state, every_class=False
+        (result,) = attack_codes(
+            data.train.X,
+            labels,
+            data.test.X,
+            problem.task.test,
+            attackers=["logistic"],
+            random_state=problem.random_state,
         )
-        return Value(found.accuracy)
+        return Value(result.accuracy)
 
-    too_few = _too_few_to_learn(problem.train.y)
-    before, after = (None, None) if too_few else problem.on_both(accuracy)
     note = "what erasure costs the task: a logistic regression, fitted to the end."
-    note = f"undefined: {too_few}" if too_few else note
-    label = "Task accuracy, logistic"
-    return one_row("task_linear", label, "share", before, after, "higher", note)
+    return one_row("task_linear", *problem.on_both(accuracy), note)
 
 
 def task(problem: Problem) -> Finding:
     before, after = (_accuracy(side) for side in problem.task_fairness)
     note = "a_y. The network stops after 20 passes: with few rows, see the logistic regression."
-    note += learned_nothing(before, problem.test.y)
-    label = "Task accuracy, paper's MLP"
-    return one_row("task", label, "share", before, after, "higher", note)
+    note += learned_nothing(before, problem.task)
+    return one_row("task", before, after, note)
 
 
-def task_fairness(problem: Problem) -> Finding:
+def fairness(problem: Problem) -> Finding:
     sides = problem.task_fairness
     who = "The paper's MLP, whose predictions these are,"
-    note = sides[1][0].note + learned_nothing(_accuracy(sides[0]), problem.test.y, who)
+    note = sides[1][0].note + learned_nothing(_accuracy(sides[0]), problem.task, who)
     note = note.strip()
 
-    def row(key: str, label: str, of: Callable[[Fairness], float | None]) -> Row:
+    def row(key: str, of: Callable[[Fairness], float | None]) -> Row:
         before, after = (mean_value([of(f) for f in side]) for side in sides)
         missing = "undefined: too few labels, or no variation." if after is None else ""
-        return Row(key, label, "", before, after, "lower", missing or note)
+        return _row(key, before, after, missing or note)
 
     rows = (
-        row("tpr_gap", "TPR gap, RMS", lambda f: f.rms_gap),
-        row("tpr_gap_correlation", "σ of TPR gap and share", lambda f: f.correlation),
-        row("demographic_parity", "Demographic parity", lambda f: f.demographic_parity),
-        row("equalised_odds", "Equalised odds gap", lambda f: f.equalised_odds),
+        row("tpr_gap", lambda f: f.rms_gap),
+        row("tpr_gap_correlation", lambda f: f.correlation),
+        row("demographic_parity", lambda f: f.demographic_parity),
+        row("equalised_odds", lambda f: f.equalised_odds),
     )
     return Finding(rows, {"gaps": _gaps(*sides)})
 
 
-#: By their names in ``evaluate``: those that need labels of a task.
-TASK_METRICS: dict[str, Metric] = {
-    "task_linear": task_linear,
-    "task": task,
-    "fairness": task_fairness,
-}
-
-
-def _too_few_to_learn(y: Any) -> str:
-    """Why nothing can be learned from these labels of the task; empty if it can."""
-    from unspot.evaluation.attackers import MIN_OF_A_CLASS, rows_needed
-
-    labels = encode(y, name="y")
-    if labels.counts.min() < MIN_OF_A_CLASS:
-        return "a label has too few rows to learn from. Merge it with another."
-    needed = rows_needed(len(labels.classes))
-    if len(labels) < needed:
-        return f"{len(labels)} train rows, where {len(labels.classes)} labels need {needed}."
-    return ""
-
-
 def _accuracy(side: Sequence[Fairness]) -> Value | None:
-    return mean_value(found.accuracy for found in side)
+    return mean_value(of_seed.accuracy for of_seed in side)
 
 
 def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[str, Any]]:
@@ -373,20 +445,98 @@ def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[st
     ]
 
 
-METRICS: dict[str, Metric] = {
-    "chance": chance,
-    "probe": probe,
-    "linear": linear,
-    "attack": strongest_attack,
-    "mdl": description_length,
-    "mdl_paper": papers_description_length,
-    "two_sample": two_sample,
-    "neighbours": neighbours,
-    "neighbours_paper": papers_neighbours,
-    "variance": variance,
-    "words": words,
-    **TASK_METRICS,
+# -- the entries -----------------------------------------------------------------------------------
+
+#: In the order of an evaluation's rows. The benchmark measures the two entries without a function.
+# fmt: off
+REGISTRY = (
+    Metric("chance", "Chance", "share", "none", chance, group=_RECOVERED,
+           term="Chance", meaning=
+           "What a guess without looking at the vectors gets right. Of attackers every class "
+           "counts alike, so that it is one in the number of classes; of probes every row, so "
+           "that it is the share of the largest class. An attacker at chance recovers nothing."),
+    Metric("probe", "Probe accuracy", "share", "lower", probe, group=_RECOVERED,
+           report_title="Probe of the paper", tile="a small, untuned network",
+           axis="accuracy of the paper’s probe", column="probe of the text, %",
+           term="Probe of the paper", meaning=
+           "The small network by which papers on erasure are compared: 20 passes over the rows, "
+           "no tuning. Good for comparison, too weak as evidence."),
+    Metric("probe_reference", "Probe of the paper's tables", "share", "lower", group=_RECOVERED,
+           report_title="Probe of the paper’s tables", column="a_z, %"),
+    Metric("probe_binary", "Probe, binary", "share", "lower", group=_RECOVERED,
+           report_title="The same, of two classes", column="a_z binary, %"),
+    Metric("linear", "Linear probe accuracy", "share", "lower", linear, group=_RECOVERED,
+           report_title="Linear probe",
+           axis="accuracy of a linear probe", column="linear probe, %"),
+    Metric("attack", "Strongest attacker", "share", "lower", strongest_attack, group=_RECOVERED,
+           tile="best of all attackers",
+           axis="accuracy of the strongest attacker", column="strongest attacker, %",
+           term="Attacker", meaning=
+           "A classifier trained to read the concept from the vectors. The strongest of several "
+           "kinds is what counts: a weak one flatters the eraser."),
+    Metric("mdl", "MDL", "kbit", "higher", description_length, group=_RECOVERED,
+           report_title="Description length (MDL)", column="MDL online, kbit",
+           term="MDL (minimum description length)", meaning=
+           "How many bits it takes to send the concept’s labels to someone who has the vectors. "
+           "The more the vectors say about the concept, the fewer. With nothing left it is as "
+           "long as the labels’ own entropy."),
+    Metric("mdl_prior", "MDL, prior code", "kbit", "none", description_length, name="mdl",
+           group=_RECOVERED, report_title="MDL with nothing left"),
+    Metric("mdl_paper", "MDL, paper's scheme", "kbit", "higher", papers_description_length,
+           group=_RECOVERED, report_title="MDL as in the paper", column="MDL of the paper, kbit"),
+    Metric("two_sample", "Two-sample p-value", "p", "none", two_sample, group=_RECOVERED,
+           term="Two-sample p", meaning=
+           "How often classes of one law would look as different as these do. Small values (of "
+           "0.025 or less, as attackers have the other half of the 5 % of false alarms) say that "
+           "the classes still differ; a large value is no proof that they do not."),
+    Metric("neighbours", "A_50%", "", "higher", neighbours, group=_KEPT,
+           report_title="Neighbours kept (A_50 %)", tile="1 is unchanged, 0.5 is random",
+           axis="neighbours kept (A_50 %)", column="A_50% held out",
+           term="A_50 % (neighbours kept)", meaning=
+           "Of the nearest half of all rows around a row, the share that is still in the nearest "
+           "half after erasure. Random vectors have 0.5, unchanged ones 1."),
+    Metric("neighbours_paper", "A_50%, paper's", "", "higher", papers_neighbours, group=_KEPT,
+           report_title="A_50 % as in the paper", column="A_50%"),
+    Metric("variance", "Variance kept", "share", "higher", variance, group=_KEPT,
+           tile="of the total variance",
+           axis="share of variance kept", column="variance kept, %"),
+    Metric("words", "WS-353", "", "higher", words, needs=_LEXICON, group=_KEPT,
+           report_title="WordSim-353", tile="rank correlation with people",
+           axis="word similarity (WordSim-353)", column="WS-353",
+           term="WordSim-353", meaning=
+           "How well similarities of word vectors follow those that people gave to pairs of "
+           "words: rank correlation (Spearman), 1 is perfect, 0 is none."),
+    Metric("task_linear", "Task accuracy, logistic", "share", "higher", task_linear, needs=_TASK,
+           group=_KEPT, tile="of a logistic regression",
+           axis="accuracy of the task, logistic", column="task, logistic, %"),
+    Metric("task", "Task accuracy, paper's MLP", "share", "higher", task, needs=_TASK,
+           group=_KEPT, report_title="Task accuracy, the paper’s MLP (a_y)",
+           tile="a small, untuned network",
+           axis="accuracy of the task, the paper’s MLP", column="a_y, %"),
+    Metric("tpr_gap", "TPR gap, RMS", "", "lower", fairness, name="fairness", needs=_TASK,
+           group=_FAIR, report_title="TPR gap, root mean square", tile="0 treats all classes alike",
+           column="TPR gap, RMS",
+           term="TPR gap", meaning=
+           "True positive rate of a task classifier for one class of the concept minus that for "
+           "the others: 0 where both are treated alike."),
+    Metric("tpr_gap_correlation", "σ of TPR gap and share", "", "lower", fairness, name="fairness",
+           needs=_TASK, group=_FAIR, report_title="Correlation of gap and share",
+           column="σ of gap and share"),
+    Metric("demographic_parity", "Demographic parity", "", "lower", fairness, name="fairness",
+           needs=_TASK, group=_FAIR, report_title="Demographic parity gap", column="DP"),
+    Metric("equalised_odds", "Equalised odds gap", "", "lower", fairness, name="fairness",
+           needs=_TASK, group=_FAIR),
+)
+# fmt: on
+_BY_KEY = {metric.key: metric for metric in REGISTRY}
+
+#: The functions, by the names that ``evaluate`` takes.
+METRICS: dict[str, MetricFunction] = {
+    metric.name or metric.key: metric.measure for metric in REGISTRY if metric.measure is not None
 }
+
+#: Names of those that need labels of a task.
+TASK_METRICS = tuple(dict.fromkeys(m.name or m.key for m in REGISTRY if m.needs == _TASK))
 
 #: What the paper reports, by its own conventions.
 PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "fairness")
@@ -394,13 +544,5 @@ DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
 
 #: Keys of the rows whose direction is "lower", for those who have values and no rows.
 LESS_IS_BETTER = frozenset(
-    {
-        "probe",
-        "linear",
-        "attack",
-        "tpr_gap",
-        "tpr_gap_correlation",
-        "demographic_parity",
-        "equalised_odds",
-    }
+    metric.key for metric in REGISTRY if metric.better == "lower" and metric.measure is not None
 )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import Dataset, Split
-from unspot.data.labels import encode
-from unspot.evaluation.group_fairness import Fairness, fairness
-from unspot.evaluation.results import Direction, Row, Value
+from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split
+from unspot.data.labels import Labels, encode, encode_as
+from unspot.data.rows import refuse_nonfinite
+from unspot.evaluation.results import Row
 
-__all__ = ["Finding", "Metric", "Problem", "learned_nothing", "mean_value", "one_row"]
+__all__ = ["Coded", "Finding", "MetricFunction", "Problem", "erased", "erased_rows"]
+
+Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,47 @@ class Finding:
 
     rows: tuple[Row, ...]
     details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Labels of train and test rows, encoded once for all metrics."""
+
+    train: Labels
+    test: Codes  # positions among the classes of the train rows
+
+    @classmethod
+    def of(cls, data: Dataset, what: str) -> Coded:
+        """The concept ``z`` or the task ``y`` of a data set."""
+        labels = encode(getattr(data.train, what), name=f"{what} of the train split")
+        test = getattr(data.test, what)
+        return cls(labels, encode_as(test, labels.classes, name=f"{what} of the test split"))
+
+    @property
+    def test_share(self) -> float:
+        """The share of the largest class among the test rows: a guess without looking."""
+        return float(np.bincount(self.test).max() / len(self.test))
+
+    def refuse_missing_class(self) -> None:
+        """A class of the train rows without a test row is an error."""
+        counts = np.bincount(self.test, minlength=len(self.train.classes))
+        if counts.min() == 0:
+            raise ValueError(
+                f"Got no rows of class {self.train.classes[int(np.argmin(counts))]!s} in the test "
+                "split, but expected every class of the train split there. Split the rows "
+                "stratified, as Dataset.from_arrays does."
+            )
+
+    @cached_property
+    def test_labels(self) -> Labels:
+        """The labels of the test rows among the classes that occur there."""
+        labels = present(self.test, self.train.classes)
+        if len(labels.classes) < 2:
+            raise ValueError(
+                f"Got test rows of one class ({labels.classes[0]!s}), but expected at least two "
+                "classes. Split the rows stratified, as Dataset.from_arrays does."
+            )
+        return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,70 +88,148 @@ class Problem:
         return self.before.test
 
     def on_both(self, measure: Callable[[Dataset], Any]) -> tuple[Any, Any]:
+        """A measurement of the rows before and after erasure."""
         return measure(self.before), measure(self.after)
 
     @cached_property
-    def task_predictions(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Labels (seeds, n) that the paper's classifier predicts for the test rows."""
-        from unspot.evaluation.probes import probe_predictions
+    def concept(self) -> Coded:
+        return Coded.of(self.before, "z")
 
-        classes = encode(self.train.y, name="y").classes
+    @cached_property
+    def task(self) -> Coded:
+        return Coded.of(self.before, "y")
 
-        def predicted(data: Dataset) -> NDArray[Any]:
-            codes = probe_predictions(
+    @cached_property
+    def validation_codes(self) -> Codes:
+        """The concept of the validation rows, which may be none."""
+        z = self.before.validation.z
+        classes = self.concept.train.classes
+        name = "z of the validation split"
+        return encode_as(z, classes, name=name) if len(z) else np.empty(0, dtype=np.int64)
+
+    @cached_property
+    def task_fairness(self) -> tuple[list[Any], list[Any]]:
+        """``Fairness`` of the paper's task classifier, one for each seed."""
+        from unspot.evaluation.group_fairness import fairness_of_codes
+        from unspot.evaluation.probes import predict_codes
+
+        n, classes = len(self.test), self.task.train.classes
+
+        def of_every_seed(data: Dataset) -> list[Any]:
+            predictions = predict_codes(
                 data.train.X,
-                self.train.y,
+                self.task.train,
                 data.test.X,
                 seeds=self.seeds,
                 random_state=self.random_state,
             )
-            labels: NDArray[Any] = classes[codes]
-            return labels
+            labels = [present(np.append(self.task.test, codes), classes) for codes in predictions]
+            return [
+                fairness_of_codes(
+                    both.codes[:n], both.codes[n:], both.classes, self.concept.test_labels
+                )
+                for both in labels
+            ]
 
-        return self.on_both(predicted)
-
-    @cached_property
-    def task_fairness(self) -> tuple[list[Fairness], list[Fairness]]:
-        """One for each seed."""
-        before, after = self.task_predictions
-        y, z = self.test.y, self.test.z
-        return [fairness(y, p, z) for p in before], [fairness(y, p, z) for p in after]
+        return self.on_both(of_every_seed)
 
 
-Metric = Callable[[Problem], Finding]
+MetricFunction = Callable[[Problem], Finding]
 
 
-def one_row(
-    key: str,
-    label: str,
-    unit: str,
-    before: Value | None,
-    after: Value | None,
-    direction: Direction,
-    note: str = "",
-) -> Finding:
-    return Finding((Row(key, label, unit, before, after, direction, note),))
-
-
-def mean_value(values: Iterable[float | None]) -> Value | None:
-    """Mean and spread of the defined values, or None if none is."""
-    defined = [value for value in values if value is not None]
-    return Value(float(np.mean(defined)), float(np.std(defined))) if defined else None
-
-
-def learned_nothing(before: Value | None, labels: Any, who: str = "It") -> str:
-    """A caveat for a classifier that does no better than a guess before erasure, else nothing.
+def present(codes: Codes, classes: NDArray[Any]) -> Labels:
+    """Labels without the classes that do not occur.
 
     Examples
     --------
-    >>> learned_nothing(Value(0.9), ["a", "a", "b"])
-    ''
-    >>> learned_nothing(Value(0.6), ["a", "a", "b"])
-    ' It learned nothing: before erasure it is no better than a guess, 66.7 %.'
+    >>> present(np.array([2, 0]), np.array(["a", "b", "c"]))
+    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'))
     """
-    guess = float(encode(labels, min_classes=1).counts.max() / len(labels))
-    if before is None or before.mean > guess:
-        return ""
-    return (
-        f" {who} learned nothing: before erasure it is no better than a guess, {100 * guess:.1f} %."
-    )
+    occurring = np.unique(codes)
+    return Labels(np.searchsorted(occurring, codes), classes[occurring])
+
+
+# -- erasers of any kind ---------------------------------------------------------------------------
+
+
+def erased(eraser: Any, data: Dataset) -> Dataset:
+    """A data set after erasure: all rows, and the lexicon.
+
+    Parameters
+    ----------
+    eraser : fitted estimator, Eraser, function of rows, Dataset or None
+        As ``erased_rows`` takes it.
+    data : Dataset
+        The original rows.
+
+    Examples
+    --------
+    >>> from unspot import Dataset, Eraser
+    >>> data = Dataset.from_arrays(np.ones((20, 2)), np.arange(20) % 2, random_state=0)
+    >>> erased(Eraser.projection(np.eye(2)[:, :1]), data).test.X[0]
+    array([1., 0.])
+    """
+    rows = erased_rows(eraser, data, *SPLITS)
+    train, validation, test = (replace(split, X=X) for split, X in zip(data, rows, strict=True))
+    lexicon = data.lexicon
+    if isinstance(eraser, Dataset):
+        lexicon = eraser.lexicon
+    elif lexicon is not None:
+        lexicon = Lexicon(lexicon.words, *erased_rows(eraser, data, "lexicon"))
+    return Dataset(train, validation, test, data.name, lexicon)
+
+
+def erased_rows(eraser: Any, data: Dataset, *names: str) -> list[NDArray[Any]]:
+    """The rows of some splits after erasure, checked.
+
+    Parameters
+    ----------
+    eraser : fitted estimator, Eraser, function of rows, Dataset or None
+        What has ``transform`` erases by it, anything else by a call; a function may return a torch
+        tensor. A Dataset holds the erased rows themselves. None leaves the rows as they are.
+    data : Dataset
+        The original rows.
+    *names : {"train", "validation", "test", "lexicon"}
+        Which rows to erase.
+    """
+    rows = [_erased_split(eraser, data, name) for name in names]
+    widths = {name: X.shape[1] for name, X in zip(names, rows, strict=True) if len(X)}
+    if len(set(widths.values())) > 1:
+        shown = ", ".join(f"{width} in {name}" for name, width in widths.items())
+        raise ValueError(f"Got erased rows of {shown} features, but expected the same number.")
+    return rows
+
+
+def _erased_split(eraser: Any, data: Dataset, name: str) -> NDArray[Any]:
+    X = getattr(data, name).X
+    if isinstance(eraser, Dataset):
+        rows = getattr(eraser, name).X
+    elif eraser is None or not len(X):  # a split without rows is allowed: nothing to erase
+        rows = X
+    else:
+        rows = _function(eraser)(X)
+    rows = np.asarray(rows.detach().cpu() if hasattr(rows, "detach") else rows)
+    if rows.ndim != 2 or len(rows) != len(X):
+        raise ValueError(
+            f"Got erased rows of shape {rows.shape} for the {len(X)} original rows of the {name} "
+            "split, but expected one for each."
+        )
+    refuse_nonfinite(rows)
+    return rows
+
+
+def _function(eraser: Any) -> Callable[[Any], Any]:
+    if isinstance(eraser, type):
+        raise ValueError(
+            f"Got the class {eraser.__name__}, but expected a fitted eraser: call "
+            f"{eraser.__name__}(…).fit(data.train.X, data.train.z) first."
+        )
+    function = getattr(eraser, "transform", eraser)
+    if not callable(function):
+        raise ValueError(
+            f"Got an eraser of type {type(eraser).__name__}, but expected a fitted estimator with "
+            "transform, an Eraser, a function of rows, a Dataset of erased rows, or None for the "
+            "rows as they are."
+        )
+    checked: Callable[[Any], Any] = function
+    return checked

@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from unspot.checks import require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
+from unspot.tables import latex, markdown
 
-__all__ = ["Evaluation", "Row", "Value", "eraser_facts", "eraser_name"]
+__all__ = ["Evaluation", "Row", "Value", "eraser_facts", "eraser_name", "method_name"]
 
 Direction = Literal["lower", "higher", "none"]
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -108,12 +110,12 @@ class Evaluation:
 
     def __repr__(self) -> str:
         first = [row for row in self.rows if row.key in _HEADLINES] or list(self.rows[:3])
-        told = [
+        headlines = [
             f"{row.label} {format_value(row.before, row.unit)} → "
             f"{format_value(row.after, row.unit)}"
             for row in first
         ]
-        return f"<Evaluation of {self.name}, {len(self)} rows: {'; '.join(told)}>"
+        return f"<Evaluation of {self.name}, {len(self)} rows: {'; '.join(headlines)}>"
 
     def _repr_markdown_(self) -> str:
         """The table, where a notebook shows it."""
@@ -154,12 +156,9 @@ class Evaluation:
 
     def to_frame(self) -> Any:
         """A pandas data frame with a line for each metric; undefined numbers are NaN there."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                'Got no pandas, which to_frame needs. Run: pip install "unspot[report]"'
-            ) from None
+        require("to_frame", "report", "pandas")
+        import pandas as pd
+
         lines = [
             {
                 "metric": row.key,
@@ -179,18 +178,12 @@ class Evaluation:
 
     def to_markdown(self) -> str:
         """A Markdown table, the notes under it."""
-        lines = ["| Metric | Before | After |", "|:--|--:|--:|"]
-        for title, before, after in self._cells():
-            lines.append(f"| {_escape(title, {'|': '/'})} | {before} | {after} |")
         notes = [f"- {row.label}: {row.note}" for row in self.rows if row.note]
-        return "\n".join([*lines, *([""] if notes else []), *notes])
+        return "\n".join([markdown(self._cells()), *([""] if notes else []), *notes])
 
     def to_latex(self) -> str:
         r"""A ``booktabs`` table, ready for ``\input``."""
-        lines = [r"\begin{tabular}{lrr}", r"\toprule", r"Metric & Before & After \\", r"\midrule"]
-        for cells in self._cells():
-            lines.append(" & ".join(_escape(cell, _LATEX) for cell in cells) + r" \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+        return latex(self._cells())
 
     def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one self-contained HTML page; options are those of ``unspot.report.to_html``."""
@@ -198,10 +191,18 @@ class Evaluation:
 
         return to_html(self, path, **options)
 
-    def _cells(self) -> Iterator[tuple[str, str, str]]:
-        for row in self.rows:
-            title = f"{row.label} {_ARROWS[row.direction]}".strip()
-            yield title, format_value(row.before, row.unit), format_value(row.after, row.unit)
+    def _cells(self) -> list[list[str]]:
+        return [
+            ["Metric", "Before", "After"],
+            *(
+                [
+                    f"{row.label} {_ARROWS[row.direction]}".strip(),
+                    format_value(row.before, row.unit),
+                    format_value(row.after, row.unit),
+                ]
+                for row in self.rows
+            ),
+        ]
 
 
 def format_value(value: Value | None, unit: str) -> str:
@@ -225,34 +226,15 @@ def format_value(value: Value | None, unit: str) -> str:
     return text + sign
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "↓": r"$\downarrow$",
-    "↑": r"$\uparrow$",
-    "±": r"$\pm$",
-    "σ": r"$\sigma$",
-    "–": "--",
-}
-
-
-def _escape(text: str, signs: Mapping[str, str]) -> str:
-    return "".join(signs.get(letter, letter) for letter in text)
-
-
 def _value(content: dict[str, Any] | None) -> Value | None:
     return None if content is None else Value(**content)
 
 
-# -- Where a result comes from: which eraser, in plain words and values ----------------------------
+# -- which eraser a result is about ----------------------------------------------------------------
 
 
 def eraser_facts(eraser: Any) -> dict[str, Any]:
-    """What an eraser says about itself, as JSON has it; of a function its name."""
+    """The metadata of an eraser as JSON has them; for anything without metadata, its name."""
     frozen = getattr(eraser, "eraser_", eraser)
     if not isinstance(frozen, Eraser):
         return {"method": eraser_name(eraser)}
@@ -263,10 +245,24 @@ def eraser_facts(eraser: Any) -> dict[str, Any]:
 
 
 def eraser_name(eraser: Any) -> str:
-    """What people call it."""
+    """What people call an eraser of any kind."""
+    if eraser is None:
+        return "no erasure"
     if isinstance(eraser, Dataset):
         return eraser.name if eraser.name != "data" else "erased rows"
     frozen = getattr(eraser, "eraser_", eraser)
-    if isinstance(frozen, Eraser) and "method" in frozen.metadata:
-        return str(frozen.metadata["method"])
-    return getattr(eraser, "__name__", type(eraser).__name__)
+    method = method_name(frozen.metadata) if isinstance(frozen, Eraser) else ""
+    name = method or getattr(eraser, "__name__", type(eraser).__name__)
+    return "erased" if name == "<lambda>" else name
+
+
+def method_name(metadata: Mapping[str, Any]) -> str:
+    """What people call the method of an eraser with these metadata; empty if they do not say.
+
+    Examples
+    --------
+    >>> method_name({"method": "Cascade", "inner": {"method": "LEOPARD"}})
+    'Cascade(LEOPARD)'
+    """
+    method, inner = str(metadata.get("method", "")), metadata.get("inner")
+    return f"{method}({inner['method']})" if isinstance(inner, Mapping) and method else method

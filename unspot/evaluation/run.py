@@ -1,28 +1,30 @@
-"""One call that measures an erasure: what is left of the concept, and of everything else."""
+"""Measure an erasure: ``evaluate`` before and after, ``score`` only after.
+
+``evaluate`` tells a story about one eraser. Paths and sweeps ask the same questions about many
+erasers of the same data, where the values before erasure are known already: they call ``score``.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split, refuse_continuous
-from unspot.data.labels import encode, encode_as
+from unspot.checks import check_choice, check_count, did_you_mean
+from unspot.data.dataset import Dataset, Lexicon, Split, refuse_continuous
 from unspot.data.rows import refuse_nonfinite
-from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS
-from unspot.evaluation.problem import Finding, Problem
-from unspot.evaluation.results import Evaluation, Row, Value, eraser_facts, eraser_name
+from unspot.data.sampling import generator
+from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
+from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
+from unspot.evaluation.results import Evaluation, eraser_facts, eraser_name
 from unspot.machine import versions
 
-__all__ = ["Evaluation", "Row", "Value", "evaluate"]
-
-BUDGETS = ("quick", "standard", "thorough")
+__all__ = ["Scores", "check_metrics", "evaluate", "on_validation", "over_seeds", "score"]
 
 
 def evaluate(
@@ -46,9 +48,9 @@ def evaluate(
 
     Parameters
     ----------
-    eraser : fitted estimator, Eraser, callable or Dataset
+    eraser : fitted estimator, Eraser, function of rows, Dataset or None
         What erases: anything with ``transform``, a frozen ``Eraser``, a function of rows. Or the
-        erased rows themselves, as a data set of the same splits.
+        erased rows themselves, as a data set of the same splits. None leaves the rows as they are.
     data : Dataset
         The original rows, with the concept's labels ``z``, and ``y`` if there is a task.
     task : "auto" or bool
@@ -59,7 +61,7 @@ def evaluate(
         data allow but those of the paper's own conventions; "paper" gives just what the paper
         reports.
     seeds : int
-        Networks of each probe and task classifier.
+        The number of networks of each probe and task classifier.
     budget : {"quick", "standard", "thorough"}
         How hard the attackers try.
     random_state : int, Generator or None
@@ -81,105 +83,151 @@ def evaluate(
     >>> X = rng.normal(size=(600, 3)) + 4 * z[:, None] * [1, 0, 0]
     >>> data = Dataset.from_arrays(X, z, random_state=0)
     >>> eraser = Eraser.projection(np.eye(3)[:, 1:])
-    >>> found = evaluate(eraser, data, metrics=["linear", "variance"])
-    >>> found["linear"].before.mean > 0.9, found["linear"].after.mean < 0.65
+    >>> evaluation = evaluate(eraser, data, metrics=["linear", "variance"])
+    >>> evaluation["linear"].before.mean > 0.9, evaluation["linear"].after.mean < 0.65
     (True, True)
     """
     _check_data(data)
-    with_task = _with_task(task, data)
-    with_words = None not in (data.lexicon, getattr(eraser, "lexicon", data.lexicon))
-    names = _check_metrics(metrics, with_task, with_words)
-    if budget not in BUDGETS:
-        raise ValueError(f"Got budget={budget!r}, but expected one of {', '.join(BUDGETS)}.")
-    _check_labels(data, "z")
-    if with_task and TASK_METRICS.keys() & set(names):
-        _check_labels(data, "y")
-        _warn_if_concept_decides_task(data)
-    problem = Problem(data, _erased(eraser, data), seeds, budget, _seed(random_state))
-    findings, seconds = _measure(problem, names, verbose)
+    check_count("seeds", seeds)
+    check_choice("budget", budget, tuple(BUDGETS))
+    asked = _with_or_without_task(task, data)
+    if isinstance(eraser, Dataset) and eraser.lexicon is None:
+        asked = replace(asked, lexicon=None)
+    functions = check_metrics(_preset(metrics, asked), asked)
+    problem = Problem(data, erased(eraser, data), seeds, budget, _seed(random_state))
+    problem.concept.refuse_missing_class()
+    _ = problem.validation_codes  # unknown classes there are refused now, not after an hour
+    if functions.keys() & set(TASK_METRICS):
+        _warn_if_concept_decides_task(problem)
+    findings, seconds = _measure(problem, functions, verbose)
     return Evaluation(
         name=f"{eraser_name(eraser)} on {data.name}",
         rows=tuple(row for finding in findings for row in finding.rows),
         metadata={**_facts(eraser, problem), "seconds": seconds},
-        details={key: value for found in findings for key, value in found.details.items()},
+        details={key: value for finding in findings for key, value in finding.details.items()},
     )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Values by the keys of ``evaluate``'s rows, None where undefined, and what lies behind."""
+
+    values: dict[str, float | None]
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class _AfterOnly(Problem):
+    """A problem that is measured after erasure only, at half the cost."""
+
+    def on_both(self, measure: Callable[[Dataset], Any]) -> tuple[Any, Any]:
+        after = measure(self.after)
+        return after, after
+
+
+def score(
+    eraser: Any,
+    data: Dataset,
+    metrics: Sequence[str] | Mapping[str, MetricFunction],
+    *,
+    seeds: int = 1,
+    budget: str = "quick",
+    random_state: int = 0,
+) -> Scores:
+    """Measure an eraser on the test rows.
+
+    Parameters
+    ----------
+    eraser : fitted estimator, Eraser, function of rows, Dataset or None
+        As ``evaluate`` takes it.
+    data : Dataset
+        The original rows.
+    metrics : sequence of str, or mapping of names to functions
+        Names of ``evaluate``'s metrics; or functions of a ``Problem`` that give a ``Finding``.
+    seeds : int
+        The number of networks of each probe.
+    budget : {"quick", "standard", "thorough"}
+        How hard attackers try.
+    random_state : int
+        Decides every number.
+
+    Notes
+    -----
+    Half the cost of ``evaluate``.
+
+    Examples
+    --------
+    >>> from unspot import Eraser
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> data = Dataset.from_arrays(X, np.arange(300) % 2, random_state=0)
+    >>> scores = score(Eraser.projection(np.eye(3)[:, 1:]), data, ["linear", "variance"])
+    >>> sorted(scores.values), 0.5 < scores.values["variance"] < 0.8
+    (['linear', 'variance'], True)
+    """
+    functions = check_metrics(metrics, data)
+    problem = _AfterOnly(data, erased(eraser, data), seeds, budget, random_state)
+    findings, _ = _measure(problem, functions)
+    rows = [row for finding in findings for row in finding.rows]
+    return Scores(
+        {row.key: None if row.after is None else row.after.mean for row in rows},
+        {key: value for finding in findings for key, value in finding.details.items()},
+    )
+
+
+def over_seeds(
+    eraser: Any, data: Dataset, metrics: Sequence[str], *, seeds: int, random_state: int = 0
+) -> dict[str, tuple[float, float]]:
+    """Mean and spread of every score over so many repetitions; undefined ones are left out."""
+    repetitions = [
+        score(eraser, data, metrics, random_state=random_state + seed).values
+        for seed in range(seeds)
+    ]
+    columns = {key: [values[key] for values in repetitions] for key in repetitions[0]}
+    return {
+        key: (float(np.mean(column)), float(np.std(column)))  # type: ignore[arg-type]
+        for key, column in columns.items()
+        if None not in column
+    }
+
+
+def on_validation(train: Split, validation: Split, lexicon: Lexicon | None = None) -> Dataset:
+    """A data set that is scored on the validation rows: to choose by, not to publish."""
+    none = validation.take(np.arange(0))
+    return Dataset(train, none, validation, lexicon=lexicon)
+
+
+def check_metrics(metrics: Any, data: Dataset) -> dict[str, MetricFunction]:
+    """The metrics as functions; unknown names, and names that the data do not allow, are errors."""
+    if isinstance(metrics, Mapping):
+        return dict(metrics)
+    missing = lacking(data)
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    for name in names:
+        if name not in METRICS:
+            raise ValueError(
+                f"Got metric {name!r}, but expected some of {', '.join(METRICS)}."
+                f"{did_you_mean(name, METRICS)}"
+            )
+        if name in missing:
+            raise ValueError(
+                f"Got metric {name!r}, but the data {data.name!r} have no {missing[name]}."
+            )
+    return {name: METRICS[name] for name in names}
 
 
 def _measure(
-    problem: Problem, names: Sequence[str], verbose: bool
+    problem: Problem, functions: Mapping[str, MetricFunction], verbose: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
+    """What each metric finds, and how many seconds it takes."""
     from tqdm import tqdm
 
     findings, seconds = [], {}
-    bar = tqdm(names, desc="evaluate", unit="metric", leave=False, disable=not verbose)
-    for name in bar:
+    bar = tqdm(functions.items(), desc="evaluate", unit="metric", leave=False, disable=not verbose)
+    for name, function in bar:
         bar.set_postfix_str(name)
         started = time.perf_counter()
-        findings.append(METRICS[name](problem))
+        findings.append(function(problem))
         seconds[name] = round(time.perf_counter() - started, 3)
     return findings, seconds
-
-
-# -- the erased rows -------------------------------------------------------------------------------
-
-
-def _erased(eraser: Any, data: Dataset) -> Dataset:
-    """The data set after erasure: all rows, and the lexicon."""
-    if isinstance(eraser, Dataset):
-        _check_same_rows(eraser, data)
-        return eraser
-    function = _function(eraser)
-
-    def apply(split: Split, name: str) -> Split:
-        if not len(split):  # no rows to choose on: allowed, and nothing to erase
-            return split
-        return replace(split, X=_checked_rows(function(split.X), len(split), name))
-
-    lexicon = data.lexicon
-    if lexicon is not None:
-        erased = _checked_rows(function(lexicon.X), len(lexicon.X), "lexicon")
-        lexicon = Lexicon(lexicon.words, erased)
-    splits = {name: apply(getattr(data, name), name) for name in SPLITS}
-    return Dataset(**splits, name=data.name, lexicon=lexicon)
-
-
-def _function(eraser: Any) -> Callable[[Any], Any]:
-    if isinstance(eraser, type):
-        raise ValueError(
-            f"Got the class {eraser.__name__}, but expected a fitted eraser: call "
-            f"{eraser.__name__}(…).fit(data.train.X, data.train.z) first."
-        )
-    if hasattr(eraser, "transform"):
-        return eraser.transform
-    if callable(eraser):
-        return eraser
-    raise ValueError(
-        f"Got an eraser of type {type(eraser).__name__}, but expected a fitted estimator with "
-        "transform, an Eraser, a function of rows, or a Dataset of erased rows."
-    )
-
-
-def _checked_rows(erased: Any, n_rows: int, split: str) -> NDArray[Any]:
-    rows = np.asarray(erased.detach().cpu() if hasattr(erased, "detach") else erased)
-    if rows.ndim != 2 or len(rows) != n_rows:
-        raise ValueError(
-            f"Got erased rows of shape {rows.shape} for the {n_rows} original rows of the {split} "
-            "split, but expected one for each."
-        )
-    refuse_nonfinite(rows)
-    return rows
-
-
-def _check_same_rows(erased: Dataset, data: Dataset) -> None:
-    for name in SPLITS:
-        _checked_rows(getattr(erased, name).X, len(getattr(data, name)), name)
-    widths = {name: getattr(erased, name).X.shape[1] for name in SPLITS}
-    if len(set(widths.values())) > 1:
-        shown = ", ".join(f"{width} in {name}" for name, width in widths.items())
-        raise ValueError(f"Got erased rows of {shown} features, but expected the same number.")
-
-
-# -- what was asked --------------------------------------------------------------------------------
 
 
 def _check_data(data: Any) -> None:
@@ -193,59 +241,31 @@ def _check_data(data: Any) -> None:
         refuse_continuous(split.z)
 
 
-def _with_task(task: bool | str, data: Dataset) -> bool:
+def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:
+    """The data, without labels of the task where it is not to be measured."""
     if task not in ("auto", True, False):
         raise ValueError(f"Got task={task!r}, but expected 'auto', True or False.")
-    has_task = data.train.y is not None and data.test.y is not None
-    if task is True and not has_task:
+    if task is True and (data.train.y is None or data.test.y is None):
         raise ValueError(
             "Got task=True, but the data have no task labels y in train and test. Give them to "
             "Dataset.from_arrays(X, z, y)."
         )
-    return has_task and task is not False
+    return data if task else replace(data, train=replace(data.train, y=None))
 
 
-def _check_metrics(
-    metrics: str | Sequence[str] | None, with_task: bool, with_words: bool
-) -> tuple[str, ...]:
-    lacking = {} if with_task else dict.fromkeys(TASK_METRICS, "task labels")
-    if not with_words:
-        lacking["words"] = "lexicon of words"
-    if metrics is None or metrics in ("paper", "all"):
-        preset = {None: DEFAULT, "paper": PAPER, "all": tuple(METRICS)}[metrics]
-        return tuple(name for name in preset if name not in lacking)
-    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    for name in names:
-        if name not in METRICS:
-            near = get_close_matches(str(name), METRICS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"Got metric {name!r}, but expected some of {', '.join(METRICS)}.{hint}"
-            )
-        if name in lacking:
-            raise ValueError(f"Got metric {name!r}, but the data have no {lacking[name]}.")
-    return names
+def _preset(metrics: str | Sequence[str] | None, data: Dataset) -> str | Sequence[str]:
+    """The names of a set of metrics, as far as the data allow; other names as they are."""
+    presets = {None: DEFAULT, "paper": PAPER, "all": tuple(METRICS)}
+    if not (metrics is None or (isinstance(metrics, str) and metrics in presets)):
+        return metrics
+    missing = lacking(data)
+    return tuple(name for name in presets[metrics] if name not in missing)
 
 
-def _check_labels(data: Dataset, what: str) -> None:
-    """Every test label known from training, and for the concept, every class in the test."""
-    classes = encode(getattr(data.train, what), name=f"{what} of the train split").classes
-    if what == "z" and len(data.validation):
-        encode_as(data.validation.z, classes, name="z of the validation split")
-    codes = encode_as(getattr(data.test, what), classes, name=f"{what} of the test split")
-    counts = np.bincount(codes, minlength=len(classes))
-    if what == "z" and counts.min() == 0:
-        raise ValueError(
-            f"Got no rows of class {classes[int(np.argmin(counts))]!s} in the test split, but "
-            "expected every class of the train split there. Split the rows stratified, as "
-            "Dataset.from_arrays does."
-        )
-
-
-def _warn_if_concept_decides_task(data: Dataset) -> None:
-    concept, labels = encode(data.train.z).codes, encode(data.train.y, name="y").codes
-    pairs = np.unique(np.stack([concept, labels]), axis=1)
-    if pairs.shape[1] == len(np.unique(concept)):
+def _warn_if_concept_decides_task(problem: Problem) -> None:
+    concept, task = problem.concept.train, problem.task.train
+    pairs = np.unique(np.stack([concept.codes, task.codes]), axis=1)
+    if pairs.shape[1] == len(concept.classes):
         warnings.warn(
             "Got task labels that are a function of the concept: every class has one task label. "
             "Erasing the concept must then erase the task too, and TPR gaps say little.",
@@ -255,14 +275,9 @@ def _warn_if_concept_decides_task(data: Dataset) -> None:
 
 
 def _seed(random_state: Any) -> int:
-    from unspot.data.sampling import generator
-
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(generator(random_state).integers(2**31))
-
-
-# -- what it is called -----------------------------------------------------------------------------
 
 
 def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
@@ -273,7 +288,7 @@ def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
         "n_rows": {"train": len(data.train), "test": len(data.test)},
         "n_features": data.n_features,
         "n_features_erased": int(problem.after.test.X.shape[1]),
-        "classes": [str(c) for c in encode(data.train.z).classes],
+        "classes": [str(c) for c in problem.concept.train.classes],
         "seeds": problem.seeds,
         "budget": problem.budget,
         "versions": versions(),

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspot.data.labels import encode
+from unspot.data.labels import Labels, encode
 from unspot.data.sampling import balanced_counts, generator
 from unspot.data.statistics import whitening
 from unspot.density.kernels import GaussianMixture, mean_bandwidth
@@ -53,7 +53,6 @@ class TwoSampleTest:
         return asdict(self)
 
 
-@one_thread()
 def two_sample_test(
     X: Any,
     z: Any,
@@ -104,7 +103,31 @@ def two_sample_test(
     from sklearn.utils.validation import check_array
 
     rows = check_array(X, dtype=np.float64, input_name="X")
-    labels = encode(z, n_rows=len(rows), min_rows=2)
+    return compare_laws(
+        rows,
+        encode(z, n_rows=len(rows)),
+        n_permutations=n_permutations,
+        bandwidths=bandwidths,
+        metrics=metrics,
+        max_rows=max_rows,
+        random_state=random_state,
+    )
+
+
+@one_thread()
+def compare_laws(
+    X: NDArray[Any],
+    labels: Labels,
+    *,
+    n_permutations: int = 200,
+    bandwidths: tuple[float, ...] = GaussianMixture.reference().multipliers,
+    metrics: tuple[str, ...] = METRICS,
+    max_rows: int = 4000,
+    random_state: Any = 0,
+) -> TwoSampleTest:
+    """``two_sample_test`` of rows that are checked and labels that are encoded."""
+    _refuse_single_rows(labels)
+    rows = X.astype(np.float64, copy=False)
     kernels = _checked(bandwidths, metrics, n_permutations, max_rows, len(labels.classes))
     rng = generator(random_state)
     chosen = _sample(labels.codes, max_rows, rng)
@@ -139,6 +162,15 @@ def _checked(
             f"{n_classes} classes."
         )
     return GaussianMixture(tuple(bandwidths)).multipliers
+
+
+def _refuse_single_rows(labels: Labels) -> None:
+    fewest = int(np.argmin(labels.counts))
+    if labels.counts[fewest] < 2:
+        raise ValueError(
+            f"Got {labels.counts[fewest]} row of class {labels.classes[fewest]!s}, but expected at "
+            "least 2 rows of every class. Add rows, or merge it with another class."
+        )
 
 
 def _sample(codes: NDArray[np.int64], max_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:

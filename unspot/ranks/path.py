@@ -26,7 +26,7 @@ from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
-from unspot.evaluation.scores import check_metrics, on_validation, over_seeds
+from unspot.evaluation.run import check_metrics, on_validation, over_seeds
 from unspot.ranks.fits import fits, seeded, stages
 from unspot.ranks.selection import select
 from unspot.tables import Number, markdown, number_text

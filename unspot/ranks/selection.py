@@ -19,7 +19,7 @@ from unspot.evaluation.attackers import attack
 from unspot.evaluation.description_length import mdl as description_length
 from unspot.evaluation.inference import effective_rows
 from unspot.evaluation.metrics import LESS_IS_BETTER
-from unspot.evaluation.scores import check_metrics, over_seeds
+from unspot.evaluation.run import check_metrics, over_seeds
 
 if TYPE_CHECKING:
     from unspot.ranks.path import PathPoint, RankPath

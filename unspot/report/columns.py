@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from unspot.evaluation.results import method_name
 from unspot.report.contents import BEFORE
 
 __all__ = ["Column", "Results", "sort_results"]
@@ -90,18 +91,6 @@ def sort_results(results: Any) -> Results:
             "Got no results, but expected at least one: an Evaluation, a Certificate or a RankPath."
         )
     return Results(tuple(_with_names(list(columns.values()))), before, paths)
-
-
-def method_name(metadata: Mapping[str, Any]) -> str:
-    """What people call an eraser.
-
-    Examples
-    --------
-    >>> method_name({"method": "Cascade", "inner": {"method": "LEOPARD"}})
-    'Cascade(LEOPARD)'
-    """
-    method, inner = str(metadata.get("method", "")), metadata.get("inner")
-    return f"{method}({inner['method']})" if isinstance(inner, Mapping) and method else method
 
 
 def _named(results: Any) -> Iterator[tuple[str, Any]]:

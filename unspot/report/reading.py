@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from unspot.checks import did_you_mean
+from unspot.evaluation.metrics import about
 from unspot.report.columns import Column, Results, sort_results
 from unspot.report.contents import (
     Attack,
@@ -287,19 +288,12 @@ def _attack(name: str, column: int, accuracy: float, interval: Sequence[float] |
 
 #: Measures of utility, the most telling first: key → (title, unit).
 UTILITIES = {
-    "task_linear": ("accuracy of the task, logistic", "share"),
-    "task": ("accuracy of the task, the paper’s MLP", "share"),
-    "neighbours": ("neighbours kept (A_50 %)", ""),
-    "words": ("word similarity (WordSim-353)", ""),
-    "variance": ("share of variance kept", "share"),
-    "rank": ("rank: dimensions kept", ""),
-}
-#: Measures of what is left of the concept, the most telling first: key → (title, unit).
-LEFT = {
-    "attack": ("accuracy of the strongest attacker", "share"),
-    "probe": ("accuracy of the paper’s probe", "share"),
-    "linear": ("accuracy of a linear probe", "share"),
-    "held_out": ("held-out distance between the classes (MMD²)", ""),
+    key: (about(key).axis, about(key).unit)
+    for key in ("task_linear", "task", "neighbours", "words", "variance")
+} | {"rank": ("rank: dimensions kept", "")}
+#: Measures of what is left of the concept, likewise.
+LEFT = {key: (about(key).axis, about(key).unit) for key in ("attack", "probe", "linear")} | {
+    "held_out": ("held-out distance between the classes (MMD²)", "")
 }
 
 

@@ -8,9 +8,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from unspot.evaluation.metrics import GROUPS, about
 from unspot.io.files import write_atomically
 from unspot.report.contents import Contents, Measure
-from unspot.report.glossary import GROUPS, about
 from unspot.tables import Number, interval_text, latex, number_text, value_text
 
 __all__ = [

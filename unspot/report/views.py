@@ -13,7 +13,8 @@ from unspot.checks import check_choice, check_count
 from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
-from unspot.report.columns import method_name
+from unspot.evaluation.problem import erased_rows
+from unspot.evaluation.results import eraser_name
 from unspot.report.contents import MapKind, Panel, Points, Views, Witness
 
 __all__ = ["make_views", "witness", "witness_direction"]
@@ -69,6 +70,8 @@ def make_views(
     """
     check_choice("map_kind", map_kind, ("pca", "tsne"))
     check_count("max_points", max_points, least=2)
+    if not isinstance(erasers, Mapping):
+        erasers = {eraser_name(erasers): erasers}
     rng = np.random.default_rng(random_state)
     labels = encode(data.train.z, n_rows=len(data.train))
     classes, train_codes = labels.classes, labels.codes
@@ -76,8 +79,8 @@ def make_views(
     shown = _sample(codes, max_points, rng)
     seed = int(rng.integers(2**31 - 1))
 
-    def panel(name: str, erase: Any) -> Panel:
-        train, test = erase(data.train.X), erase(data.test.X)
+    def panel(name: str, eraser: Any) -> Panel:
+        train, test = erased_rows(eraser, data, "train", "test")
         densities = witness(train, train_codes, test, codes, n_classes=len(classes))
         return Panel(name, densities, _points(train, test[shown], map_kind, seed))
 
@@ -87,21 +90,9 @@ def make_views(
         codes=tuple(codes[shown].tolist()),
         names=None if names is None else tuple(str(n) for n in names[shown]),
         map_kind=map_kind,
-        before=panel("original", lambda X: X),
-        after=tuple(panel(name, erase) for name, erase in _functions(erasers).items()),
+        before=panel("original", None),
+        after=tuple(panel(str(name), eraser) for name, eraser in erasers.items()),
     )
-
-
-def _functions(erasers: Any) -> dict[str, Any]:
-    """Erasers as functions of rows, by name."""
-    if not isinstance(erasers, Mapping):
-        erasers = {_name(erasers): erasers}
-    return {str(name): getattr(e, "transform", e) for name, e in erasers.items()}
-
-
-def _name(eraser: Any) -> str:
-    metadata = getattr(getattr(eraser, "eraser_", eraser), "metadata", {})
-    return method_name(metadata) or "erased"
 
 
 def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:

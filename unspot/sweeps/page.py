@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from unspot.evaluation.metrics import about
 from unspot.report.contents import Contents, Measure, Tradeoff, TradeoffPoint
-from unspot.report.glossary import about
 from unspot.sweeps.grid import attack_chance
 from unspot.sweeps.tables import COLUMNS, ResultLine, lines_by_dataset
 

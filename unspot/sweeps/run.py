@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from unspot.checks import check_seeds, require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
-from unspot.evaluation.scores import check_metrics, score
+from unspot.evaluation.run import check_metrics, score
 from unspot.io.journal import Journal, read_journal
 from unspot.sweeps.grid import Cell, cells, named_methods
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unspot.evaluation.metrics import about
 from unspot.tables import Number, latex, markdown
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """A metric in a table."""
 
     key: str
@@ -50,28 +51,19 @@ class Column:
     better: str = ""  # "↓" or "↑"
 
 
+_ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 COLUMNS = {
-    column.key: column
-    for column in (
-        Column("attack", "strongest attacker, %", "share", "↓"),
-        Column("probe", "probe of the text, %", "share", "↓"),
-        Column("probe_reference", "a_z, %", "share", "↓"),
-        Column("linear", "linear probe, %", "share", "↓"),
-        Column("probe_binary", "a_z binary, %", "share", "↓"),
-        Column("mdl", "MDL online, kbit", "kbit", "↑"),
-        Column("mdl_paper", "MDL of the paper, kbit", "kbit", "↑"),
-        Column("neighbours", "A_50% held out", "", "↑"),
-        Column("neighbours_paper", "A_50%", "", "↑"),
-        Column("words", "WS-353", "", "↑"),
-        Column("task", "a_y, %", "share", "↑"),
-        Column("task_linear", "task, logistic, %", "share", "↑"),
-        Column("tpr_gap", "TPR gap, RMS", "", "↓"),
-        Column("tpr_gap_correlation", "σ of gap and share", "", "↓"),
-        Column("demographic_parity", "DP", "", "↓"),
-        Column("variance", "variance kept, %", "share", "↑"),
-        Column("fit_seconds", "fit, s", "seconds", "↓"),
+    metric.key: MetricColumn(metric.key, metric.column, metric.unit, _ARROWS[metric.better])
+    for metric in map(
+        about,
+        (
+            *("attack", "probe", "probe_reference", "linear", "probe_binary"),
+            *("mdl", "mdl_paper", "neighbours", "neighbours_paper", "words", "task", "task_linear"),
+            *("tpr_gap", "tpr_gap_correlation", "demographic_parity", "variance"),
+        ),
     )
 }
+COLUMNS["fit_seconds"] = MetricColumn("fit_seconds", "fit, s", "seconds", "↓")
 
 
 @dataclass(frozen=True)
@@ -138,10 +130,10 @@ class ResultTable:
     metrics: tuple[str, ...]
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[MetricColumn]:
         """The metrics that at least one line has."""
         return [
-            COLUMNS.get(key, Column(key, key))
+            COLUMNS.get(key, MetricColumn(key, key))
             for key in self.metrics
             if any(key in line.values for line in self.lines)
         ]
@@ -223,7 +215,7 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
 
 
-def _cell(line: ResultLine, column: Column) -> str:
+def _cell(line: ResultLine, column: MetricColumn) -> str:
     number = line.number(column.key)
     if number is None:
         return "failed" if line.errors else "–"
@@ -235,7 +227,7 @@ def _cell(line: ResultLine, column: Column) -> str:
     return text
 
 
-def _digits(value: float, column: Column) -> str:
+def _digits(value: float, column: MetricColumn) -> str:
     """The value without its unit, which is in the title of the column."""
     if column.unit == "share":
         return f"{100 * value:.1f}"
