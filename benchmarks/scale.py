@@ -205,7 +205,7 @@ def _budget(file: Path, n: int, d: int) -> float:
     """The same fit on only the rows that it uses, which are already in memory."""
     import numpy as np
 
-    from unspot.data.sampling import sample_and_held_out
+    from unspot.data.rows import sample_and_held_out
 
     z = _labels(n)
     looked_at = np.sort(np.concatenate(sample_and_held_out(z, BUDGET, np.random.default_rng(0))))

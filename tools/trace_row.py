@@ -45,7 +45,8 @@ def watch(frame, event, argument):
     if event == "call":
         code = frame.f_code
         opened += code.co_qualname == "ParquetFile.__init__"
-        if code.co_filename.startswith(root) and code.co_flags & 1 and not importing(frame):
+        own = code.co_filename.startswith(root) and code.co_filename.endswith(".py")
+        if own and code.co_flags & 1 and not importing(frame):
             name = code.co_filename[len(root):-3].replace(os.sep, ".")
             seen.setdefault(name.removesuffix(".__init__"), {}).setdefault(code.co_qualname, 0)
             seen[name.removesuffix(".__init__")][code.co_qualname] += 1

@@ -18,9 +18,9 @@ from typing import Any
 
 from markdown_table import markdown
 from results_figures import plane_figure
+from unspot.bench.tables import paper_tables, study_of
 
 from unspot.bench.paper import with_paper
-from unspot.bench.tables import paper_tables, study_of
 from unspot.io.journal import read_journal
 from unspot.sweeps.grid import attack_chance
 from unspot.sweeps.run import read_results

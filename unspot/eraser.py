@@ -20,7 +20,7 @@ from unspot.io.files import write_atomically
 from unspot.maps import Compress, Expand, Map, Projection, chain_fault
 from unspot.maps.file import packed, read
 
-__all__ = ["Eraser", "load"]
+__all__ = ["Eraser", "load", "method_name"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +195,18 @@ def load(path: str | os.PathLike[str]) -> Eraser:
     A file that is damaged, or that unspot did not write, raises a ``ValueError`` with the reason.
     """
     return Eraser(*read(Path(path)))
+
+
+def method_name(metadata: Mapping[str, Any]) -> str:
+    """What people call the method of an eraser with these metadata; empty if they do not say.
+
+    Examples
+    --------
+    >>> method_name({"method": "Cascade", "inner": {"method": "LEOPARD"}})
+    'Cascade(LEOPARD)'
+    """
+    method, inner = str(metadata.get("method", "")), metadata.get("inner")
+    return f"{method}({method_name(inner)})" if isinstance(inner, Mapping) and method else method
 
 
 def _computable(X: Any) -> tuple[Any, Any]:

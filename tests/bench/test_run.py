@@ -194,8 +194,7 @@ def test_other_efforts_methods_and_settings(file, out):
 
 def test_methods_that_share_a_colour_are_not_joined_by_a_line():
     from unspot.report.charts import tradeoff_chart
-    from unspot.sweeps.page import plane
-    from unspot.sweeps.tables import ResultLine
+    from unspot.sweeps.tables import ResultLine, plane
 
     values = {"attack": (0.5, 0.0), "neighbours": (0.8, 0.0)}
     shown = [ResultLine(f"method {i}", None, 1, values) for i in range(9)]

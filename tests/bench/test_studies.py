@@ -7,9 +7,9 @@ import pytest
 from sklearn.base import clone
 
 from unspot import Dataset
+from unspot.bench.output import study_of
 from unspot.bench.paper import paper_data, paper_row_like
 from unspot.bench.studies import SCHEDULES, STUDIES, studies
-from unspot.bench.tables import study_of
 from unspot.sweeps.grid import cells, named_methods
 
 

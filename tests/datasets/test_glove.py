@@ -18,9 +18,9 @@ from unspot.datasets.glove import (
     DEFINITIONAL_PAIRS,
     from_bundle,
     gender_direction,
+    load_wordsim353,
     to_bundle,
 )
-from unspot.datasets.wordsim import load_wordsim353
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT.parent / "shared" / "data" / "glove6B_100d_top150k_f16.npz"

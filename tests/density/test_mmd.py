@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspot.density import GaussianMixture, MMDLoss, mean_bandwidth, mmd2, mmd2_and_grad
-from unspot.density.tiles import Tiles
+from unspot.density.kernels import Tiles
 
 KERNELS = [
     GaussianMixture.paper(),

@@ -58,7 +58,7 @@ def test_complement_completes_the_space(rng, q):
 
 def test_subspaces_need_no_torch():
     program = (
-        "import sys, unspot.density, unspot.data.dataset, unspot.data.rows, unspot.data.sampling\n"
+        "import sys, unspot.density, unspot.data.dataset, unspot.data.rows, unspot.data.rows\n"
         "from unspot.projections import complement, start\n"
         "print('torch' in sys.modules)"
     )

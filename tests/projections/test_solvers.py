@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from unspot.data.sampling import stratified_batches
+from unspot.data.rows import stratified_batches
 from unspot.density import GaussianMixture
 from unspot.projections import (
     ManifoldSolver,

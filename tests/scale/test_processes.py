@@ -15,7 +15,6 @@ from unspot.density import GaussianMixture
 from unspot.projections import Objective
 from unspot.projections.objective import project, pull_back
 from unspot.scale.processes import Team, context, team
-from unspot.scale.shared_objective import led, shared
 
 # What both sides run: data and erasers by name, in single and in double precision.
 SETTING = """
@@ -310,8 +309,6 @@ def test_alone_everything_is_as_it_was():
     assert alone.sum(rows) is rows
     assert alone.broadcast(rows) is rows
     assert alone.gather_rows(rows, 3) is rows
-    assert shared(alone, "objective") == ["objective"]
-    assert led(alone, [], lambda: 7) == 7
 
 
 @pytest.mark.parametrize("world", [None, "1"])

@@ -81,7 +81,7 @@ def bench(
     Every finished cell is kept: an interrupted run goes on with --resume.
     """
     from unspot.checks import require
-    from unspot.cli.outputs import refuse_inputs
+    from unspot.cli.options import refuse_inputs
 
     folder = output or Path(f"unspot-bench-{Path(name).stem}")
     options.check_retry(retry, resume)
@@ -123,7 +123,7 @@ def bench(
 
 
 def _show(result: BenchResult, html: Path | None) -> None:
-    from unspot.bench.tables import paper_tables
+    from unspot.bench.output import paper_tables
 
     source = result.source
     for table in paper_tables(result.lines)[:1]:

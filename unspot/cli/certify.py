@@ -55,7 +55,7 @@ def certify(
     """
     from unspot.checks import check_share
     from unspot.cli.evaluate import read_rows, write_page
-    from unspot.cli.outputs import STDOUT, refuse_inputs, write_json
+    from unspot.cli.options import STDOUT, refuse_inputs, write_json
     from unspot.eraser import load
 
     inputs = (eraser, data, labels, attack_rows, attack_labels)
@@ -112,9 +112,8 @@ def _dataset(
     """Rows to learn from and rows to judge on, and whether the eraser was fitted on the first."""
     import numpy as np
 
-    from unspot.data.dataset import Dataset, stratified_parts
+    from unspot.data.dataset import Dataset, share_fitted_on, stratified_parts, was_fitted_on
     from unspot.data.labels import encode
-    from unspot.evaluation.held_out import share_fitted_on, was_fitted_on
 
     test = whole
     if learn is None and was_fitted_on(eraser, whole):

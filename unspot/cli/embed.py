@@ -75,7 +75,7 @@ def embed(
 
     The vectors are the last hidden state. With a folder as the model, nothing is downloaded.
     """
-    from unspot.cli.outputs import refuse_inputs
+    from unspot.cli.options import refuse_inputs
     from unspot.io.files import refuse_existing
     from unspot.models.embedding import embed_texts
     from unspot.models.texts import check_column, check_output, read_texts, write_embeddings

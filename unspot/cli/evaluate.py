@@ -45,7 +45,7 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
-    from unspot.cli.outputs import STDOUT, refuse_inputs, warnings_as_sentences, write_json
+    from unspot.cli.options import STDOUT, refuse_inputs, warnings_as_sentences, write_json
     from unspot.eraser import load
     from unspot.evaluation.run import evaluate as measure
 
@@ -113,7 +113,7 @@ def read_rows(
         return tested, None
     learned = _read_split(eraser, others, labels_of_others, flags[1], **names)
     # After all that can be wrong with the files: it imports more than numpy.
-    from unspot.evaluation.held_out import share_among
+    from unspot.data.dataset import share_among
 
     share = share_among(tested, learned)
     if share > 0.5:  # single rows may occur twice
@@ -194,8 +194,8 @@ def _dataset(test: Split, learn: Split | None, name: str, seed: int) -> Dataset:
 
 
 def _warn_if_fitted_on(eraser: Eraser, rows: Split) -> None:
-    from unspot.cli.outputs import warn
-    from unspot.evaluation.held_out import MAX_SEEN, share_fitted_on
+    from unspot.cli.options import warn
+    from unspot.data.dataset import MAX_SEEN, share_fitted_on
 
     share = share_fitted_on(eraser, rows)
     if share > MAX_SEEN:

@@ -67,7 +67,7 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.cli.outputs import refuse_inputs, warnings_as_sentences
+    from unspot.cli.options import refuse_inputs, warnings_as_sentences
     from unspot.io import open_table
     from unspot.io.files import naming_full_disk, refuse_existing
 
@@ -148,8 +148,8 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: 
 
 
 def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
-    from unspot.cli.inspect import class_list, method_name
-    from unspot.cli.outputs import facts, file_size
+    from unspot.cli.options import class_list, facts, file_size
+    from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
     metadata = eraser.metadata

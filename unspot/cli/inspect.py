@@ -19,7 +19,7 @@ def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None
     """
     import json
 
-    from unspot.cli.outputs import echo_json
+    from unspot.cli.options import echo_json
     from unspot.eraser import load
 
     loaded = load(eraser)
@@ -31,6 +31,8 @@ def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None
 
 def description(eraser: Eraser, path: Path) -> dict[str, Any]:
     """All facts about an eraser as plain data."""
+    from unspot.eraser import method_name
+
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -63,37 +65,6 @@ def checks(eraser: Eraser) -> dict[str, Any]:
     return {"finite": finite, **errors, "sound": finite and max(errors.values(), default=0) < 1e-6}
 
 
-def method_name(metadata: Mapping[str, Any]) -> str:
-    """The method, and the one inside if it is a cascade.
-
-    Examples
-    --------
-    >>> method_name({"method": "Cascade", "inner": {"method": "LEOPARD"}})
-    'Cascade(LEOPARD)'
-    """
-    outer = str(metadata.get("method", "unknown method"))
-    inner = metadata.get("inner")
-    return f"{outer}({method_name(inner)})" if isinstance(inner, Mapping) else outer
-
-
-def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
-    """The classes, each with its number of rows.
-
-    Examples
-    --------
-    >>> class_list({"classes": ["f", "m"], "class_counts": [1200, 800]})
-    'f (1,200), m (800)'
-    """
-    classes = metadata.get("classes") or []
-    counts = metadata.get("class_counts") or [None] * len(classes)
-    shown = [
-        str(name) if count is None else f"{name} ({count:,})"
-        for name, count in zip(classes, counts, strict=True)
-    ]
-    rest = [f"… {len(shown) - most} more"] if len(shown) > most else []
-    return ", ".join(shown[:most] + rest)
-
-
 def rank_choice(metadata: Mapping[str, Any]) -> str:
     """How the rank was chosen, if a rule chose it.
 
@@ -117,7 +88,8 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
 
 
 def _show(eraser: Eraser, path: Path) -> None:
-    from unspot.cli.outputs import facts, file_size
+    from unspot.cli.options import facts, file_size
+    from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
     metadata, checked = eraser.metadata, checks(eraser)
@@ -132,7 +104,7 @@ def _show(eraser: Eraser, path: Path) -> None:
             ("chosen", rank_choice(metadata)),
             ("features", in_short(metadata.get("features", ()))),
             ("maps", " → ".join(m.kind for m in eraser.maps)),
-            ("classes", class_list(metadata)),
+            ("classes", options.class_list(metadata)),
             ("fitted on", _fitted_on(metadata)),
             ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
             ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),

@@ -19,7 +19,7 @@ def methods(as_json: options.AsJson = False) -> None:
     """
     import json
 
-    from unspot.cli.outputs import echo_json
+    from unspot.cli.options import echo_json
     from unspot.erasers.registry import methods as registered
 
     if as_json:

@@ -79,7 +79,7 @@ def path(
     Half of the rows fit, a fifth choose, and the rest, which had no part in the choice, certify it.
     """
     from unspot.cli.fit import make_estimator, parse_parameters, with_source
-    from unspot.cli.outputs import STDOUT, refuse_inputs, warnings_as_sentences, write_json
+    from unspot.cli.options import STDOUT, refuse_inputs, warnings_as_sentences, write_json
     from unspot.io import read_table
     from unspot.io.files import naming_full_disk, refuse_existing
 

@@ -41,7 +41,7 @@ def report(
 
     unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
     """
-    from unspot.cli.outputs import refuse_inputs
+    from unspot.cli.options import refuse_inputs
     from unspot.io.files import refuse_existing
     from unspot.report import to_html
     from unspot.report.figures import save_figures

@@ -41,7 +41,7 @@ def sweep(
     """
     from unspot.checks import require
     from unspot.cli.bench import report_failed_cells
-    from unspot.cli.outputs import refuse_inputs
+    from unspot.cli.options import refuse_inputs
     from unspot.io.files import write_atomically
     from unspot.sweeps.sweep_file import read_sweep_file
 
@@ -82,7 +82,7 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
     from unspot.io.files import write_atomically
     from unspot.io.journal import read_journal
     from unspot.report.html import render
-    from unspot.sweeps.page import sweep_contents
+    from unspot.sweeps.tables import sweep_contents
 
     records = read_journal(results)[1].values()
     contents = sweep_contents(frame, records, title=title)

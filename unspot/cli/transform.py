@@ -93,7 +93,8 @@ def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool)
     from unspot.scale import transform_file
 
     started = time.perf_counter()
-    with _progress_bar(_rows(erasure, [source]), quiet=quiet) as bar:
+    with _progress_bar(quiet=quiet) as bar:
+        bar.total = None if bar.disable else _rows(erasure, [source])
         written = transform_file(erasure, source, target, force=force, advance=bar.update)
     if not quiet:
         typer.echo(f"Erased {_rate(written.rows, started)} into {target}.")
@@ -103,7 +104,7 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
     from unspot.scale import transform_files
 
     started = time.perf_counter()
-    with _progress_bar(None, quiet=quiet) as bar:
+    with _progress_bar(quiet=quiet) as bar:
 
         def begin(parts: list[Part]) -> None:
             bar.total = None if bar.disable else _rows(erasure, [part.source for part in parts])
@@ -116,7 +117,7 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
 
 
 def _report(result: Result, folder: Path, started: float) -> None:
-    from unspot.cli.outputs import warn
+    from unspot.cli.options import warn
 
     parts = {part["output"]: part for part in result.manifest["parts"]}
     rows = sum(parts[name]["rows"] for name in result.done)
@@ -129,12 +130,11 @@ def _report(result: Result, folder: Path, started: float) -> None:
         warn(f"Skipped {entry['input']}. {entry['error']}")
 
 
-def _progress_bar(total: int | None, *, quiet: bool) -> Any:
+def _progress_bar(*, quiet: bool) -> Any:
     """A tqdm bar of rows on stderr; nothing if quiet or if stderr is no terminal."""
     from tqdm import tqdm
 
     return tqdm(
-        total=total,
         desc="Erasing",
         unit=" rows",
         unit_scale=True,

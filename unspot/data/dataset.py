@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import check_length, encode, is_continuous
+from unspot.data.labels import Labels, check_length, encode, is_continuous
+from unspot.data.rows import fingerprint, row_hashes
 
 __all__ = ["Dataset", "Lexicon", "Split"]
 
 SPLITS = ("train", "validation", "test")
+
+#: The share of a split's rows that an eraser may have been fitted on: some rows just occur twice.
+MAX_SEEN = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,3 +180,37 @@ def stratified_parts(
         for part, start, end in zip(parts, [0, *cuts[:-1]], cuts, strict=True):
             part.append(rows[start:end])
     return [np.sort(np.concatenate(part)) for part in parts]
+
+
+# -- Rows that were seen before ------------------------------------------------------------------
+
+
+def was_fitted_on(eraser: Any, split: Split) -> bool:
+    """Whether an eraser's metadata says that it was fitted on these rows, or on many of them."""
+    return share_fitted_on(eraser, split) > MAX_SEEN
+
+
+def share_fitted_on(eraser: Any, split: Split, labels: Labels | None = None) -> float:
+    """About how many of the rows an eraser was fitted on, by its metadata; 0 if that is silent.
+
+    The metadata hold hashes of a few rows of the fit. If all of those are found in the split, so
+    are all rows of the fit. The split's labels are encoded here where they are not given.
+    """
+    metadata: Any = getattr(getattr(eraser, "eraser_", eraser), "metadata", None)
+    if not hasattr(metadata, "get") or "fingerprint" not in metadata or not len(split):
+        return 0.0
+    X = np.asarray(split.X)
+    codes = (labels or encode(split.z)).codes
+    if metadata["fingerprint"] == fingerprint(X, codes):
+        return 1.0
+    hashes_of_fit = set(metadata.get("known_rows", ()))
+    if not hashes_of_fit:
+        return 0.0
+    share_of_fit = len(hashes_of_fit.intersection(row_hashes(X))) / len(hashes_of_fit)
+    return float(min(1.0, share_of_fit * metadata["n_rows"] / len(X)))
+
+
+def share_among(split: Split, others: Split) -> float:
+    """The share of the rows that are among the others too."""
+    hashes = set(row_hashes(np.asarray(others.X)))
+    return float(np.mean([row in hashes for row in row_hashes(np.asarray(split.X))]))

@@ -14,7 +14,8 @@ from unspot.checks import check_choice
 from unspot.data.dataset import Dataset, Split
 from unspot.data.labels import encode
 from unspot.datasets.plain_pickle import read_plain_pickle
-from unspot.io.arrays import check_matrix, npz_names, read_npy, read_npz
+from unspot.io.arrays import npz_names, read_npy, read_npz
+from unspot.io.columns import check_matrix
 
 __all__ = ["load_bias_in_bios", "read_records"]
 

@@ -1,16 +1,19 @@
-"""Mixtures of Gaussian kernels, and the bandwidth they are scaled by."""
+"""Mixtures of Gaussian kernels, their bandwidth, and their sums over all pairs of rows in tiles."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations_with_replacement, islice, pairwise
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unspot.checks import check_bandwidth, check_count
 
-__all__ = ["GaussianMixture", "mean_bandwidth"]
+__all__ = ["TILE_ROWS", "GaussianMixture", "Tiles", "kernel_sums", "mean_bandwidth"]
 
 Bandwidth = Literal["pooled", "pair"] | float
 
@@ -79,3 +82,172 @@ def mean_bandwidth(Y: Tensor) -> Tensor:
     n = len(Y)
     centred = Y - Y.mean(0)
     return 2.0 / max(n - 1, 1) * (centred * centred).sum(dtype=torch.float64)
+
+
+# -- Sums over all pairs of rows, tile by tile, so that no n×n matrix is held in memory ------------
+
+
+#: 512² float32 values are 1 MB, so a tile fits into the second-level cache.
+TILE_ROWS = 512
+#: Classes smaller than this share of a tile are put together.
+SMALL = 0.25
+
+
+class Tile(NamedTuple):
+    """Some rows of one class, or all rows of several small ones."""
+
+    first: int  # its first class
+    last: int  # and its last
+    start: int
+    stop: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def is_mixed(self) -> bool:
+        return self.first < self.last
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Rows in class order, cut into tiles."""
+
+    order: Tensor  # (n,), row numbers sorted by class
+    codes: Tensor  # (n,), their classes
+    counts: tuple[int, ...]  # rows of every class
+    cuts: tuple[Tile, ...]
+
+    @classmethod
+    def of(cls, z: Tensor, tile_rows: int = TILE_ROWS) -> Tiles:
+        """Tiles for class codes z. O(n log n)."""
+        order = torch.argsort(z, stable=True)
+        counts = torch.bincount(z).tolist()
+        small = [count < SMALL * tile_rows for count in counts]
+        cuts: list[Tile] = []
+        start = 0
+        for k, count in enumerate(counts):
+            before = cuts[-1] if cuts else None
+            if before and small[k] and small[before.first] and before.n_rows + count <= tile_rows:
+                cuts[-1] = before._replace(last=k, stop=start + count)
+            else:
+                cuts += [
+                    Tile(k, k, start + i, start + min(i + tile_rows, count))
+                    for i in range(0, count, tile_rows)
+                ]
+            start += count
+        return cls(order, z[order], tuple(counts), tuple(cuts))
+
+    def pairs(self, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tile, Tile]]:
+        """The upper triangle of tile pairs, or every m-th of them for process i of m."""
+        i, m = share
+        return islice(combinations_with_replacement(self.cuts, 2), i, None, m)
+
+
+def kernel_sums(
+    Y: Tensor,
+    tiles: Tiles,
+    weights: list[list[float]],
+    multipliers: tuple[float, ...],
+    sigma2: float,
+    *,
+    gradient: bool,
+    share: tuple[int, int] = (0, 1),
+) -> tuple[float, Tensor | None]:
+    """Σ_{a≠b} c_ab k(‖y_a − y_b‖²) and its gradient in Y at fixed σ, in float64.
+
+    Parameters
+    ----------
+    Y : Tensor of shape (n, r)
+        Rows in the order of ``tiles``.
+    weights : K × K list
+        c_ab by the classes of a and b, symmetric.
+    multipliers, sigma2
+        The mixture, with the widest kernel last.
+    gradient : bool
+        Whether to compute the gradient too: three products per tile instead of one.
+    share : (i, m)
+        Sum only over every m-th tile pair, from the i-th. The sums of m processes add up.
+
+    Notes
+    -----
+    O(n²r) time, O(nr + tile²) memory. ∂L/∂Y = 4(diag(W1) − W)Y with W_ab = c_ab k′(d²_ab).
+    """
+    scale = 1.0 / (multipliers[-1] * sigma2)
+    powers = [multipliers[-1] / m for m in reversed(multipliers)]  # 1 = p₁ < p₂ < …
+    left, right, padded = _augmented(Y, scale)
+    # Tiles are added up in float64, where their order hardly matters: several processes then get
+    # the result of one process, and rounding errors do not grow with n.
+    G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
+    most = max((tile.n_rows for tile in tiles.cuts), default=0)
+    # The memory of two tiles and of one product, used again for every pair.
+    buffers, product = Y.new_empty(2, most * most), torch.empty_like(padded[:most])
+    # In float64, since the terms are far larger than their sum.
+    weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
+    total = 0.0
+    for a, b in tiles.pairs(share):
+        A, B = slice(a.start, a.stop), slice(b.start, b.stop)
+        on_diagonal = a is b
+        c: float | Tensor = weights[a.first][b.first]
+        if a.is_mixed or b.is_mixed:
+            c = weight_of[tiles.codes[A]][:, tiles.codes[B]]
+        E, W = (buffer[: a.n_rows * b.n_rows].view(a.n_rows, b.n_rows) for buffer in buffers)
+        torch.mm(left[A], right[B].T, out=E).exp_()  # exp(−d²/(m σ²)) of the widest m
+        if on_diagonal:
+            E.fill_diagonal_(0.0)  # a row and itself are no pair
+        value = _sum_powers(E, W if gradient else None, powers, c)
+        total += value if on_diagonal else 2.0 * value
+        if G is not None:
+            W.mul_(c)
+            G[A] += torch.mm(W, padded[B], out=product[: a.n_rows])
+            if not on_diagonal:
+                G[B] += torch.mm(W.T, padded[A], out=product[: b.n_rows])
+    if G is None:
+        return total, None
+    # The column of ones has become W1. The sign and the factor come from k′ = −scale·Σ pᵢeᵢ.
+    return total, (G[:, -1:] * Y - G[:, :-1]).mul_(-4.0 * scale)
+
+
+def _augmented(Y: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Left and right factors whose product is −scale·d², and Y with a column of ones."""
+    S = Y * math.sqrt(2.0 * scale)
+    norms = (S * S).sum(1, keepdim=True).mul_(-0.5)
+    ones = torch.ones_like(norms)
+    left, right = torch.cat([S, norms, ones], 1), torch.cat([S, ones, norms], 1)
+    return left, right, torch.cat([Y, ones], 1)
+
+
+def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float], c: float | Tensor) -> float:
+    """Σᵢ Σ cE^pᵢ for one weight c or one per pair; W becomes Σᵢ pᵢE^pᵢ. E is overwritten.
+
+    Stops where the rest is below rounding: with S = ΣE^p ≥ max E^p, the next term is at most
+    ratio·S^(ratio − 1) of this one, element by element. In many dimensions the narrow kernels are
+    that small, and then cost nothing.
+    """
+    one_weight = not isinstance(c, Tensor)
+    negligible = torch.finfo(E.dtype).eps * 1e-2
+    if W is not None:
+        W.copy_(E)
+    S = float(E.sum())
+    total = S if one_weight else float((E * c).sum())
+    for before, p in pairwise(powers):
+        ratio = p / before
+        if ratio * S ** (ratio - 1) < negligible:
+            break
+        _raise(E, ratio)
+        S = float(E.sum())
+        total += S if one_weight else float((E * c).sum())
+        if W is not None:
+            W.add_(E, alpha=p)
+    return total if isinstance(c, Tensor) else c * total
+
+
+def _raise(E: Tensor, exponent: float) -> None:
+    """E ← E^exponent in place, by squaring if the exponent is a power of two."""
+    squarings = math.log2(exponent)
+    if squarings == int(squarings):
+        for _ in range(int(squarings)):
+            E.mul_(E)
+    else:
+        E.pow_(exponent)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspot.density.kernels import GaussianMixture, mean_bandwidth
-from unspot.density.tiles import Tiles, kernel_sums
+from unspot.density.kernels import GaussianMixture, Tiles, kernel_sums, mean_bandwidth
 
 __all__ = ["MMDLoss", "mmd2", "mmd2_and_grad"]
 

@@ -12,8 +12,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from unspot.checks import check_count, check_positive
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator
+from unspot.data.rows import Scaling, generator
 from unspot.eraser import Eraser
 from unspot.erasers.networks import (
     NetworkEraser,

@@ -21,8 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
 from unspot.data.labels import Labels, Measurements, encode, measure
-from unspot.data.rows import identity, refuse_nonfinite
-from unspot.data.sampling import generator
+from unspot.data.rows import generator, identity, refuse_nonfinite
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import versions

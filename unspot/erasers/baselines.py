@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_rank
 from unspot.data.labels import Labels
-from unspot.data.sampling import generator
+from unspot.data.rows import generator
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser

@@ -13,8 +13,7 @@ from sklearn.metrics import recall_score
 
 from unspot.checks import check_count, check_positive, check_share
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator, sample_and_held_out
+from unspot.data.rows import Scaling, generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.projections.subspaces import complement

@@ -13,8 +13,7 @@ from torch.nn.functional import mse_loss, one_hot
 
 from unspot.checks import check_bandwidth, check_count
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator, sample_and_held_out
+from unspot.data.rows import Scaling, generator, sample_and_held_out
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE

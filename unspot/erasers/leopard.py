@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, check_rank
 from unspot.data.labels import Labels
-from unspot.data.sampling import generator, sample_and_held_out
+from unspot.data.rows import generator, sample_and_held_out
 from unspot.data.statistics import ClassStatistics, mean_difference_basis, whitening
 from unspot.density import GaussianMixture, mmd2
 from unspot.eraser import Eraser
@@ -30,7 +31,7 @@ from unspot.projections import (
 )
 from unspot.projections.solvers import History
 from unspot.scale.processes import class_statistics, team
-from unspot.scale.shared_objective import led, shared
+from unspot.scale.shared_objective import searched_together
 
 __all__ = ["LEOPARD"]
 
@@ -155,9 +156,13 @@ class LEOPARD(BaseEraser):
         # The scatter of each class is K·d² numbers, which only the start from moments needs.
         moments = isinstance(init, str) and init == "moments"
         space = _Space.of(train, len(target.classes), self.metric, per_class=moments)
-        objectives = shared(team(), *self._objectives(space, train, held_out))
+        objectives = self._objectives(space, train, held_out)
         begin = space.working(start(init, space.statistics, self.rank_))
-        V, history = led(team(), objectives, lambda: self._search(solver, objectives, begin, rng))
+        if team().is_alone:
+            V, history = self._search(solver, objectives, begin, rng)
+        else:
+            search = partial(self._search, solver, begin=begin, rng=rng)
+            V, history = searched_together(team(), objectives, search)
         self.history_ = history.arrays()
         U = space.embedding_basis(V.cpu().double().numpy())
         return Eraser.projection(U, loss=history.loss[history.kept], rows_used=len(train.codes))

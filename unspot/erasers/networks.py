@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unspot.checks import check_count, check_positive, check_share
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator, sample_and_held_out, stratified_batches
+from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.machine import one_thread

@@ -14,8 +14,7 @@ from scipy.special import logsumexp
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling
-from unspot.data.sampling import generator, sample_and_held_out
+from unspot.data.rows import Scaling, generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all

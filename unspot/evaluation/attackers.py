@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_choice, did_you_mean
 from unspot.data.labels import Labels
-from unspot.data.sampling import generator
+from unspot.data.rows import generator
 from unspot.evaluation.attack_models import (
     Effort,
     Model,

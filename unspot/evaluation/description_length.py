@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
 from unspot.data.labels import Labels, encode
-from unspot.data.rows import refuse_nonfinite
-from unspot.data.sampling import generator
+from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.networks import Networks, Recipe, train_networks
 from unspot.evaluation.probes import PRESETS, Probe
 

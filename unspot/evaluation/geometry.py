@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
-from unspot.data.rows import refuse_nonfinite
-from unspot.data.sampling import generator
-from unspot.datasets.wordsim import WordPairs
+from unspot.data.rows import generator, refuse_nonfinite
+from unspot.datasets.glove import WordPairs
 
 __all__ = [
     "WordPairs",

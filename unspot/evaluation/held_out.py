@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice
-from unspot.data.dataset import Dataset, Split, refuse_continuous
+from unspot.data.dataset import (
+    MAX_SEEN,
+    Dataset,
+    Split,
+    refuse_continuous,
+    share_fitted_on,
+)
 from unspot.data.labels import Labels, encode
-from unspot.data.rows import fingerprint, row_hashes
-from unspot.data.sampling import generator
+from unspot.data.rows import generator
 from unspot.evaluation.attackers import AttackResult, attack_codes, rows_needed
 from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.evaluation.inference import (
@@ -30,16 +35,13 @@ from unspot.machine import versions
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
 
-__all__ = ["MAX_SEEN", "certify", "share_among", "share_fitted_on", "was_fitted_on"]
+__all__ = ["certify"]
 
 #: The split that attackers learn from.
 SPLIT_OF = {"unseen": "validation", "seen": "train"}
 
 #: With fewer test rows not even a perfect attacker is told from luck with certainty.
 MIN_TEST_ROWS = 30
-
-#: The share of a split's rows that an eraser may have been fitted on: some rows just occur twice.
-MAX_SEEN = 0.1
 
 #: Rows and permutations of the two-sample test.
 _TWO_SAMPLE = {"quick": (1_000, 200), "standard": (4_000, 200), "thorough": (8_000, 1_000)}
@@ -298,34 +300,3 @@ def _refuse_fitted_on(eraser: Any, split: Split, labels: Labels, name: str) -> N
             f"Got an eraser that was fitted on {part}the {name} split, but expected one fitted on "
             "other rows: on its own rows every eraser looks good."
         )
-
-
-def was_fitted_on(eraser: Any, split: Split) -> bool:
-    """Whether an eraser's metadata says that it was fitted on these rows, or on many of them."""
-    return share_fitted_on(eraser, split) > MAX_SEEN
-
-
-def share_fitted_on(eraser: Any, split: Split, labels: Labels | None = None) -> float:
-    """About how many of the rows an eraser was fitted on, by its metadata; 0 if that is silent.
-
-    The metadata hold hashes of a few rows of the fit. If all of those are found in the split, so
-    are all rows of the fit. The split's labels are encoded here where they are not given.
-    """
-    metadata: Any = getattr(getattr(eraser, "eraser_", eraser), "metadata", None)
-    if not hasattr(metadata, "get") or "fingerprint" not in metadata or not len(split):
-        return 0.0
-    X = np.asarray(split.X)
-    codes = (labels or encode(split.z)).codes
-    if metadata["fingerprint"] == fingerprint(X, codes):
-        return 1.0
-    hashes_of_fit = set(metadata.get("known_rows", ()))
-    if not hashes_of_fit:
-        return 0.0
-    share_of_fit = len(hashes_of_fit.intersection(row_hashes(X))) / len(hashes_of_fit)
-    return float(min(1.0, share_of_fit * metadata["n_rows"] / len(X)))
-
-
-def share_among(split: Split, others: Split) -> float:
-    """The share of the rows that are among the others too."""
-    hashes = set(row_hashes(np.asarray(others.X)))
-    return float(np.mean([row in hashes for row in row_hashes(np.asarray(split.X))]))

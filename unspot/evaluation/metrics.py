@@ -342,7 +342,7 @@ def variance(problem: Problem) -> Finding:
 
 
 def words(problem: Problem) -> Finding:
-    from unspot.datasets.wordsim import load_wordsim353
+    from unspot.datasets.glove import load_wordsim353
     from unspot.evaluation.geometry import word_similarity
 
     pairs = load_wordsim353()

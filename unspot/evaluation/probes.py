@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_count, did_you_mean
 from unspot.data.labels import Labels, encode, encode_as
-from unspot.data.rows import refuse_nonfinite
-from unspot.data.sampling import generator
+from unspot.data.rows import generator, refuse_nonfinite
 
 __all__ = ["PRESETS", "Probe", "ProbeScores", "probe_accuracy", "probe_predictions"]
 

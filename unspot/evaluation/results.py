@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from unspot.checks import require
 from unspot.data.dataset import Dataset
-from unspot.eraser import Eraser
+from unspot.eraser import Eraser, method_name
 from unspot.tables import latex, markdown
 
-__all__ = ["Evaluation", "Row", "Value", "eraser_facts", "eraser_name", "method_name"]
+__all__ = ["Evaluation", "Row", "Value", "eraser_facts", "eraser_name"]
 
 Direction = Literal["lower", "higher", "none"]
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -254,15 +254,3 @@ def eraser_name(eraser: Any) -> str:
     method = method_name(frozen.metadata) if isinstance(frozen, Eraser) else ""
     name = method or getattr(eraser, "__name__", type(eraser).__name__)
     return "erased" if name == "<lambda>" else name
-
-
-def method_name(metadata: Mapping[str, Any]) -> str:
-    """What people call the method of an eraser with these metadata; empty if they do not say.
-
-    Examples
-    --------
-    >>> method_name({"method": "Cascade", "inner": {"method": "LEOPARD"}})
-    'Cascade(LEOPARD)'
-    """
-    method, inner = str(metadata.get("method", "")), metadata.get("inner")
-    return f"{method}({inner['method']})" if isinstance(inner, Mapping) and method else method

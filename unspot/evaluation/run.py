@@ -16,8 +16,7 @@ import numpy as np
 
 from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import Dataset, Lexicon, Split, refuse_continuous
-from unspot.data.rows import refuse_nonfinite
-from unspot.data.sampling import generator
+from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
 from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased

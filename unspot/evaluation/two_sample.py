@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.data.labels import Labels, encode
-from unspot.data.sampling import balanced_counts, generator
+from unspot.data.rows import balanced_counts, generator
 from unspot.data.statistics import whitening
-from unspot.density.kernels import GaussianMixture, mean_bandwidth
-from unspot.density.tiles import TILE_ROWS
+from unspot.density.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
 from unspot.machine import one_thread
 
 __all__ = ["TwoSampleTest", "two_sample_test"]

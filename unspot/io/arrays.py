@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from unspot.io.columns import missing
 
-__all__ = ["DAMAGED", "check_matrix", "parsed", "read_npy", "read_npz", "reading"]
+__all__ = ["DAMAGED", "parsed", "read_npy", "read_npz", "reading"]
 
 Read = TypeVar("Read")
 Errors = tuple[type[Exception], ...]
@@ -101,17 +101,3 @@ def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:
             "labels with numpy.array(labels, dtype=str)."
         )
     return ValueError(f"Got {part}{str(path)!r}, which cannot be read as a numpy file ({error}).")
-
-
-def check_matrix(X: NDArray[Any], where: str) -> NDArray[Any]:
-    """X if it is a table of numbers with rows; else an error."""
-    if X.ndim != 2:
-        raise ValueError(f"Got X of shape {X.shape} in {where}, but expected (rows, features).")
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise ValueError(
-            f"Got an empty table: X of shape {X.shape} in {where}, but expected at least one row "
-            "and one feature."
-        )
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"Got X of dtype {X.dtype} in {where}, but expected numbers.")
-    return X

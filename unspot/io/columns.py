@@ -1,14 +1,17 @@
-"""Which columns hold the vectors: by name, by pattern, or by their kind."""
+"""Which columns hold the vectors, by name, pattern or kind, and what a matrix of them must be."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
+
+from numpy.typing import NDArray
 
 from unspot.checks import did_you_mean
 
-__all__ = ["choose_features", "in_short", "missing"]
+__all__ = ["check_matrix", "choose_features", "in_short", "missing"]
 
 #: What a column can hold: one vector per row, one number, one whole number, or anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
@@ -182,3 +185,17 @@ def _way_out(example: str) -> str:
 def _listed(names: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(name or "a column without a name" for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "nothing"
+
+
+def check_matrix(X: NDArray[Any], where: str) -> NDArray[Any]:
+    """X if it is a table of numbers with rows; else an error."""
+    if X.ndim != 2:
+        raise ValueError(f"Got X of shape {X.shape} in {where}, but expected (rows, features).")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(
+            f"Got an empty table: X of shape {X.shape} in {where}, but expected at least one row "
+            "and one feature."
+        )
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"Got X of dtype {X.dtype} in {where}, but expected numbers.")
+    return X

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspot.checks import check_count
-from unspot.io.arrays import check_matrix, read_npy
+from unspot.io.arrays import read_npy
 from unspot.io.arrow import (
     column_kinds,
     matrix,
@@ -29,7 +29,7 @@ from unspot.io.arrow import (
     reading_arrow,
     values,
 )
-from unspot.io.columns import OTHER, choose_features, missing
+from unspot.io.columns import OTHER, check_matrix, choose_features, missing
 from unspot.io.files import file_format
 from unspot.io.tables import READERS, Read, Table, read_table, read_with
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.io.arrays import check_matrix, npz_names, read_npy, read_npz
+from unspot.io.arrays import npz_names, read_npy, read_npz
 from unspot.io.arrow import column_kinds, first_text, matrix, open_arrow, values
-from unspot.io.columns import choose_features, missing
+from unspot.io.columns import check_matrix, choose_features, missing
 from unspot.io.files import FORMATS, file_format
 
 __all__ = ["READERS", "Table", "has_column", "read_labels", "read_table", "read_with"]

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspot.data.sampling import stratified_batches
+from unspot.data.rows import stratified_batches
 from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
 
 __all__ = [

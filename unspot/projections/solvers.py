@@ -24,7 +24,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from unspot.checks import check_choice
-from unspot.data.sampling import stratified_batches
+from unspot.data.rows import stratified_batches
 
 __all__ = ["PRESETS", "History", "ManifoldSolver", "PaperSolver"]
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from unspot.data.dataset import Split
 from unspot.data.labels import encode
-from unspot.data.sampling import generator
+from unspot.data.rows import generator
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.cascade import Cascade, coordinates

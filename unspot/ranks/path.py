@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from unspot.checks import check_count, check_rank, check_share, require
 from unspot.data.dataset import Dataset, Lexicon, Split, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
-from unspot.data.sampling import balanced_counts, generator
+from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser

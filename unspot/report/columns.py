@@ -1,4 +1,4 @@
-"""Results sorted for a report: one column per eraser, and the paths of ranks."""
+"""The columns of a report, one per eraser, and the words about them: verdicts, facts, guide."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unspot.evaluation.results import method_name
-from unspot.report.contents import BEFORE
+from unspot.eraser import method_name
+from unspot.evaluation.metrics import REGISTRY
+from unspot.report.contents import BEFORE, Attack, Contents, Facts, Tone, Verdict
+from unspot.tables import value_text
 
-__all__ = ["Column", "Results", "sort_results"]
+__all__ = [
+    "GLOSSARY",
+    "Column",
+    "Results",
+    "facts",
+    "notes",
+    "sort_results",
+    "subtitle",
+    "title_of",
+    "verdicts",
+]
 
 #: The metadata by which erasers differ, if both of two results have it.
 _IDENTITY = ("method", "inner", "rank", "parameters", "fingerprint")
@@ -161,3 +173,260 @@ def _with_names(columns: list[Column]) -> Iterator[Column]:
         name = column.name or (column.method if methods[column.method] == 1 else ranked)
         seen[name] += 1
         yield replace(column, name=name if seen[name] == 1 else f"{name} ({seen[name]})")
+
+
+#: From this share of the attackers' advantage on, "most" of it is gone.
+MOST = 0.8
+#: The level of the two-sample test, as in a certificate: half of 0.05, as attackers have the rest.
+CLASSES_DIFFER = 0.025
+#: Parameters that are shown elsewhere, or that do not change a number.
+_NO_SETTINGS = {"rank", "verbose", "device"}
+
+
+# -- Verdicts: what the strongest attacker still recovers, against chance --------------------------
+
+
+def verdicts(contents: Contents, columns: Sequence[Column]) -> tuple[Verdict, ...]:
+    """One verdict for each eraser that was attacked."""
+    each = (_verdict(i, contents, column) for i, column in enumerate(columns))
+    return tuple(verdict for verdict in each if verdict is not None)
+
+
+def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
+    attack, chance = contents.strongest(i + 1), contents.chance
+    if attack is None or chance is None:
+        return None
+    attacks, before = contents.attacks_on(i + 1), contents.strongest(0)
+    gone = _share_gone(before, attack, chance)
+    tone = _tone(column, attacks, chance, gone)
+    certificate = column.certificate
+    return Verdict(
+        column=i,
+        tone=tone,
+        headline=_headline(tone, gone, attack, chance),
+        sentence=_sentence(before, attack, len(attacks), chance),
+        short=f"{_per_cent(attack)}, by {attack.attacker}",
+        details=(
+            _limits(attacks) if certificate is None else f"Certificate: {certificate.sentence}",
+        ),
+    )
+
+
+def _tone(column: Column, attacks: Sequence[Attack], chance: float, gone: float | None) -> Tone:
+    if not _leaks(column, attacks, chance):
+        return "good"
+    return "unsure" if gone is not None and gone >= MOST else "bad"
+
+
+def _leaks(column: Column, attacks: Sequence[Attack], chance: float) -> bool:
+    """The certificate's verdict; without one, an attacker above chance or classes that differ."""
+    if column.certificate is not None:
+        return bool(column.certificate.leaks)
+    test = column.row("two_sample")
+    if test is not None and test.after is not None and test.after.mean <= CLASSES_DIFFER:
+        return True
+    accuracies = [attack.accuracy for attack in attacks]
+    return max(a.value if a.low is None else a.low for a in accuracies) > chance
+
+
+def _share_gone(before: Attack | None, after: Attack, chance: float) -> float | None:
+    """The share of the strongest attacker's advantage over chance that erasure removed."""
+    if before is None or before.accuracy.value <= chance:
+        return None
+    advantage = max(after.accuracy.value - chance, 0.0)
+    return max(0.0, 1 - advantage / (before.accuracy.value - chance))
+
+
+def _headline(tone: Tone, gone: float | None, attack: Attack, chance: float) -> str:
+    if tone == "good":
+        return "No attacker found the concept"
+    low = attack.accuracy.low
+    if low is not None and low <= chance:
+        return "Attackers are at chance, yet the classes still differ a little"
+    if tone == "unsure" and gone is not None:
+        return f"{100 * gone:.0f} % of what attackers could read is gone"
+    return "The concept can still be read"
+
+
+def _sentence(before: Attack | None, after: Attack, number: int, chance: float) -> str:
+    name = after.attacker[0].upper() + after.attacker[1:]
+    subject = f"The strongest of {number} attackers, {after.attacker}," if number > 1 else name
+    was = f" (before erasure: {_per_cent(before)})" if before else ""
+    return (
+        f"{subject} is right on {_per_cent(after)} of the held-out rows{was}. Guessing is right on "
+        f"{value_text(chance, 'share')}. Every class counts equally."
+    )
+
+
+def _per_cent(attack: Attack) -> str:
+    return value_text(attack.accuracy.value, "share")
+
+
+def _limits(attacks: Sequence[Attack]) -> str:
+    """What an evaluation cannot say."""
+    highest = max(attack.accuracy.high or 0.0 for attack in attacks)
+    reach = f"Confidence intervals reach up to {value_text(highest, 'share')}. " if highest else ""
+    return (
+        f"{reach}This is an evaluation and no certificate: run unspot certify to learn how small a "
+        "leak these rows could have shown."
+    )
+
+
+# -- Title and notes -------------------------------------------------------------------------------
+
+
+def title_of(results: Results) -> str:
+    """A title for results without one."""
+    columns = results.columns
+    if len(columns) > 1:
+        return f"{len(columns)} erasers compared"
+    if not columns:
+        return f"Ranks of {', '.join(results.paths)}"
+    data = columns[0].metadata.get("data")
+    return f"{columns[0].name} on {data}" if data else columns[0].name
+
+
+def subtitle(column: Column) -> str:
+    """The data in one line."""
+    metadata = column.metadata
+    features, classes = metadata.get("n_features"), metadata.get("classes")
+    parts = [metadata.get("data"), _rows_text(metadata)]
+    if features:
+        parts.append(f"{features} dimensions")
+    if classes:
+        shown = ", ".join(map(str, classes[:6])) + (", …" if len(classes) > 6 else "")
+        parts.append(f"{len(classes)} classes: {shown}")
+    return " · ".join(str(part) for part in parts if part)
+
+
+def notes(results: Results) -> tuple[str, ...]:
+    """What a reader must know before comparing columns."""
+    columns = results.columns
+    fingerprints = {column.eraser.get("fingerprint") for column in columns} - {None}
+    sizes = {_rows_text(column.metadata) for column in columns} - {""}
+    certified = [column.certificate is not None for column in columns]
+    found = []
+    if len(fingerprints) > 1:
+        found.append("The erasers were not fitted on the same rows: their fingerprints differ.")
+    if len(sizes) > 1:
+        found.append("The results were not measured on the same number of rows.")
+    if any(certified) and (not all(certified) or results.before is None):
+        found.append(
+            "The attackers of a certificate learn from other rows than those of an evaluation. "
+            "Where this report shows both, their accuracies differ a little."
+        )
+    return tuple(found)
+
+
+# -- Facts: settings, versions and fingerprints as pairs of name and text --------------------------
+
+
+def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
+    """Groups of facts: the data, each eraser, how it was measured, versions."""
+    if not columns:
+        return ()
+    groups = [
+        ("Data", _data(columns[0])),
+        *((column.name, _eraser(column)) for column in columns),
+        ("Measured with", _measurement(columns)),
+        ("Versions", _as_facts(columns[0].metadata.get("versions", {}))),
+    ]
+    return tuple((name, group) for name, group in groups if group)
+
+
+def _data(column: Column) -> Facts:
+    metadata, eraser = column.metadata, column.eraser
+    counts = eraser.get("class_counts") or ()
+    classes = eraser.get("classes") or metadata.get("classes") or ()
+    return _as_facts(
+        {
+            "name": metadata.get("data"),
+            "rows": _rows_text(metadata),
+            "dimensions": metadata.get("n_features"),
+            "classes of the concept": ", ".join(map(str, classes)),
+            "rows of each class, in the fit": ", ".join(f"{count:,}" for count in counts),
+            "fingerprint of the fitted rows": eraser.get("fingerprint"),
+        }
+    )
+
+
+def _eraser(column: Column) -> Facts:
+    eraser = column.eraser
+    parameters = dict(eraser.get("parameters", {}))
+    inner = eraser.get("inner")
+    if isinstance(inner, Mapping):
+        parameters |= inner.get("parameters", {})
+        parameters.pop("eraser", None)  # the inner one, which its own parameters describe
+    return _as_facts(
+        {
+            "eraser": column.method,
+            "dimensions kept": eraser.get("rank"),
+            "rows fitted on": eraser.get("n_rows"),
+            **{key: value for key, value in parameters.items() if key not in _NO_SETTINGS},
+        }
+    )
+
+
+def _measurement(columns: Sequence[Column]) -> Facts:
+    metadata = columns[0].metadata
+    seconds = sum(_seconds(column.metadata.get("seconds")) for column in columns)
+    certificate = next((c.certificate for c in columns if c.certificate is not None), None)
+    budget = metadata.get("budget") if certificate is None else certificate.budget
+    return _as_facts(
+        {
+            "seeds of each probe": metadata.get("seeds"),
+            "budget of the attackers": budget,
+            "rows that attackers learn from": certificate and certificate.n_attack_rows,
+            "rows that they are judged on": certificate and certificate.n_test_rows,
+            "probability of a false alarm": certificate and certificate.alpha,
+            "time": f"{seconds:.0f} s" if seconds else None,
+        }
+    )
+
+
+def _seconds(value: Any) -> float:
+    return float(sum(value.values()) if isinstance(value, Mapping) else value or 0)
+
+
+def _rows_text(metadata: Mapping[str, Any]) -> str:
+    rows = metadata.get("n_rows")
+    if isinstance(rows, Mapping):
+        return ", ".join(f"{count:,} {name}" for name, count in rows.items()) + " rows"
+    return f"{rows:,} rows" if isinstance(rows, int) else ""
+
+
+def _as_facts(values: Mapping[str, Any]) -> Facts:
+    """Pairs of text, without values that are missing."""
+    return tuple(
+        (name, f"{value:,}" if type(value) is int and value > 9999 else str(value))
+        for name, value in values.items()
+        if value not in (None, "")
+    )
+
+
+# -- The reading guide of the report: what its words and its measures mean -------------------------
+
+
+#: Terms and what they mean: those of all results, those of the metrics, those of paths.
+GLOSSARY: tuple[tuple[str, str], ...] = (
+    (
+        "Concept",
+        "What was to be erased from the vectors: gender, dialect, source… Its classes are the "
+        "values that a row can have.",
+    ),
+    (
+        "Held-out rows",
+        "Rows that neither the eraser nor the classifier under test was fitted on. The numbers of "
+        "this report are measured on such rows, unless a note says otherwise.",
+    ),
+    (
+        "Interval",
+        "Where the accuracy on all rows of this kind is likely to lie. Attackers are compared at "
+        "once, so intervals are widened for their number.",
+    ),
+    *((metric.term, metric.meaning) for metric in REGISTRY if metric.term),
+    (
+        "Rank",
+        "How many dimensions are kept. Fewer erase more and keep less.",
+    ),
+)

@@ -22,8 +22,8 @@ from unspot._version import __version__
 from unspot.checks import require
 from unspot.io.files import write_atomically
 from unspot.report.charts import charts
+from unspot.report.columns import GLOSSARY
 from unspot.report.contents import Contents, NeighbourList, Views
-from unspot.report.glossary import GLOSSARY
 from unspot.report.reading import read_contents
 from unspot.report.style import SHAPES, class_legend, column_legend, series_legend, theme_css
 from unspot.report.tables import attack_table, highlights, measure_groups, tradeoff_table

@@ -10,7 +10,16 @@ from typing import Any
 
 from unspot.checks import did_you_mean
 from unspot.evaluation.metrics import about
-from unspot.report.columns import Column, Results, sort_results
+from unspot.report.columns import (
+    Column,
+    Results,
+    facts,
+    notes,
+    sort_results,
+    subtitle,
+    title_of,
+    verdicts,
+)
 from unspot.report.contents import (
     Attack,
     Contents,
@@ -21,7 +30,6 @@ from unspot.report.contents import (
     Tradeoff,
     TradeoffPoint,
 )
-from unspot.report.sentences import facts, notes, subtitle, title_of, verdicts
 from unspot.tables import Number
 
 __all__ = ["attacker_name", "read_contents"]

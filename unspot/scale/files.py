@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.io.arrays import DAMAGED, check_matrix, parsed, read_npy, reading, unreadable_array
+from unspot.io.arrays import DAMAGED, parsed, read_npy, reading, unreadable_array
 from unspot.io.arrow import column_kinds, csv_options, open_parquet, reading_arrow, require_pyarrow
+from unspot.io.columns import check_matrix
 from unspot.io.files import Sink, file_format, finished_file, refuse_existing, temporary_name
 from unspot.io.sources import prefetched
 from unspot.scale.batches import ArrowEraser, Erasure, erase_batch, width_out

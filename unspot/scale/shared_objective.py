@@ -19,7 +19,7 @@ from unspot.density import mmd2, mmd2_and_grad
 from unspot.projections.objective import BLOCK_ROWS, project, pull_back
 from unspot.scale.processes import Team
 
-__all__ = ["SharedObjective", "led", "shared"]
+__all__ = ["SharedObjective", "searched_together"]
 
 T = TypeVar("T")
 STOP, VALUE, GRADIENT, DETACHED = range(4)  # what the leader may ask for
@@ -104,24 +104,18 @@ class SharedObjective:
         return self._objective.subset(self._rows[mine].numpy()).X
 
 
-def shared(team: Team, *objectives: Any) -> list[Any]:
-    """Objectives split over the team; for one process, they stay as they are."""
-    if team.is_alone:
-        return list(objectives)
-    return [SharedObjective(objective, team, i) for i, objective in enumerate(objectives)]
-
-
-def led(team: Team, objectives: Sequence[Any], run: Callable[[], T]) -> T:
-    """The result of ``run`` on the leader, while the other processes serve its objectives."""
-    if team.is_alone:
-        return run()
+def searched_together(
+    team: Team, objectives: Sequence[Any], search: Callable[[Sequence[Any]], T]
+) -> T:
+    """The result of a search on the leader, while the other processes serve its objectives."""
+    split = [SharedObjective(objective, team, i) for i, objective in enumerate(objectives)]
     result: T | None = None
     if team.leads:
         # An error ends this process, and with it the job: the others cannot be told within a sum.
-        result = run()
+        result = search(split)
         team.broadcast(torch.tensor([STOP, 0, 0, 0, 0]))
     else:
         while (order := team.broadcast(torch.zeros(5, dtype=torch.int64)).tolist())[0] != STOP:
             what, number, n_rows, *shape = order
-            objectives[number].serve(what, n_rows, tuple(shape))
+            split[number].serve(what, n_rows, tuple(shape))
     return cast(T, team.agree(result))
