@@ -21,6 +21,7 @@ __all__ = [
     "check_rank",
     "check_seeds",
     "check_share",
+    "default_ranks",
     "did_you_mean",
     "require",
 ]
@@ -103,6 +104,18 @@ def check_rank(rank: Any, n_features: int, what: str = "the number of features")
         f"Got rank={rank!r}, but expected an integer from 1 to {n_features}, {what}, or a "
         "fraction of it between 0 and 1."
     )
+
+
+def default_ranks(n_features: int) -> tuple[int, ...]:
+    """Nine tenths to one tenth of the features, and one twentieth.
+
+    Examples
+    --------
+    >>> default_ranks(100)
+    (90, 80, 70, 60, 50, 40, 30, 20, 10, 5)
+    """
+    shares = [*(np.arange(9, 0, -1) / 10), 0.05]
+    return tuple(sorted({max(1, round(share * n_features)) for share in shares}, reverse=True))
 
 
 def did_you_mean(name: Any, among: Iterable[Any]) -> str:

@@ -236,7 +236,7 @@ def test_two_sweeps_on_one_file(cli, folder):
         fcntl.flock(file, fcntl.LOCK_EX)
         done = cli("sweep", folder / "sweep.toml", "--resume")
     assert done.code == 2
-    assert re.search("sweep.jsonl.*another sweep", done.err)
+    assert re.search("sweep.jsonl.*another process", done.err)
 
 
 def test_small_refusals(cli, folder):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from unspot import LEOPARD, Cascade, Dataset, Eraser, load
+from unspot.checks import default_ranks
 from unspot.erasers import leopard, streams
 from unspot.evaluation.attackers import attack
-from unspot.ranks.path import MIN_ASIDE, default_ranks
+from unspot.ranks.path import MIN_ASIDE
 from unspot.ranks.selection import Selection
 from unspot.scale.processes import Team
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, rank_path
+from unspot.checks import default_ranks
 from unspot.erasers.baselines import PCAProjection
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.ranks.fits import FAR_EVALUATIONS
-from unspot.ranks.path import check_ranks, default_ranks, held_out_discrepancy
+from unspot.ranks.path import check_ranks, held_out_discrepancy
 
 
 @pytest.fixture(scope="module")

@@ -279,7 +279,7 @@ def test_names_of_methods():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"methods": ["leopar"]}, r"Got method 'leopar', .* Did you mean leopard"),
+        ({"methods": ["leopar"]}, r"Got method 'leopar', .* Did you mean 'leopard'"),
         ({"methods": ["leace", LEACE(), LEACE()]}, "two methods called 'LEACE'"),
         ({"methods": []}, "Got no methods"),
         ({"methods": [3]}, "Got a method of type int"),

@@ -4,20 +4,6 @@ Tables show the paper's numbers beside ours where the paper has the same cell, a
 the data differ.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING
-
-from unspot.lazy import lazy
-
-if TYPE_CHECKING:
-    from unspot.bench.paper import paper_rows as paper_rows
-    from unspot.bench.run import bench as bench
-
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "paper": "paper_rows",
-        "run": "bench",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

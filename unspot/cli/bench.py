@@ -81,15 +81,14 @@ def bench(
     Every finished cell is kept: an interrupted run goes on with --resume.
     """
     from unspot.checks import require
-    from unspot.cli.options import refuse_inputs
 
     folder = output or Path(f"unspot-bench-{Path(name).stem}")
     options.check_retry(retry, resume)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"Got --output {folder}, which is a file, but expected a folder.")
-    refuse_inputs({"--html": html}, (name, data))
+    options.refuse_inputs({"--html": html}, (name, data))
     for file in ("cells.csv", "tables.csv"):  # the files of the folder that could be read as data
-        refuse_inputs({"--output": folder / file}, (name, data))
+        options.refuse_inputs({"--output": folder / file}, (name, data))
     require("unspot bench", "report", "pandas", "jinja2", *(["matplotlib"] if figures else []))
     # After all that can be wrong with the options: it imports torch.
     from unspot.bench import bench as run

@@ -55,11 +55,10 @@ def certify(
     """
     from unspot.checks import check_share
     from unspot.cli.evaluate import read_rows, write_page
-    from unspot.cli.options import STDOUT, refuse_inputs, write_json
     from unspot.eraser import load
 
     inputs = (eraser, data, labels, attack_rows, attack_labels)
-    refuse_inputs({"--json": json, "--html": html}, inputs)
+    options.refuse_inputs({"--json": json, "--html": html}, inputs)
     if max_advantage is not None:
         check_share("--max-advantage", max_advantage)
     loaded = load(eraser)
@@ -75,7 +74,7 @@ def certify(
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack
 
-    shows = not quiet and json != STDOUT
+    shows = not quiet and json != options.STDOUT
     certificate = attack(
         loaded,
         rows,
@@ -86,7 +85,7 @@ def certify(
         random_state=seed,
         verbose=shows and sys.stderr.isatty(),
     )
-    write_json(certificate, json)
+    options.write_json(certificate, json)
     write_page(certificate, loaded, rows, html)
     exceeds = max_advantage is not None and certificate.upper_bound > max_advantage
     if shows:

@@ -75,14 +75,13 @@ def embed(
 
     The vectors are the last hidden state. With a folder as the model, nothing is downloaded.
     """
-    from unspot.cli.options import refuse_inputs
     from unspot.io.files import refuse_existing
     from unspot.models.embedding import embed_texts
     from unspot.models.texts import check_column, check_output, read_texts, write_embeddings
 
     # All that can be wrong is checked before the model, which may take hours.
     check_output(output)
-    refuse_inputs({"--output": output}, [texts])
+    options.refuse_inputs({"--output": output}, [texts])
     refuse_existing(output, force=force)
     table = read_texts(texts, text)
     if output.suffix.lower() == ".parquet":

@@ -45,12 +45,11 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
-    from unspot.cli.options import STDOUT, refuse_inputs, warnings_as_sentences, write_json
     from unspot.eraser import load
     from unspot.evaluation.run import evaluate as measure
 
     inputs = (eraser, data, labels, train, train_labels)
-    refuse_inputs({"--json": json, "--html": html}, inputs)
+    options.refuse_inputs({"--json": json, "--html": html}, inputs)
     loaded = load(eraser)
     test, learn = read_rows(
         loaded,
@@ -62,10 +61,10 @@ def evaluate(
         task=task,
     )
     rows = _dataset(test, learn, data.name, seed)
-    shows = not quiet and json != STDOUT
+    shows = not quiet and json != options.STDOUT
     if not quiet:
         _warn_if_fitted_on(loaded, test)
-    with warnings_as_sentences(quiet=quiet):
+    with options.warnings_as_sentences(quiet=quiet):
         evaluation = measure(
             loaded,
             rows,
@@ -75,7 +74,7 @@ def evaluate(
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    write_json(evaluation, json)
+    options.write_json(evaluation, json)
     write_page(evaluation, loaded, rows, html)
     if shows:
         _show(evaluation, rows, data, train)
@@ -194,13 +193,12 @@ def _dataset(test: Split, learn: Split | None, name: str, seed: int) -> Dataset:
 
 
 def _warn_if_fitted_on(eraser: Eraser, rows: Split) -> None:
-    from unspot.cli.options import warn
     from unspot.data.dataset import MAX_SEEN, share_fitted_on
 
     share = share_fitted_on(eraser, rows)
     if share > MAX_SEEN:
         which = "these very rows" if share == 1 else f"about {100 * share:.0f} % of these rows"
-        warn(
+        options.warn(
             f"The eraser was fitted on {which}, where it does better than on new ones. Keep some "
             "rows away from unspot fit, and evaluate on those."
         )

@@ -67,11 +67,10 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.cli.options import refuse_inputs, warnings_as_sentences
     from unspot.io import open_table
     from unspot.io.files import naming_full_disk, refuse_existing
 
-    refuse_inputs({"--output": output}, (data, labels))
+    options.refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     given = {
@@ -88,7 +87,7 @@ def fit(
         raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
-    with warnings_as_sentences(quiet=quiet):
+    with options.warnings_as_sentences(quiet=quiet):
         table = open_table(data, features=features, concept=concept, labels_file=labels)
         # After all that can be wrong with the files: it imports torch.
         from unspot.scale.processes import context
@@ -148,7 +147,6 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: 
 
 
 def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
-    from unspot.cli.options import class_list, facts, file_size
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
@@ -157,17 +155,17 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
     # Only density matching keeps its losses by name; networks have one list of their own loss.
     losses = history.get("held_out", ()) if isinstance(history, dict) else ()
     held_out = [loss for loss in losses if loss == loss]
-    facts(
+    options.facts(
         f"Erased {metadata['concept_name']!r} with {method_name(metadata)}",
         [
             ("rank", f"{eraser.rank} of {eraser.n_features}"),
             ("chosen", _rank_choice(estimator)),
             ("features", in_short(metadata["features"])),
             ("rows", f"{metadata.get('n_rows', 0):,}"),
-            ("classes", class_list(metadata)),
+            ("classes", options.class_list(metadata)),
             ("held-out MMD²", f"{held_out[-1]:.3g}" if held_out else ""),
             ("seconds", f"{seconds:.3g}"),
-            ("written", f"{output} ({file_size(output.stat().st_size)})"),
+            ("written", f"{output} ({options.file_size(output.stat().st_size)})"),
         ],
     )
 

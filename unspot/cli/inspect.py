@@ -19,12 +19,11 @@ def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None
     """
     import json
 
-    from unspot.cli.options import echo_json
     from unspot.eraser import load
 
     loaded = load(eraser)
     if as_json:
-        echo_json(json.dumps(description(loaded, eraser), indent=2, ensure_ascii=False))
+        options.echo_json(json.dumps(description(loaded, eraser), indent=2, ensure_ascii=False))
     else:
         _show(loaded, eraser)
 
@@ -88,15 +87,14 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
 
 
 def _show(eraser: Eraser, path: Path) -> None:
-    from unspot.cli.options import facts, file_size
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
     metadata, checked = eraser.metadata, checks(eraser)
     signs = {"orthonormality": "‖UᵀU−I‖", "idempotence": "‖P²−P‖/‖P‖"}
     errors = [f"{sign} = {checked[key]:.3g}" for key, sign in signs.items() if key in checked]
-    facts(
-        f"{path} ({file_size(path.stat().st_size)})",
+    options.facts(
+        f"{path} ({options.file_size(path.stat().st_size)})",
         [
             ("method", method_name(metadata)),
             ("concept", str(metadata.get("concept_name", ""))),

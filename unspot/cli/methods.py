@@ -19,12 +19,11 @@ def methods(as_json: options.AsJson = False) -> None:
     """
     import json
 
-    from unspot.cli.options import echo_json
     from unspot.erasers.registry import methods as registered
 
     if as_json:
         described = [description(info) for info in registered()]
-        echo_json(json.dumps(described, indent=2, ensure_ascii=False))
+        options.echo_json(json.dumps(described, indent=2, ensure_ascii=False))
     else:
         _show(registered())
 

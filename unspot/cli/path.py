@@ -79,27 +79,26 @@ def path(
     Half of the rows fit, a fifth choose, and the rest, which had no part in the choice, certify it.
     """
     from unspot.cli.fit import make_estimator, parse_parameters, with_source
-    from unspot.cli.options import STDOUT, refuse_inputs, warnings_as_sentences, write_json
     from unspot.io import read_table
     from unspot.io.files import naming_full_disk, refuse_existing
 
     given = {"max_advantage": max_advantage, "attackers": attackers, "threshold": threshold}
     given |= {"floor": floor, "utility": utility}
     rule, rule_options = _rule(select, given, needed=output is not None)
-    refuse_inputs({"--output": output, "--json": json, "--html": html}, (data, labels))
+    options.refuse_inputs({"--output": output, "--json": json, "--html": html}, (data, labels))
     if output is not None:
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
     table = read_table(data, features=features, concept=concept, task=task, labels_file=labels)
     rows = _dataset(table, data.name, seed)
-    shows = not quiet and json != STDOUT
+    shows = not quiet and json != options.STDOUT
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.path import rank_path
 
     estimator = make_estimator(method, settings, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
-    with warnings_as_sentences(quiet=quiet):
+    with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
             estimator,
             rows,
@@ -108,7 +107,7 @@ def path(
             seeds=seeds,
             verbose=shows and sys.stderr.isatty(),
         )
-    write_json(result, json)
+    options.write_json(result, json)
     if shows:
         typer.echo(result.to_markdown().rstrip())
 

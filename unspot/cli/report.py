@@ -41,7 +41,6 @@ def report(
 
     unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
     """
-    from unspot.cli.options import refuse_inputs
     from unspot.io.files import refuse_existing
     from unspot.report import to_html
     from unspot.report.figures import save_figures
@@ -50,10 +49,10 @@ def report(
     from unspot.report.tables import TABLES, save_tables
 
     inputs = [split_name(entry)[1] for entry in results]
-    refuse_inputs({"--output": output}, inputs)
+    options.refuse_inputs({"--output": output}, inputs)
     if tables is not None:
         for name in TABLES:
-            refuse_inputs({"--tables": tables / name}, inputs)
+            options.refuse_inputs({"--tables": tables / name}, inputs)
     refuse_existing(output, force=force)
     by_name, views = read_results(results)
     choices: dict[str, Any] = {"title": title, "chosen": chosen, "chosen_rank": chosen_rank}

@@ -41,7 +41,6 @@ def sweep(
     """
     from unspot.checks import require
     from unspot.cli.bench import report_failed_cells
-    from unspot.cli.options import refuse_inputs
     from unspot.io.files import write_atomically
     from unspot.sweeps.sweep_file import read_sweep_file
 
@@ -49,9 +48,9 @@ def sweep(
     require("unspot sweep", "report", "pandas", *(["jinja2"] if html else []))
     plan = read_sweep_file(file)
     results = output or file.with_suffix(".jsonl")
-    refuse_inputs({"--output": results}, (file, *plan.files))
+    options.refuse_inputs({"--output": results}, (file, *plan.files))
     # The results are read with --resume, and without it they would be lost too.
-    refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
+    options.refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
     # After all that can be wrong with the files: it imports torch.
     from unspot.sweeps.run import sweep as run
 

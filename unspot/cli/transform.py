@@ -117,7 +117,6 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
 
 
 def _report(result: Result, folder: Path, started: float) -> None:
-    from unspot.cli.options import warn
 
     parts = {part["output"]: part for part in result.manifest["parts"]}
     rows = sum(parts[name]["rows"] for name in result.done)
@@ -127,7 +126,7 @@ def _report(result: Result, folder: Path, started: float) -> None:
         typer.echo(f"Kept {_files(len(result.kept))} that an earlier run had finished.")
     typer.echo(f"Row counts and checksums are in {folder / 'manifest.json'}.")
     for entry in result.manifest["skipped"]:
-        warn(f"Skipped {entry['input']}. {entry['error']}")
+        options.warn(f"Skipped {entry['input']}. {entry['error']}")
 
 
 def _progress_bar(*, quiet: bool) -> Any:

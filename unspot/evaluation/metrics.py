@@ -6,6 +6,7 @@ entry in ``REGISTRY``. ``evaluate``, paths, sweeps, the report and the benchmark
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -165,8 +166,6 @@ def probe(problem: Problem) -> Finding:
 
 
 def linear(problem: Problem) -> Finding:
-    import warnings
-
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 

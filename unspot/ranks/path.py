@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from unspot.checks import check_count, check_rank, check_share, require
+from unspot.checks import check_count, check_rank, check_share, default_ranks, require
 from unspot.data.dataset import Dataset, Lexicon, Split, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
@@ -34,7 +34,7 @@ from unspot.tables import Number, markdown, number_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathPoint", "RankPath", "default_ranks", "fit_auto", "rank_path"]
+__all__ = ["PathPoint", "RankPath", "fit_auto", "rank_path"]
 
 #: The largest number of validation rows for MMD², whose cost grows with their square.
 MAX_HELD_OUT_ROWS = 4096
@@ -260,18 +260,6 @@ def check_ranks(
             f"{_listed(sorted(set(checked), reverse=True))}."
         )
     return tuple(falling)
-
-
-def default_ranks(n_features: int) -> tuple[int, ...]:
-    """Nine tenths to one tenth of the features, and one twentieth.
-
-    Examples
-    --------
-    >>> default_ranks(100)
-    (90, 80, 70, 60, 50, 40, 30, 20, 10, 5)
-    """
-    shares = [*(np.arange(9, 0, -1) / 10), 0.05]
-    return tuple(sorted({max(1, round(share * n_features)) for share in shares}, reverse=True))
 
 
 def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> Any:

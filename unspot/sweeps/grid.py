@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from unspot.checks import check_rank
+from unspot.checks import check_rank, default_ranks
 from unspot.data.dataset import Dataset
 from unspot.data.labels import encode
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.registry import make
-from unspot.ranks.path import default_ranks
 
 __all__ = ["Cell", "attack_chance", "cells", "data_facts", "data_fingerprint", "named_methods"]
 

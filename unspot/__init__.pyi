@@ -1,0 +1,16 @@
+from .data.dataset import Dataset as Dataset
+from .data.dataset import Split as Split
+from .eraser import Eraser as Eraser
+from .eraser import load as load
+from .erasers.cascade import Cascade as Cascade
+from .erasers.leace import LEACE as LEACE
+from .erasers.leopard import LEOPARD as LEOPARD
+from .erasers.registry import methods as methods
+from .evaluation.certificate import Certificate as Certificate
+from .evaluation.held_out import certify as certify
+from .evaluation.results import Evaluation as Evaluation
+from .evaluation.run import evaluate as evaluate
+from .ranks.path import RankPath as RankPath
+from .ranks.path import rank_path as rank_path
+
+__version__: str

@@ -1,0 +1,15 @@
+from .adversarial import AdversarialErasure as AdversarialErasure
+from .base import BaseEraser as BaseEraser
+from .baselines import MeanProjection as MeanProjection
+from .baselines import PCAProjection as PCAProjection
+from .baselines import RandomProjection as RandomProjection
+from .cascade import Cascade as Cascade
+from .farm import FaRM as FaRM
+from .inlp import INLP as INLP
+from .kernelized import KernelErasure as KernelErasure
+from .kram import KRaM as KRaM
+from .leace import LEACE as LEACE
+from .leopard import LEOPARD as LEOPARD
+from .matching import MomentMatching as MomentMatching
+from .networks import DivergenceError as DivergenceError
+from .rlace import RLACE as RLACE

@@ -1,0 +1,1 @@
+from .embedding import embed_texts as embed_texts

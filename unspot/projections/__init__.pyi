@@ -1,0 +1,10 @@
+from .objective import LazyObjective as LazyObjective
+from .objective import Objective as Objective
+from .objective import Preservation as Preservation
+from .objective import narrow as narrow
+from .solvers import ManifoldSolver as ManifoldSolver
+from .solvers import PaperSolver as PaperSolver
+from .subspaces import complement as complement
+from .subspaces import nearest_projector as nearest_projector
+from .subspaces import projection_loss as projection_loss
+from .subspaces import start as start
