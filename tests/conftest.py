@@ -1,9 +1,21 @@
-"""Fixtures shared by all tests: seeded laws, and torch on as many threads as there are cores."""
+"""What all tests share: seeded laws, and which tests are slow."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+#: Made by tools/list_slow_tests.py.
+SLOW = set(Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").split())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that ``make test-fast`` leaves out."""
+    for item in items:
+        if item.nodeid.split("[")[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
