@@ -128,7 +128,7 @@ class LEACE(BaseEraser):
     def eraser_(self) -> Eraser:
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
-            eraser = self._solve(self.statistics_)
+            eraser = self._within_support(self._solve(self.statistics_), self.statistics_.means)
             self._eraser = Eraser(eraser.maps, {**self._stream_metadata(), **eraser.metadata})
         return cast(Eraser, self._eraser)
 
