@@ -127,8 +127,9 @@ class Eraser:
     def __call__(self, X: Any) -> Any:
         """Erase the concept from a numpy array or torch tensor of shape (…, d).
 
-        The dtype stays, but integers become float64. Half precision is computed in single
-        precision.
+        The dtype stays, but integers become float64. Everything is computed in double precision,
+        so that the matrices of the maps are not rounded to the dtype of the rows: a rounded basis
+        is another subspace, one that holds a little of what was removed.
         """
         return self._apply(self.maps, X)
 
@@ -154,6 +155,18 @@ class Eraser:
         {'method': 'Mine', 'source': 'a.parquet'}
         """
         return Eraser(self.maps, {**self.metadata, **facts})
+
+    def within(self, S: NDArray[Any], mean: NDArray[Any]) -> Eraser:
+        """The same eraser, with results that stay in the affine subspace ``mean`` + span(S).
+
+        Rows that never leave that subspace lose nothing. For them it is what keeps rounding errors
+        out of the directions in which they do not vary.
+        """
+        if not self.is_projection:
+            return Eraser((*self.maps, Projection(S, mean)), self.metadata)
+        left, values, _ = np.linalg.svd(S.T @ self.U, full_matrices=False)
+        U = np.ascontiguousarray(S @ left[:, values > 1e-8])
+        return Eraser((Projection(U, self.mean),), self.metadata)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file: arrays and JSON metadata, no pickle.
@@ -184,9 +197,7 @@ class Eraser:
             )
         for m in maps:
             x = m(x)
-        if dtype is None:
-            return x
-        return x.astype(dtype) if isinstance(x, np.ndarray) else x.to(dtype)
+        return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
@@ -210,17 +221,14 @@ def method_name(metadata: Mapping[str, Any]) -> str:
 
 
 def _computable(X: Any) -> tuple[Any, Any]:
-    """X in a dtype to compute in, and the dtype of the result if that is another one."""
+    """X in double precision, and the dtype of the result."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
-        if not X.is_floating_point():
-            return X.double(), None
-        return (X.float(), X.dtype) if X.element_size() < 4 else (X, None)
+        wide = X.double()
+        return wide, X.dtype if X.is_floating_point() else wide.dtype
     x = np.asarray(X)
     if x.dtype.kind not in "fiub":
         raise ValueError(
             f"Got embeddings of dtype {x.dtype}, but expected numbers: dtype='numeric' is not "
             "compatible with arrays of bytes/strings."
         )
-    if x.dtype == np.float16:
-        return x.astype(np.float32), np.float16
-    return (x, None) if x.dtype.kind == "f" else (x.astype(np.float64), None)
+    return x.astype(np.float64, copy=False), x.dtype if x.dtype.kind == "f" else np.float64

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from unspot.machine import in_threads
 
-__all__ = ["ClassStatistics", "CrossStatistics", "mean_difference_basis", "whitening"]
+__all__ = ["ClassStatistics", "CrossStatistics", "mean_difference_basis", "support", "whitening"]
 
 Array = NDArray[np.float64]
 Statistics = TypeVar("Statistics", "ClassStatistics", "CrossStatistics")
@@ -336,6 +336,29 @@ def whitening(
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     W = (vectors * inverse) @ vectors.T / scale[:, None]
     return W, (vectors * root) @ vectors.T * scale
+
+
+def support(mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-10) -> Array | None:
+    """Orthonormal basis (d, s) of the directions in which rows vary, or None if they all do.
+
+    Rows of a constant column, of two equal columns, or whose features add up to a constant do not
+    vary in some direction. As in ``whitening``, the unit of a column does not matter. Fewer rows
+    than features cannot tell, and then the answer is None.
+    """
+    deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    live = deviations > 1e-13 * np.abs(mean)  # below, the rounding errors of a constant
+    scale = deviations[live]
+    R = covariance[np.ix_(live, live)] / scale / scale[:, None]
+    values, vectors = np.linalg.eigh((R + R.T) / 2)
+    flat = values <= rtol * max(values[-1], 0.0) if len(values) else values > 0
+    rank = int(np.sum(~flat))
+    if rank == len(live) or rank >= n_rows - 1:
+        return None
+    null = vectors[:, flat] / scale[:, None]
+    full, _ = np.linalg.qr(null / np.linalg.norm(null, axis=0), mode="complete")
+    S = np.zeros((len(live), rank))
+    S[live] = full[:, null.shape[1] :] if null.size else np.eye(rank)
+    return S
 
 
 def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:

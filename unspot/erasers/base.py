@@ -22,14 +22,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unspot.checks import check_choice
 from unspot.data.labels import Labels, Measurements, encode, measure
 from unspot.data.rows import generator, identity, refuse_nonfinite
+from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import versions
+from unspot.maps import Transport
 from unspot.scale.processes import team
 
 __all__ = ["BaseEraser", "warn"]
 
 logger = logging.getLogger(__name__)
+
+#: Rows that tell in which directions a data set varies.
+_SUPPORT_ROWS = 50_000
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -76,7 +81,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-        eraser = team().agree(self._fit_eraser(rows, part))
+        eraser = team().agree(self._within_support(self._fit_eraser(rows, part), rows))
         metadata = self._metadata(X, target)
         if rows is not X:
             metadata["rows_used"] = len(rows)
@@ -98,6 +103,22 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
         raise NotImplementedError
+
+    def _within_support(self, eraser: Eraser, X: NDArray[Any]) -> Eraser:
+        """The eraser without the directions in which the rows do not vary.
+
+        Erased rows would hold nothing there but rounding errors, which tell what was removed. The
+        results of networks are no rows of the same space, and stay as they are.
+        """
+        if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
+            return eraser
+        statistics = getattr(self, "statistics_", None)
+        if statistics is None:
+            rows = X[np.arange(0, len(X), -(-len(X) // _SUPPORT_ROWS))]
+            statistics = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
+        mean = np.asarray(statistics.mean)
+        S = support(mean, statistics.covariance, statistics.n_rows)
+        return eraser if S is None else eraser.within(S, mean)
 
     def _forget(self) -> None:
         """Drop the results of an earlier fit: a refit is like a first fit, even if it fails."""

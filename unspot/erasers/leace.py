@@ -153,7 +153,7 @@ class LEACE(BaseEraser):
     def eraser_(self) -> Eraser:
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
-            eraser = self._solve(self.statistics_)
+            eraser = self._within_support(self._solve(self.statistics_), self.statistics_.means)
             metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
             self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return cast(Eraser, self._eraser)

@@ -104,8 +104,10 @@ class MomentMatching(BaseEraser):
                 f"Got {len(codes)} labels in z for {len(rows)} rows of X, but expected one label "
                 "for each row."
             )
-        wide = rows.astype(np.float32) if rows.dtype == np.float16 else rows
-        moved: NDArray[Any] = self.eraser_.maps[0].given(wide, codes)  # type: ignore[attr-defined]
+        first, *rest = self.eraser_.maps
+        moved: NDArray[Any] = first.given(rows.astype(np.float64), codes)  # type: ignore[attr-defined]
+        for step in rest:
+            moved = step(moved)
         return moved.astype(rows.dtype, copy=False)
 
     def fit_transform(self, X: Any, y: Any = None, *, z: Any = None) -> NDArray[Any]:

@@ -1,4 +1,10 @@
-"""Linear and affine maps: projections, oblique updates, coordinates of a subspace."""
+"""Linear and affine maps: projections, oblique updates, coordinates of a subspace.
+
+Each goes down to the r coordinates of what it keeps, and back up. What comes out is then a function
+of these r numbers, rounding included, so nobody can read more from it than from them, at whatever
+scale they look. A product with a square matrix has not this property: its rounding errors fill the
+removed directions with a function of what was removed.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,41 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from unspot.maps.base import Array, Map, like, register_map
 
 __all__ = ["Compress", "Expand", "Oblique", "Projection"]
+
+
+class Reflections:
+    """Coordinates of rows beside a small subspace, through q Householder reflections.
+
+    The reflections H = I − YTYᵀ turn the subspace to the first q axes, so that the coordinates
+    beside it are the other d − q numbers of xH. Cost per row: 8dq, without any d × d matrix.
+
+    Parameters
+    ----------
+    basis : array of shape (d, q)
+        Linearly independent columns that span the subspace.
+    """
+
+    def __init__(self, basis: Array) -> None:
+        packed, factors = np.linalg.qr(basis, mode="raw")
+        self.q = q = len(factors)
+        self.Y = np.tril(packed.T, -1) + np.eye(*basis.shape)  # (d, q)
+        self.T = np.zeros((q, q))
+        for i, factor in enumerate(factors):
+            self.T[:i, i] = -factor * self.T[:i, :i] @ (self.Y[:, :i].T @ self.Y[:, i])
+            self.T[i, i] = factor
+
+    def kept(self, x: Any) -> Any:
+        """Rows without their part in the subspace: a function of d − q numbers per row."""
+        Y, T = like(self.Y, x), like(self.T, x)
+        beside = x[..., self.q :] - ((x @ Y) @ T) @ Y[self.q :].T  # (…, d − q)
+        back = -((beside @ Y[self.q :]) @ T.T) @ Y.T
+        back[..., self.q :] += beside
+        return back
 
 
 @register_map
@@ -24,33 +62,44 @@ class Projection(Map):
     U: Array  # (d, r), orthonormal columns
     mean: Array | None = None  # (d,)
 
-    @cached_property
-    def _P(self) -> Array:
-        return self.U @ self.U.T
-
     def __call__(self, x: Any) -> Any:
-        if self.mean is None:
-            return self._project(x)
-        mean = like(self.mean, x)
-        return self._project(x - mean) + mean
+        mean = 0.0 if self.mean is None else like(self.mean, x)
+        d, r = self.U.shape
+        if 3 * r <= 2 * d:
+            return self.coordinates(x) @ like(self.U, x).T + mean
+        projected = self._rest.kept(x - mean)  # cheaper for a small complement
+        projected[..., self._constant] = 0.0  # exactly: the reflections mix all columns
+        return projected + mean
+
+    @cached_property
+    def _constant(self) -> list[int]:
+        """The columns that no kept direction touches."""
+        return np.flatnonzero(~self.U.any(axis=1)).tolist()
+
+    @cached_property
+    def _rest(self) -> Reflections:
+        """Reflections by which the complement of the subspace is cut off."""
+        d, r = self.U.shape
+        # Random vectors without their part in the subspace: cheaper than a basis of all d.
+        rest = np.random.default_rng(0).normal(size=(d, d - r))
+        for _ in range(2):  # the second time takes away what rounding left
+            rest, _ = np.linalg.qr(rest - self.U @ (self.U.T @ rest))
+        return Reflections(rest)
 
     def coordinates(self, x: Any) -> Any:
         """x ↦ Uᵀx, or Uᵀ(x − m): the coordinates (…, r) in the subspace."""
         centred = x if self.mean is None else x - like(self.mean, x)
         return centred @ like(self.U, x)
 
-    def _project(self, x: Any) -> Any:
-        d, r = self.U.shape
-        if 2 * r < d:  # two thin products are cheaper than one square one
-            U = like(self.U, x)
-            return (x @ U) @ U.T
-        return x @ like(self._P, x)
-
 
 @register_map
 @dataclass(frozen=True, eq=False)
 class Oblique(Map):
-    """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as in LEACE."""
+    """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as in LEACE.
+
+    The result is brought to coordinates in the range of P = I − left·rightᵀ and back. By itself the
+    formula would leave rounding errors outside of it, which are a function of what was removed.
+    """
 
     kind: ClassVar[str] = "oblique"
     linear: ClassVar[bool] = True
@@ -61,7 +110,18 @@ class Oblique(Map):
     mean: Array  # (d,)
 
     def __call__(self, x: Any) -> Any:
-        return x - ((x - like(self.mean, x)) @ like(self.right, x)) @ like(self.left, x).T
+        mean = like(self.mean, x)
+        centred = x - mean
+        moved = centred - (centred @ like(self.right, x)) @ like(self.left, x).T
+        return self._rest.kept(moved) + mean
+
+    @cached_property
+    def _rest(self) -> Reflections:
+        """Reflections by which the complement of the range is cut off."""
+        # It is all v with v = right(leftᵀv): v = right·w where (I − leftᵀ·right)w = 0.
+        q = self.left.shape[1]
+        _, values, rows = np.linalg.svd(np.eye(q) - self.left.T @ self.right)
+        return Reflections(self.right @ rows[values < 1e-6].T)
 
 
 @register_map
