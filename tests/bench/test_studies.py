@@ -7,8 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from unspot import Dataset
-from unspot.bench.output import study_of
-from unspot.bench.paper import paper_data, paper_row_like
+from unspot.bench.paper import paper_data, paper_row_like, study_of
 from unspot.bench.studies import SCHEDULES, STUDIES, studies
 from unspot.sweeps.grid import cells, named_methods
 

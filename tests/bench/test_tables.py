@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from unspot.bench.output import paper_tables, pick, study_of, to_csv
+from unspot.bench.paper import paper_tables, pick, study_of, to_csv
 from unspot.sweeps.tables import ResultLine
 
 PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unspot.bench.output import pick
+from unspot.bench.paper import pick
 from unspot.checks import require
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leopard import LEOPARD

@@ -122,7 +122,7 @@ def bench(
 
 
 def _show(result: BenchResult, html: Path | None) -> None:
-    from unspot.bench.output import paper_tables
+    from unspot.bench.paper import paper_tables
 
     source = result.source
     for table in paper_tables(result.lines)[:1]:

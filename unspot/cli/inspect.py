@@ -11,6 +11,8 @@ from unspot.cli import options
 if TYPE_CHECKING:
     from unspot.eraser import Eraser
 
+_UNKNOWN = "unknown method"
+
 
 def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None:
     """Show what an eraser is, and check it.
@@ -35,7 +37,7 @@ def description(eraser: Eraser, path: Path) -> dict[str, Any]:
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
-        "method": method_name(eraser.metadata),
+        "method": method_name(eraser.metadata) or _UNKNOWN,
         "n_features": eraser.n_features,
         "rank": eraser.rank,
         "maps": [m.kind for m in eraser.maps],
@@ -96,7 +98,7 @@ def _show(eraser: Eraser, path: Path) -> None:
     options.facts(
         f"{path} ({options.file_size(path.stat().st_size)})",
         [
-            ("method", method_name(metadata)),
+            ("method", method_name(metadata) or _UNKNOWN),
             ("concept", str(metadata.get("concept_name", ""))),
             ("rank", f"{eraser.rank} of {eraser.n_features}"),
             ("chosen", rank_choice(metadata)),
