@@ -11,6 +11,8 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +31,7 @@ from unspot.machine import versions
 from unspot.maps import Transport
 from unspot.scale.processes import team
 
-__all__ = ["BaseEraser", "warn"]
+__all__ = ["BaseEraser", "warn", "within_support"]
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +83,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-        eraser = team().agree(self._within_support(self._fit_eraser(rows, part), rows))
+        eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+        eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
         if rows is not X:
             metadata["rows_used"] = len(rows)
@@ -104,21 +107,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
         raise NotImplementedError
 
-    def _within_support(self, eraser: Eraser, X: NDArray[Any]) -> Eraser:
-        """The eraser without the directions in which the rows do not vary.
-
-        Erased rows would hold nothing there but rounding errors, which tell what was removed. The
-        results of networks are no rows of the same space, and stay as they are.
-        """
-        if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
-            return eraser
-        statistics = getattr(self, "statistics_", None)
-        if statistics is None:
-            rows = X[np.arange(0, len(X), -(-len(X) // _SUPPORT_ROWS))]
-            statistics = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
-        mean = np.asarray(statistics.mean)
-        S = support(mean, statistics.covariance, statistics.n_rows)
-        return eraser if S is None else eraser.within(S, mean)
+    def _spread(self, X: Any) -> Any:
+        """Mean and covariance of the rows, of a part of them if they are many."""
+        rows = X[np.arange(0, len(X), -(-len(X) // _SUPPORT_ROWS))]
+        return CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
 
     def _forget(self) -> None:
         """Drop the results of an earlier fit: a refit is like a first fit, even if it fails."""
@@ -217,6 +209,19 @@ def warn(message: str) -> None:
     while sys._getframe(level).f_globals.get("__name__", "").startswith("unspot."):
         level += 1
     warnings.warn(message, UserWarning, stacklevel=level + 1)
+
+
+def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
+    """The eraser without the directions in which the rows of its fit do not vary.
+
+    Erased rows would hold nothing there but rounding errors, which tell what was removed. The
+    results of networks are no rows of the same space, and stay as they are.
+    """
+    if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
+        return eraser
+    spread = statistics()
+    S = support(spread.mean, spread.covariance, spread.n_rows)
+    return eraser if S is None else eraser.within(S, np.array(spread.mean))
 
 
 def _jsonable(value: Any) -> Any:

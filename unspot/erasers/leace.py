@@ -18,7 +18,7 @@ from unspot.data.statistics import (
     whitening,
 )
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn
+from unspot.erasers.base import BaseEraser, warn, within_support
 from unspot.maps import Oblique
 from unspot.projections.subspaces import complement
 from unspot.scale.processes import class_statistics, cross_statistics, team
@@ -153,7 +153,7 @@ class LEACE(BaseEraser):
     def eraser_(self) -> Eraser:
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
-            eraser = self._within_support(self._solve(self.statistics_), self.statistics_.means)
+            eraser = within_support(self._solve(self.statistics_), lambda: self.statistics_)
             metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
             self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return cast(Eraser, self._eraser)
@@ -165,6 +165,9 @@ class LEACE(BaseEraser):
     def _forget(self) -> None:
         super()._forget()
         self._eraser = None
+
+    def _spread(self, X: Any) -> Any:
+        return self.statistics_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")  # asking for the eraser would solve for it
