@@ -186,11 +186,11 @@ def test_it_prints_as_a_table_from_the_strongest_down(leaking):
     assert lines[0] == "Certificate: LEAKS"
     assert lines[1] == leaking.sentence
     header = next(i for i, line in enumerate(lines) if line.startswith("attacker"))
-    listed = [line.split() for line in lines[header + 1 : header + 8]]
+    listed = [line.split() for line in lines[header + 1 : header + 7]]
     accuracies = [float(cells[1]) for cells in listed]
     assert accuracies == sorted(accuracies, reverse=True)
     assert listed[0][0] == leaking.strongest.name
-    assert len({len(line) for line in lines[header : header + 8]}) == 1
+    assert len({len(line) for line in lines[header : header + 7]}) == 1
 
 
 def test_the_sentence_says_what_was_found(leaking, clean):

@@ -24,6 +24,7 @@ __all__ = [
     "TrainingRows",
     "View",
     "boosted_trees",
+    "has_residue",
     "log_loss",
     "logistic",
     "nearest",
@@ -219,15 +220,27 @@ def residue(X: Array) -> View:
     """Only the directions that rounding errors fill, where there are any, with unit variance.
 
     Erased rows lie in a subspace; what rounding adds to them stands outside it, where nothing else
-    is. Fewer rows than columns cannot tell such directions from those they do not reach.
+    is.
     """
     columns = standardised(X)
-    deviations, directions = _spectrum(columns(X))
+    # Another row may leave the subspace for good, and would outweigh all others.
+    return _along(_of_rounding_size(X, columns(X)), columns, most=10.0)
+
+
+def has_residue(X: Array) -> bool:
+    """Whether rounding errors fill some directions."""
+    return _of_rounding_size(X, standardised(X)(X)).size > 0
+
+
+def _of_rounding_size(X: Array, columns: Array) -> Array:
+    """Directions (d, q), each divided by its deviation.
+
+    Fewer rows than columns cannot tell such directions from those that they do not reach.
+    """
+    deviations, directions = _spectrum(columns)
     small = (deviations < 100 * _precision(X) * deviations.max(initial=0.0)) & (deviations > 0)
     small &= len(X) > X.shape[1]
-    W = directions[:, small] / deviations[small]
-    # Another row may leave the subspace for good, and would outweigh all others.
-    return _along(W, columns, most=10.0)
+    return directions[:, small] / deviations[small]
 
 
 def _spectrum(centred: Array) -> tuple[Array, Array]:
