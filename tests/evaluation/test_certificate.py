@@ -73,7 +73,7 @@ def test_intervals_are_corrected_for_the_attackers_tried(clean, data, perfect):
     assert alone.attackers[0].accuracy == among.accuracy
     counts = np.unique(data.test.z, return_counts=True)[1]
     spread = (0.25 / effective_rows(counts)) ** 0.5
-    for report, m in ((alone.attackers[0], 1), (among, 5)):
+    for report, m in ((alone.attackers[0], 1), (among, 7)):
         low, high = report.interval
         assert low < report.advantage < high
         assert (high - low) / (2 * spread) == pytest.approx(norm.isf(0.025 / m), rel=0.05)
@@ -186,11 +186,11 @@ def test_it_prints_as_a_table_from_the_strongest_down(leaking):
     assert lines[0] == "Certificate: LEAKS"
     assert lines[1] == leaking.sentence
     header = next(i for i, line in enumerate(lines) if line.startswith("attacker"))
-    listed = [line.split() for line in lines[header + 1 : header + 6]]
+    listed = [line.split() for line in lines[header + 1 : header + 7]]
     accuracies = [float(cells[1]) for cells in listed]
     assert accuracies == sorted(accuracies, reverse=True)
     assert listed[0][0] == leaking.strongest.name
-    assert len({len(line) for line in lines[header : header + 6]}) == 1
+    assert len({len(line) for line in lines[header : header + 7]}) == 1
 
 
 def test_the_sentence_says_what_was_found(leaking, clean):
@@ -198,11 +198,12 @@ def test_the_sentence_says_what_was_found(leaking, clean):
     assert "every class counted alike" in leaking.sentence
     assert "points better than guessing (50.0 %)" in leaking.sentence
     assert "Luck alone does as well as the attackers with p = 0.001" in leaking.sentence
-    assert clean.sentence.startswith("No attacker of 5 did better than luck would")
+    assert clean.sentence.startswith("No attacker of 7 did better than luck would")
     assert "where 0.025 would be a leak" in clean.sentence
     assert "either at 0.025 or below is a leak" in str(clean)
     assert f"advantage at most {100 * clean.upper_bound:.1f} points (95 %)" in clean.sentence
-    assert f"An advantage of {100 * clean.detectable:.1f} points or more" in clean.sentence
+    detectable = f"An advantage of {100 * clean.detectable:.1f} points or more"
+    assert f"{detectable} of one of these attackers would have been detected" in clean.sentence
     only_law = replace(clean, leaks=True, p_value=0.005)
     assert "but the classes still differ in distribution (p = 0.005)" in only_law.sentence
     guesses = tuple(replace(r, advantage=-0.01, p_value=0.003) for r in clean.attackers)

@@ -24,6 +24,7 @@ __all__ = [
     "TrainingRows",
     "View",
     "boosted_trees",
+    "has_residue",
     "log_loss",
     "logistic",
     "nearest",
@@ -31,6 +32,7 @@ __all__ = [
     "principal",
     "quadratic",
     "radial",
+    "residue",
     "standardised",
     "whitened",
 ]
@@ -185,32 +187,92 @@ def log_loss(probabilities: Array, codes: Codes) -> float:
 
 View = Callable[[Array], Array]  # (n, d) → (n, coordinates)
 
-#: Columns below this share of the largest deviation are rounding; above it, however small, they are
-#: data: an adversary may look at them through a glass.
-_ROUNDING = 1e-10
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def standardised(X: Array) -> View:
-    """Every column in units of its deviation."""
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    scale[scale <= _ROUNDING * scale.max(initial=0.0)] = np.inf
+    """Every column that varies in units of its deviation, however small that is."""
+    mean, width = X.mean(axis=0), np.ptp(X, axis=0)
+    unit = np.ldexp(1.0, np.frexp(width)[1])  # squares fit, and powers of two round nothing
+    scale = np.where(width > 0, (X / unit).std(axis=0) * unit, np.inf)
     return lambda rows: (rows - mean) / scale
 
 
 def principal(X: Array) -> View:
     """Principal coordinates, all in the unit of their mean deviation: distances stay."""
     mean = X.mean(axis=0)
-    variances, directions = np.linalg.eigh(np.cov(X, rowvar=False).reshape(X.shape[1], -1))
-    kept = variances > _ROUNDING * max(variances[-1], 0.0)
-    U = directions[:, kept][:, ::-1] / np.sqrt(variances[kept].mean() if kept.any() else 1.0)
-    return lambda rows: (rows - mean) @ U if kept.any() else rows - mean
+    deviations, directions = _spectrum(X - mean)
+    largest = deviations.max(initial=0.0)
+    kept = deviations > _noise(X) * largest
+    unit = largest * np.sqrt(np.mean((deviations[kept] / largest) ** 2)) if kept.any() else 1.0
+    return _along(directions[:, kept] / unit, lambda rows: rows - mean)
 
 
 def whitened(X: Array) -> View:
-    """Unit variance in every direction that has any."""
-    mean = X.mean(axis=0)
-    W, _ = whitening(np.cov(X, rowvar=False).reshape(X.shape[1], -1))
-    return lambda rows: (rows - mean) @ W
+    """Unit variance in every direction that has more than rounding errors."""
+    columns = standardised(X)
+    deviations, directions = _spectrum(columns(X))
+    kept = deviations > _noise(X) * deviations.max(initial=0.0)
+    return _along(directions[:, kept] / deviations[kept], columns)
+
+
+def residue(X: Array) -> View:
+    """Only the directions that rounding errors fill, where there are any, with unit variance.
+
+    Erased rows lie in a subspace; what rounding adds to them stands outside it, where nothing else
+    is.
+    """
+    columns = standardised(X)
+    # Another row may leave the subspace for good, and would outweigh all others.
+    return _along(_of_rounding_size(X, columns(X)), columns, most=10.0)
+
+
+def has_residue(X: Array) -> bool:
+    """Whether rounding errors fill some directions."""
+    return _of_rounding_size(X, standardised(X)(X)).size > 0
+
+
+def _of_rounding_size(X: Array, columns: Array) -> Array:
+    """Directions (d, q), each divided by its deviation.
+
+    Fewer rows than columns cannot tell such directions from those that they do not reach.
+    """
+    deviations, directions = _spectrum(columns)
+    small = (deviations < 100 * _precision(X) * deviations.max(initial=0.0)) & (deviations > 0)
+    small &= len(X) > X.shape[1]
+    return directions[:, small] / deviations[small]
+
+
+def _spectrum(centred: Array) -> tuple[Array, Array]:
+    """Deviations, the largest first, and principal directions (d, q).
+
+    Not by the eigenvalues of the covariance: squares lose half of the digits.
+    """
+    live = np.asarray(centred.any(axis=0))  # others would get directions of the SVD's own errors
+    R = np.linalg.qr(centred[:, live], mode="r")
+    _, values, found = np.linalg.svd(R, full_matrices=False)
+    directions = np.zeros((centred.shape[1], len(values)))
+    directions[live] = found.T
+    return values / np.sqrt(len(centred)), directions
+
+
+def _precision(X: Array) -> float:
+    """Of the narrower type that holds the values: rows in single precision may come as float64."""
+    with np.errstate(over="ignore"):
+        single = np.array_equal(X.astype(np.float32), X)
+    return float(np.finfo(np.float32).eps) if single else _EPS
+
+
+def _noise(X: Array) -> float:
+    """Rounding errors as a share of the largest deviation: of the values, and of our own sums."""
+    return max(_precision(X) / 2, 4 * _EPS * X.shape[1] ** 0.5)
+
+
+def _along(W: Array, prepared: View, most: float = np.inf) -> View:
+    """Coordinates of the prepared rows; a constant one where there are no directions."""
+    if not W.size:
+        return lambda rows: np.zeros((len(rows), 1))
+    return lambda rows: np.clip(prepared(rows) @ W, -most, most)
 
 
 # -- Attackers that are linear in some features: the rows, their products, a kernel's landmarks ----

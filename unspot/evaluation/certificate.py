@@ -162,8 +162,8 @@ class Certificate:
         if self.detectable is None:
             return "There are too few test rows to detect any advantage."
         return (
-            f"An advantage of {_points(self.detectable)} or more would have been detected with "
-            "a probability of 80 %."
+            f"An advantage of {_points(self.detectable)} or more of one of these attackers would "
+            "have been detected with a probability of 80 %."
         )
 
     def _footer(self) -> str:

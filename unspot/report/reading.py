@@ -218,6 +218,8 @@ def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> G
 
 _NAMES = {
     "logistic": "logistic regression",
+    "whitened-logistic": "logistic regression, whitened",
+    "residue": "logistic regression on rounding errors",
     "quadratic": "quadratic features",
     "neighbours": "nearest neighbours",
     "rbf": "radial basis functions",
