@@ -81,6 +81,16 @@ def test_number_columns_in_any_order():
     np.testing.assert_array_equal(found, ERASER(X))
 
 
+@pytest.mark.parametrize("features", [None, "e_*"])
+def test_number_columns_are_taken_in_the_order_of_the_fit(features):
+    fitted = Eraser(ERASER.maps, {"features": [f"e_{j}" for j in range(D)]})
+    wide = pa.record_batch({f"e_{j}": X[:, j] for j in (2, 0, 3, 1)} | {"price": np.ones(6)})
+    erased = erase_arrow_batch(fitted, wide, features)
+    found = np.stack([erased[f"e_{j}"].to_numpy() for j in range(D)], axis=1)
+    np.testing.assert_array_equal(found, ERASER(X))
+    assert erased["price"].equals(wide["price"])
+
+
 def test_reduced_number_columns_have_new_names():
     wide = pa.record_batch({"id": np.arange(6)} | {f"e_{j}": X[:, j] for j in range(D)})
     erased = erase_arrow_batch(ERASER, wide, "e_*", reduce=True)

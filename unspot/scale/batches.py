@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
-from unspot.io.columns import choose_features, missing
+from unspot.io.columns import choose_features_of_fit, missing, missing_of_fit
 
 __all__ = [
     "ArrowEraser",
@@ -105,7 +105,8 @@ def erase_arrow_batch(
     eraser : Eraser
     batch : pyarrow.RecordBatch or pyarrow.Table
     features : str, list of str or None
-        The vector column, or a pattern or list of number columns; None for the obvious ones.
+        The vector column, or a pattern or list of number columns; None for those of the fit, or
+        the obvious ones if it recorded none.
     reduce : bool
         Write r numbers per row: a shorter vector, or columns ``reduced_0`` … in place of the first.
     where, first_row : str, int
@@ -120,7 +121,7 @@ def erase_arrow_batch(
     {'id': [7], 'emb': [[1.0, 0.0]]}
     """
     pa = require_pyarrow("Tables")
-    columns = choose_features(features, column_kinds(batch.schema), where=where)
+    columns = Erasure(eraser, features).columns(column_kinds(batch.schema), where)
     erase = ArrowEraser(eraser, batch.schema, columns, reduce=reduce, where=where)
     if not isinstance(batch, pa.Table):
         return erase(batch, first_row)
@@ -260,17 +261,19 @@ class Erasure:
 
     def columns(self, kinds: Mapping[str, str], where: str) -> list[str]:
         """The columns of a table with the vectors: named by the user, remembered, or obvious."""
-        features = self.features
-        if features is None and self.remembered and all(n in kinds for n in self.remembered):
-            features = self.remembered
-        return choose_features(features, kinds, where=where)
+        return choose_features_of_fit(self.features, self.remembered, kinds, where=where)
 
     def array(self, names: Sequence[str], where: str) -> str:
         """The array of a ``.npz`` file that holds the vectors."""
-        if self.features is None:
-            name = next((n for n in self.remembered if n in names), "X")
-        else:
+        remembered = self.remembered
+        if self.features is not None:
             name = self.features if isinstance(self.features, str) else self.features[0]
+        elif len(remembered) == 1:
+            if remembered[0] not in names:
+                raise missing_of_fit(remembered, names, where, "array")
+            name = remembered[0]
+        else:  # many columns of a table are one array here
+            name = "X"
         if name not in names:
             raise missing(name, names, where, "array")
         return name
