@@ -2,6 +2,7 @@
 
 import builtins
 import csv
+import io
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pyarrow.csv import write_csv
 
 from unspot import Eraser
 from unspot.io import read_table
+from unspot.io.arrays import read_npy
 from unspot.io.files import temporary_name
 from unspot.scale import Erasure, batches, transform_file
 from unspot.scale import files as bulk_files
@@ -300,6 +302,40 @@ def test_a_cut_file_is_named(tmp_path, erase, name):
     with pytest.raises(ValueError, match=rf"Got '.*{name}', which"):
         erase(path)
     assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_with_more_bytes_than_its_header_says_is_named(tmp_path, erase, order):
+    """Two files in one, for example: the rows of the second would be lost."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.asarray(X, order=order))
+    path.write_bytes(path.read_bytes() * 2)
+    for read in (erase, read_npy):
+        with pytest.raises(ValueError, match=r"Got '.*x\.npy', which .*more bytes than its header"):
+            read(path)
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [(b"}", b" "), (b"{", b"\x00"), (b"(", b" "), (b"{", b"\n  {\n "), (b"'", b'"'), (b"<", b"\\")],
+)
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_a_damaged_header_is_named(tmp_path, erase, name, damage):
+    """numpy reads headers as Python: the errors are those of a program."""
+    path = tmp_path / name
+    np.save(path, X) if name == "x.npy" else np.savez(path, X=X)
+    content = path.read_bytes().replace(*damage, 1)
+    if name == "x.npz":
+        buffer = io.BytesIO()
+        np.save(buffer, X)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.npy", buffer.getvalue().replace(*damage, 1))
+    else:
+        path.write_bytes(content)
+    for read in (erase, read_table):
+        with pytest.raises(ValueError, match=rf"Got .*{name}', which cannot be read"):
+            read(path)
 
 
 def _outcome(read):
