@@ -180,7 +180,7 @@ def _erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> 
 
 
 def count_npy(path: Path) -> int:
-    """The number of rows of a ``.npy`` file, from its header; one that is cut or too long is refused."""
+    """The number of rows of a ``.npy`` file; one that is cut or too long is refused."""
     with path.open("rb") as file:
         header = _read_header(file, path)
         there = path.stat().st_size - file.tell()
