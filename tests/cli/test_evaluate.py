@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from unspot import LEACE, Eraser
@@ -81,6 +82,24 @@ def test_the_columns_of_the_fit_are_remembered(cli, table, tmp_path):
     done = cli("evaluate", path, table, *QUICK)
     assert done.code == 0, done.err
     assert "The eraser was fitted on these very rows" in done.err
+
+
+@pytest.mark.parametrize("features", [(), ("-f", "e_*")])
+def test_columns_are_taken_in_the_order_of_the_fit(cli, rows, tmp_path, features):
+    X, z = rows
+    names = [f"e_{j}" for j in range(6)]
+    eraser, outcomes = tmp_path / "e.safetensors", []
+    Eraser.projection(np.eye(6)[:, 2:], features=names).save(eraser)
+    for order in (names, names[::-1]):
+        frame = pd.DataFrame(X, columns=names)[order].assign(gender=z)
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        done = cli("evaluate", eraser, tmp_path / "x.csv", "-c", "gender", *features, *QUICK)
+        outcomes.append(done.out)
+    assert outcomes[0] == outcomes[1]
+    frame.drop(columns="e_3").to_csv(tmp_path / "x.csv", index=False)
+    done = cli("evaluate", eraser, tmp_path / "x.csv", "-c", "gender", *features, *QUICK)
+    assert done.code == 2
+    assert "e_3" in done.err
 
 
 def test_rows_to_learn_from_in_a_file_of_their_own(cli, saved, rows, archive, tmp_path):

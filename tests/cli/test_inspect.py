@@ -1,6 +1,7 @@
 """unspot inspect: facts for people, JSON for programs, and a warning for what is not sound."""
 
 import json
+from unicodedata import category
 
 import numpy as np
 import pytest
@@ -69,6 +70,21 @@ def test_json_for_programs(cli, saved):
     assert found["checks"]["sound"] is True
     assert found["checks"]["orthonormality"] < 1e-12
     assert found["metadata"]["classes"] == ["f", "m"]
+
+
+def test_metadata_cannot_command_the_terminal(cli, tmp_path):
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b2J\x7f\r"
+    facts = {"method": evil, "classes": [evil, "ü"], "concept_name": evil, "features": [evil]}
+    facts |= {"parameters": {evil: evil}, "versions": {evil: evil}, "data": evil}
+    path = tmp_path / "e.safetensors"
+    Eraser.projection(np.eye(3)[:, :2], **facts).save(path)
+    for arguments in ((), ("--json",)):
+        done = cli("inspect", path, *arguments)
+        assert done.code == 0, done.err
+        assert all(sign == "\n" or category(sign) != "Cc" for sign in done.out)
+        assert "u001b[2J" in done.out
+        assert "ü" in done.out
+    assert json.loads(done.out)["metadata"] == facts
 
 
 def test_an_eraser_without_metadata(cli, tmp_path):

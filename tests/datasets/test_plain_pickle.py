@@ -95,6 +95,18 @@ def test_a_list_that_holds_itself_is_read(tmp_path):
     assert read[0].tolist() == [0, 1]
 
 
+def test_tuples_that_share_tuples_are_read_once(tmp_path):
+    """Some hundred bytes, which would be 2⁴⁰ tuples if each were read where it is used."""
+    value = (np.arange(2),)
+    for _ in range(40):
+        value = (value, value)
+    read = read_plain_pickle(written(tmp_path, value))
+    for _ in range(40):
+        assert read[0] is read[1]
+        read = read[0]
+    assert read[0].tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_malicious_pickle_is_refused_and_does_not_run(tmp_path, protocol):
     trace = tmp_path / "it-ran"

@@ -81,6 +81,16 @@ def test_number_columns_in_any_order():
     np.testing.assert_array_equal(found, ERASER(X))
 
 
+@pytest.mark.parametrize("features", [None, "e_*"])
+def test_number_columns_are_taken_in_the_order_of_the_fit(features):
+    fitted = Eraser(ERASER.maps, {"features": [f"e_{j}" for j in range(D)]})
+    wide = pa.record_batch({f"e_{j}": X[:, j] for j in (2, 0, 3, 1)} | {"price": np.ones(6)})
+    erased = erase_arrow_batch(fitted, wide, features)
+    found = np.stack([erased[f"e_{j}"].to_numpy() for j in range(D)], axis=1)
+    np.testing.assert_array_equal(found, ERASER(X))
+    assert erased["price"].equals(wide["price"])
+
+
 def test_reduced_number_columns_have_new_names():
     wide = pa.record_batch({"id": np.arange(6)} | {f"e_{j}": X[:, j] for j in range(D)})
     erased = erase_arrow_batch(ERASER, wide, "e_*", reduce=True)
@@ -166,6 +176,26 @@ def test_nan_and_infinity_with_the_count_and_the_first_row(dtype, bad):
 def test_huge_numbers_are_not_taken_for_infinity():
     rows = np.full((5, D), 1e30, np.float32)
     np.testing.assert_array_equal(erase_batch(ERASER, rows), ERASER(rows))
+
+
+#: It makes the first of two equal numbers larger, by a fifth.
+GROWS = Eraser.projection(np.array([[np.cos(np.pi / 8)], [np.sin(np.pi / 8)]]))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("reduce", [False, True])
+def test_numbers_that_erasure_makes_infinite_are_named_by_their_row(dtype, reduce):
+    rows = np.array([[1, 1], [0.7, 0.7], [1, 1]], dtype)
+    rows[1:] *= np.finfo(dtype).max
+    assert np.isfinite(erase_batch(GROWS, rows[:2], reduce=reduce)).all()
+    with pytest.raises(ValueError, match=r"Got row 12 of x\.npy.* beyond .*float.*wider type"):
+        erase_batch(GROWS, rows, reduce=reduce, where="x.npy", first_row=10)
+
+
+def test_numbers_too_large_for_the_narrower_of_two_columns():
+    wide = pa.record_batch({"a": np.array([1, 6e4], "f2"), "b": np.array([1, 6e4], "f8")})
+    with pytest.raises(ValueError, match=r"Got row 1 of .*float16 \(6\.55e\+04\)"):
+        erase_arrow_batch(GROWS, wide, "a,b")
 
 
 def test_missing_columns_show_the_near_ones():

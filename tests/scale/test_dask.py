@@ -253,6 +253,19 @@ def test_columns_of_numbers_stay_where_pandas_held_them(eraser, before, after, r
     np.testing.assert_allclose(numbers.to_numpy(float), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("features", [None, "e_*"])
+def test_columns_are_taken_in_the_order_of_the_fit(eraser, features):
+    names = [f"e_{j}" for j in range(D)]
+    fitted = Eraser(eraser.maps, {"features": names})
+    X = np.arange(4.0 * D).reshape(4, D)
+    frame = pd.DataFrame(X, columns=names)[names[::-1]].assign(price=0.5)
+    found = erase(dd.from_pandas(frame, npartitions=2), fitted, features=features)
+    found = found.compute(scheduler="synchronous")[names]
+    np.testing.assert_allclose(found, eraser(X), atol=1e-12)
+    with pytest.raises(ValueError, match="e_1"):
+        erase(dd.from_pandas(frame.drop(columns="e_1"), npartitions=2), fitted, features=features)
+
+
 def test_what_is_computed_can_be_written_to(data, eraser):
     for kind in ("wide", "vectors"):
         frame, features = _frame(*data, kind)

@@ -2,6 +2,7 @@
 
 import builtins
 import csv
+import io
 import os
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 from unspot import Eraser
 from unspot.io import read_table
+from unspot.io.arrays import read_npy
 from unspot.io.files import temporary_name
 from unspot.scale import Erasure, batches, transform_file
 from unspot.scale import files as bulk_files
@@ -202,11 +205,55 @@ def test_columns_are_remembered_from_the_fit(tmp_path, erase):
     assert not found["emb"].equals(twice["emb"])
 
 
-def test_columns_that_are_remembered_but_not_there_are_looked_for(tmp_path, erase):
-    eraser = Eraser(ERASER.maps, {"features": ["X"]})
+NAMES = [f"e_{i}" for i in range(D)]
+OF_COLUMNS = Eraser(ERASER.maps, {"features": NAMES})
+
+
+def _write_columns(path, **columns):
+    table = pa.table(columns)
+    pq.write_table(table, path) if path.suffix == ".parquet" else write_csv(table, path)
+    return path
+
+
+@pytest.mark.parametrize("features", [None, "e_*", ",".join(NAMES)])
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_columns_are_taken_in_the_order_of_the_fit(tmp_path, erase, name, features):
+    columns = dict(zip(NAMES, X.T, strict=True))
+    source = _write_columns(tmp_path / name, **dict(reversed(columns.items())), price=X[:, 0])
+    found = read_table(erase(source, eraser=OF_COLUMNS, features=features), features=NAMES).X
+    np.testing.assert_allclose(found, ERASER(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("features", [None, "e_*,price", "*"])
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_a_column_of_the_fit_that_is_lost_is_named(tmp_path, erase, name, features):
+    """Else the others would move up by one, and the price would be erased as a coordinate."""
+    columns = dict(zip(NAMES, X.T, strict=True), price=X[:, 0])
+    del columns["e_1"]
+    source = _write_columns(tmp_path / name, **columns)
+    with pytest.raises(ValueError, match=r"without column e_1, but .* on e_0 … e_3 .*--features"):
+        erase(source, eraser=OF_COLUMNS, features=features)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_columns_of_other_names_are_taken_if_they_are_named(tmp_path, erase, name):
+    source = _write_columns(tmp_path / name, **dict(zip("abcd", X.T, strict=True)))
+    with pytest.raises(ValueError, match="without column e_0, e_1, e_2, e_3"):
+        erase(source, eraser=OF_COLUMNS)
+    found = read_table(erase(source, eraser=OF_COLUMNS, features="a,b,c,d")).X
+    np.testing.assert_allclose(found, ERASER(X), atol=1e-6)
+
+
+def test_vectors_of_the_fit_that_are_lost_are_named(tmp_path, erase):
+    eraser = Eraser(ERASER.maps, {"features": ["vec"]})
     pq.write_table(_table(), tmp_path / "x.parquet")
-    found = pq.read_table(erase(tmp_path / "x.parquet", eraser=eraser))
-    assert not found["emb"].equals(_table()["emb"])
+    np.savez(tmp_path / "x.npz", X=X)
+    for name, what in (("x.parquet", "column vec"), ("x.npz", "array vec")):
+        with pytest.raises(ValueError, match=f"{name} without {what}, but this eraser was fitted"):
+            erase(tmp_path / name, eraser=eraser)
+    assert erase(tmp_path / "x.parquet", eraser=eraser, features="emb").exists()
+    assert erase(tmp_path / "x.npz", eraser=eraser, features="X").exists()
 
 
 def test_an_eraser_that_changes_nothing_does_not_share_the_read_buffer(tmp_path, erase):
@@ -255,6 +302,40 @@ def test_a_cut_file_is_named(tmp_path, erase, name):
     with pytest.raises(ValueError, match=rf"Got '.*{name}', which"):
         erase(path)
     assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_with_more_bytes_than_its_header_says_is_named(tmp_path, erase, order):
+    """Two files in one, for example: the rows of the second would be lost."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.asarray(X, order=order))
+    path.write_bytes(path.read_bytes() * 2)
+    for read in (erase, read_npy):
+        with pytest.raises(ValueError, match=r"Got '.*x\.npy', which .*more bytes than its header"):
+            read(path)
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [(b"}", b" "), (b"{", b"\x00"), (b"(", b" "), (b"{", b"\n  {\n "), (b"'", b'"'), (b"<", b"\\")],
+)
+@pytest.mark.parametrize("name", ["x.npy", "x.npz"])
+def test_a_damaged_header_is_named(tmp_path, erase, name, damage):
+    """numpy reads headers as Python: the errors are those of a program."""
+    path = tmp_path / name
+    np.save(path, X) if name == "x.npy" else np.savez(path, X=X)
+    content = path.read_bytes().replace(*damage, 1)
+    if name == "x.npz":
+        buffer = io.BytesIO()
+        np.save(buffer, X)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.npy", buffer.getvalue().replace(*damage, 1))
+    else:
+        path.write_bytes(content)
+    for read in (erase, read_table):
+        with pytest.raises(ValueError, match=rf"Got .*{name}', which cannot be read"):
+            read(path)
 
 
 def _outcome(read):

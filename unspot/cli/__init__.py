@@ -134,13 +134,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def sentence(error: BaseException) -> str:
     """An error as one line, without its type."""
+    from unspot.cli.options import without_controls
+
     if isinstance(error, MemoryError):
         return "The memory of this machine is not enough. " + str(error)
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename!s}: " if error.filename else ""
         return f"{where}{error.strerror}."
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(text.split()) or type(error).__name__
+    return without_controls(" ".join(text.split())) or type(error).__name__
 
 
 def _debug_first(argv: Sequence[str]) -> list[str]:

@@ -138,6 +138,7 @@ def _read_split(
 
     from unspot.data.dataset import Split, refuse_continuous
     from unspot.io import read_table
+    from unspot.io.columns import in_order_of_fit
     from unspot.io.tables import has_column
 
     name = concept or eraser.metadata.get("concept_name")
@@ -153,7 +154,12 @@ def _read_split(
     vectors = features or _features_of_fit(eraser, path)
     table = read_table(path, features=vectors, concept=name, task=task, labels_file=labels)
     refuse_continuous(table.z)
-    return Split(np.asarray(table.X), np.asarray(table.z), table.y)
+    # A pattern gives the columns in the order of the file.
+    columns = in_order_of_fit(table.features, eraser.metadata.get("features", ()), str(path))
+    X = np.asarray(table.X)
+    if columns != list(table.features):
+        X = X[:, [table.features.index(name) for name in columns]]
+    return Split(X, np.asarray(table.z), table.y)
 
 
 def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:

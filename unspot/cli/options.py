@@ -6,6 +6,7 @@ An option that only one command has stays in that command. Only typer is importe
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ __all__ = [
     "refuse_inputs",
     "warn",
     "warnings_as_sentences",
+    "without_controls",
     "write_json",
 ]
 
@@ -252,22 +254,33 @@ def echo_json(text: str) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(json.loads(text), indent=2)
-    typer.echo(text)
+    typer.echo("\n".join(map(without_controls, text.split("\n"))))
+
+
+def without_controls(text: str) -> str:
+    """The text with control characters as JSON escapes them: a file must not command the terminal.
+
+    Examples
+    --------
+    >>> print(without_controls("nurse\\x1b[2J"))
+    nurse\\u001b[2J
+    """
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
     """Print a title, and one line per name and value; empty values are left out."""
     shown = [(name, value) for name, value in rows if value]
     width = max((len(name) for name, _ in shown), default=0)
-    typer.secho(title, bold=True)
+    typer.secho(without_controls(title), bold=True)
     for name, value in shown:
         label = typer.style(f"  {name.ljust(width)}", dim=True)
-        typer.echo(f"{label}  {value}")
+        typer.echo(f"{label}  {without_controls(value)}")
 
 
 def warn(message: str) -> None:
     """Print a warning in yellow on stderr."""
-    typer.secho(f"Warning: {message}", fg=typer.colors.YELLOW, err=True)
+    typer.secho(f"Warning: {without_controls(message)}", fg=typer.colors.YELLOW, err=True)
 
 
 @contextmanager

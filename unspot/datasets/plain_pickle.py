@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 __all__ = ["read_plain_pickle"]
 
+#: Containers by their id, each with what it became. They are kept, so that no id is used again.
+Seen = dict[int, tuple[Any, Any]]
+
 _BUILTINS = {t.__name__: t for t in (set, frozenset, bytes, bytearray, complex)}
 
 
@@ -66,7 +69,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def read(self) -> Any:
         value = self.load()
-        return _with_arrays(value, set()) if self._arrays else value
+        return _with_arrays(value, {}) if self._arrays else value
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("builtins", "__builtin__") and name in _BUILTINS:
@@ -103,7 +106,7 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._state = state
 
-    def build(self, seen: set[int]) -> NDArray[Any]:
+    def build(self, seen: Seen) -> NDArray[Any]:
         if self._built is None:
             _, shape, kind, fortran, content = self._state
             if isinstance(content, list):
@@ -146,16 +149,20 @@ _REBUILD: dict[tuple[str, str], Callable[..., Any]] = {
 }
 
 
-def _with_arrays(value: Any, seen: set[int]) -> Any:
-    """The value with every ``_Array`` in it built; lists and dicts in place, each once."""
+def _with_arrays(value: Any, seen: Seen) -> Any:
+    """The value with every ``_Array`` built, each container once; lists and dicts in place."""
     if isinstance(value, _Array):
         return value.build(seen)
     if isinstance(value, _Dtype):
         return value.dtype
+    if id(value) in seen:
+        return seen[id(value)][1]
     if isinstance(value, tuple):
-        return tuple(_with_arrays(item, seen) for item in value)
-    if isinstance(value, (list, dict)) and id(value) not in seen:
-        seen.add(id(value))
+        built = tuple(_with_arrays(item, seen) for item in value)
+        seen[id(value)] = value, built
+        return built
+    if isinstance(value, (list, dict)):
+        seen[id(value)] = value, value
         for key in value if isinstance(value, dict) else range(len(value)):
             value[key] = _with_arrays(value[key], seen)
     return value

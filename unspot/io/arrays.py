@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,8 +22,20 @@ __all__ = ["DAMAGED", "parsed", "read_npy", "read_npz", "reading"]
 Read = TypeVar("Read")
 Errors = tuple[type[Exception], ...]
 
-#: What Python raises for an archive that is damaged, encrypted, or of an unknown kind.
-DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
+#: What Python raises for an archive that is damaged, encrypted, or of an unknown kind, and for a
+#: header that is damaged, which numpy reads as Python.
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    tokenize.TokenError,
+    SyntaxError,
+)
+
+#: Why a file is refused that is two in one, or whose header is damaged: rows would be lost.
+MORE_BYTES = "it has more bytes than its header says"
 
 #: How often a header is read before an error of the parser is raised.
 PARSER_TRIES = 10
@@ -31,7 +44,10 @@ PARSER_TRIES = 10
 def read_npy(path: Path) -> NDArray[Any]:
     """The array of a ``.npy`` file, as a read-only memory map. Cost: reads only the header."""
     with reading(path):
-        return parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        array = parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        if isinstance(array, np.memmap) and array.offset + array.nbytes < path.stat().st_size:
+            raise ValueError(MORE_BYTES)
+        return array
 
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from unspot.checks import did_you_mean
 
-__all__ = ["check_matrix", "choose_features", "in_short", "missing"]
+__all__ = [
+    "check_matrix",
+    "choose_features",
+    "choose_features_of_fit",
+    "in_order_of_fit",
+    "in_short",
+    "missing",
+    "missing_of_fit",
+]
 
 #: What a column can hold: one vector per row, one number, one whole number, or anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
@@ -80,6 +88,59 @@ def choose_features(
             + _way_out(vectors[0])
         )
     return chosen
+
+
+def choose_features_of_fit(
+    features: str | Sequence[str] | None,
+    fitted: Sequence[str],
+    kinds: Mapping[str, str],
+    *,
+    where: str = "the table",
+) -> list[str]:
+    """The columns that an eraser takes: those that are asked for, or else those of its fit.
+
+    Examples
+    --------
+    >>> kinds = {"e_1": "float", "e_0": "float", "price": "float"}
+    >>> choose_features_of_fit(None, ["e_0", "e_1"], kinds)
+    ['e_0', 'e_1']
+    >>> choose_features_of_fit("e_*", ["e_0", "e_1"], kinds)
+    ['e_0', 'e_1']
+    """
+    if features is None and fitted:
+        if any(name not in kinds for name in fitted):
+            raise missing_of_fit(fitted, kinds, where)
+        features = fitted
+    return in_order_of_fit(choose_features(features, kinds, where=where), fitted, where)
+
+
+def in_order_of_fit(chosen: Sequence[str], fitted: Sequence[str], where: str) -> list[str]:
+    """The chosen columns, in the order of the fit if it had the same; others as they are.
+
+    Other names may be meant. But with a part of the fit's names at other places, a column was
+    lost, and the eraser would take each of these for its neighbour.
+    """
+    known = set(fitted)
+    if set(chosen) == known:
+        return list(fitted)
+    moved = any(a != b and a in known for a, b in zip(chosen, fitted, strict=False))
+    if moved and not known <= set(chosen):
+        raise missing_of_fit(fitted, chosen, f"a choice of columns of {where}")
+    return list(chosen)
+
+
+def missing_of_fit(
+    fitted: Sequence[str], there: Iterable[str], where: str, what: str = "column"
+) -> ValueError:
+    """The error for vectors of the fit that are not there, with the near matches."""
+    known = list(there)
+    lost = [name for name in fitted if name not in known]
+    return ValueError(
+        f"Got {where} without {what} {_listed(lost)}, but this eraser was fitted on "
+        f"{in_short(fitted)}.{did_you_mean(lost[0], known)} Add what is missing. If the vectors "
+        "have other names here, give them in the order of the fit, with --features or in Python "
+        "features=[…]."
+    )
 
 
 def in_short(names: Sequence[str]) -> str:

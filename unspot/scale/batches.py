@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
-from unspot.io.columns import choose_features, missing
+from unspot.io.columns import choose_features_of_fit, missing, missing_of_fit
 
 __all__ = [
     "ArrowEraser",
@@ -59,8 +59,14 @@ def erase_batch(
             f"Got {got} in {where}, but expected rows of {eraser.n_features} numbers: that is what "
             "this eraser was fitted on."
         )
-    _refuse_nonfinite(X, where, first_row)
-    erased: NDArray[Any] = eraser.reduce(X) if reduce else eraser(X)
+    if bad := _nonfinite(X):
+        raise ValueError(
+            f"Got {bad.values} values of NaN or infinity in {where} (the first in row "
+            f"{first_row + bad.row}), but expected finite numbers. Drop or impute those rows."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row
+        erased: NDArray[Any] = eraser.reduce(X) if reduce else eraser(X)
+    _refuse_overflow(erased, where, first_row)
     return erased
 
 
@@ -71,21 +77,31 @@ def width_out(eraser: Eraser, reduce: bool) -> int:
     return int(eraser.reduce(np.zeros((1, eraser.n_features))).shape[-1])
 
 
-def _refuse_nonfinite(X: NDArray[Any], where: str, first_row: int) -> None:
+class _Bad(NamedTuple):
+    values: int
+    row: int  # the first
+
+
+def _nonfinite(X: NDArray[Any]) -> _Bad | None:
     if X.dtype.kind != "f" or not X.size:
-        return
+        return None
     # The sum of squares is one fast pass; it is finite for all but bad and huge numbers.
     if X.dtype.itemsize > 2 and X.flags.c_contiguous:
         flat = X.reshape(-1)
         with np.errstate(all="ignore"):
             if np.isfinite(flat @ flat):
-                return
+                return None
     bad = ~np.isfinite(X)
-    if bad.any():
-        row = first_row + int(np.argmax(bad.any(axis=1)))
+    return _Bad(int(bad.sum()), int(np.argmax(bad.any(axis=1)))) if bad.any() else None
+
+
+def _refuse_overflow(erased: NDArray[Any], where: str, first_row: int) -> None:
+    """A projection can make one number of a row larger, beyond what its type can hold."""
+    if bad := _nonfinite(erased):
         raise ValueError(
-            f"Got {int(bad.sum())} values of NaN or infinity in {where} (the first in row {row}), "
-            "but expected finite numbers. Drop or impute those rows."
+            f"Got row {first_row + bad.row} of {where}, which has numbers beyond the largest of "
+            f"{erased.dtype} ({np.finfo(erased.dtype).max:.3g}) after erasure, but expected finite "
+            "ones. Store the rows in a wider type, or scale them down."
         )
 
 
@@ -105,7 +121,8 @@ def erase_arrow_batch(
     eraser : Eraser
     batch : pyarrow.RecordBatch or pyarrow.Table
     features : str, list of str or None
-        The vector column, or a pattern or list of number columns; None for the obvious ones.
+        The vector column, or a pattern or list of number columns; None for those of the fit, or
+        the obvious ones if it recorded none.
     reduce : bool
         Write r numbers per row: a shorter vector, or columns ``reduced_0`` … in place of the first.
     where, first_row : str, int
@@ -120,7 +137,7 @@ def erase_arrow_batch(
     {'id': [7], 'emb': [[1.0, 0.0]]}
     """
     pa = require_pyarrow("Tables")
-    columns = choose_features(features, column_kinds(batch.schema), where=where)
+    columns = Erasure(eraser, features).columns(column_kinds(batch.schema), where)
     erase = ArrowEraser(eraser, batch.schema, columns, reduce=reduce, where=where)
     if not isinstance(batch, pa.Table):
         return erase(batch, first_row)
@@ -174,20 +191,26 @@ class ArrowEraser:
             )
         else:
             erased = np.empty((0, width_out(self._eraser, self._reduce)))
-        new = self._arrow_columns(erased)
+        new = self._arrow_columns(erased, first_row)
         arrays = [new[name] if name in new else batch.column(name) for name in self.schema.names]
         return pa.record_batch(arrays, schema=self.schema)
 
-    def _arrow_columns(self, erased: NDArray[Any]) -> dict[str, Any]:
-        import pyarrow as pa
-
+    def _arrow_columns(self, erased: NDArray[Any], first_row: int) -> dict[str, Any]:
         types = {name: self.schema.field(name).type for name in self._names}
         if is_list(types[self._names[0]]):
             return {name: _vectors(erased, type_) for name, type_ in types.items()}
         return {
-            name: pa.array(np.ascontiguousarray(erased[:, j])).cast(type_)
+            name: self._number_column(erased[:, j], type_, first_row)
             for j, (name, type_) in enumerate(types.items())
         }
+
+    def _number_column(self, numbers: NDArray[Any], type_: Any, first_row: int) -> Any:
+        import pyarrow as pa
+
+        column = pa.array(np.ascontiguousarray(numbers)).cast(type_)
+        if column.type.bit_width < 8 * numbers.itemsize:  # a column narrower than another one
+            _refuse_overflow(np.asarray(column)[:, None], self._where, first_row)
+        return column
 
 
 def erased_schema(schema: Any, columns: Sequence[str], eraser: Eraser, *, reduce: bool) -> Any:
@@ -260,17 +283,19 @@ class Erasure:
 
     def columns(self, kinds: Mapping[str, str], where: str) -> list[str]:
         """The columns of a table with the vectors: named by the user, remembered, or obvious."""
-        features = self.features
-        if features is None and self.remembered and all(n in kinds for n in self.remembered):
-            features = self.remembered
-        return choose_features(features, kinds, where=where)
+        return choose_features_of_fit(self.features, self.remembered, kinds, where=where)
 
     def array(self, names: Sequence[str], where: str) -> str:
         """The array of a ``.npz`` file that holds the vectors."""
-        if self.features is None:
-            name = next((n for n in self.remembered if n in names), "X")
-        else:
+        remembered = self.remembered
+        if self.features is not None:
             name = self.features if isinstance(self.features, str) else self.features[0]
+        elif len(remembered) == 1:
+            if remembered[0] not in names:
+                raise missing_of_fit(remembered, names, where, "array")
+            name = remembered[0]
+        else:  # many columns of a table are one array here
+            name = "X"
         if name not in names:
             raise missing(name, names, where, "array")
         return name

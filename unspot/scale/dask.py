@@ -22,8 +22,14 @@ from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
-from unspot.io.columns import FLOAT, VECTOR, choose_features, in_short
-from unspot.scale.batches import Features, erase_arrow_batch, erase_batch, width_out
+from unspot.io.columns import (
+    FLOAT,
+    VECTOR,
+    choose_features,
+    choose_features_of_fit,
+    in_short,
+)
+from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch, width_out
 from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["class_statistics", "erase", "executor"]
@@ -42,7 +48,8 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
     data : dask.array.Array or dask.dataframe.DataFrame
     eraser : Eraser
     features : str, list of str or None
-        The vector column, or the number columns, of a data frame; None for the obvious ones.
+        The vector column, or the number columns, of a data frame; None for those of
+        the fit, or the obvious ones if it recorded none.
     reduce : bool
         Give the r coordinates in the kept subspace: r columns of an array, a shorter vector, or
         columns ``reduced_0`` … in place of the first.
@@ -60,7 +67,7 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
     """
     _require()
     if hasattr(data, "map_partitions"):
-        columns = _columns(data._meta, features)
+        columns = _columns(data._meta, features, Erasure(eraser).remembered)
         meta = _erase_frame(data._meta, eraser, columns, reduce)
         return data.map_partitions(_erase_frame, eraser, columns, reduce, meta=meta)
     _check_array(data, "For arrays in memory, call the eraser itself.")
@@ -196,14 +203,15 @@ def _held_as(dtype: Any, column: Any) -> Any:
     return pd.array(numbers, dtype=str(numbers.dtype).capitalize()) if nullable else numbers
 
 
-def _columns(frame: Any, features: Features) -> list[str]:
+def _columns(frame: Any, features: Features, fitted: Sequence[str] = ()) -> list[str]:
     """The columns that hold the vectors; in a frame without rows, those that may."""
     pa = require_pyarrow("Reading a data frame")
-    _refuse_text(frame, features)
+    named = fitted or None if features is None else features
+    _refuse_text(frame, named)
     kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
     if not len(frame):
-        kinds |= dict.fromkeys(_possible_vectors(frame, features, kinds), VECTOR)
-    return choose_features(features, kinds, where="the data frame")
+        kinds |= dict.fromkeys(_possible_vectors(frame, named, kinds), VECTOR)
+    return choose_features_of_fit(features, fitted, kinds, where="the data frame")
 
 
 def _refuse_text(frame: Any, features: Features) -> None:

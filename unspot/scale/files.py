@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.io.arrays import DAMAGED, parsed, read_npy, reading, unreadable_array
+from unspot.io.arrays import DAMAGED, MORE_BYTES, parsed, read_npy, reading, unreadable_array
 from unspot.io.arrow import column_kinds, csv_options, open_parquet, reading_arrow, require_pyarrow
 from unspot.io.columns import check_matrix
 from unspot.io.files import Sink, file_format, finished_file, refuse_existing, temporary_name
@@ -153,6 +153,7 @@ def _erase_npy(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> 
     Memory: a few chunks of rows. Reads and writes sequentially, which is fast on a disk. Nothing is
     mapped, so that a full disk is an error and not a crash.
     """
+    count_npy(source)  # refuses a file that is cut or too long, before the work
     with source.open("rb") as file:
         return _erase_stream(file, sink, erasure, advance, source)
 
@@ -179,13 +180,15 @@ def _erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> 
 
 
 def count_npy(path: Path) -> int:
-    """The number of rows of a complete ``.npy`` file, from its header and size."""
+    """The number of rows of a ``.npy`` file; one that is cut or too long is refused."""
     with path.open("rb") as file:
         header = _read_header(file, path)
         there = path.stat().st_size - file.tell()
     expected = int(np.prod(header.shape)) * header.dtype.itemsize
     if there < expected:
         raise _cut(path, there, expected)
+    if there > expected:
+        raise unreadable_array(path, ValueError(MORE_BYTES))
     return header.n_rows
 
 
@@ -228,7 +231,7 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
             start += len(X)
             advance(len(X))
     if isinstance(file, zipfile.ZipExtFile) and _read(file, 1, path):  # its end is checked there
-        raise unreadable_array(path, ValueError("it has more bytes than its header says"))
+        raise unreadable_array(path, ValueError(MORE_BYTES))
     return _Count(n_rows, start)
 
 

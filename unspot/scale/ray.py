@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from unspot.checks import require
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix
-from unspot.io.columns import choose_features
-from unspot.scale.batches import Features, erase_arrow_batch, erase_batch
+from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch
 from unspot.scale.clusters import EngineExecutor, attempt
 
 __all__ = ["erase", "executor"]
@@ -43,7 +42,8 @@ def erase(
     eraser : Eraser
         Sent once to every actor.
     features : str, list of str or None
-        The vector column, or the number columns; None for the obvious ones.
+        The vector column, or the number columns; None for those of the fit, or the obvious ones if
+        it recorded none.
     reduce : bool
         Give the r coordinates in the kept subspace.
     batch_size : int
@@ -80,7 +80,8 @@ class _BatchEraser:
 
     def __call__(self, batch: Any) -> Any:
         lists = _tensors_as_lists(batch)
-        columns = choose_features(self._features, column_kinds(lists.schema), where="the batch")
+        erasure = Erasure(self._eraser, self._features)
+        columns = erasure.columns(column_kinds(lists.schema), "the batch")
         if not _is_tensor_of_vectors(batch.field(columns[0]).type):
             return erase_arrow_batch(self._eraser, batch, columns, reduce=self._reduce)
         X = matrix(lists, columns, where="the batch")
