@@ -1,15 +1,18 @@
 """unspot inspect: facts for people, JSON for programs, and a warning for what is not sound."""
 
 import json
+import re
 from unicodedata import category
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from unspot import LEACE, LEOPARD, Cascade, Eraser
+from unspot import LEACE, LEOPARD, Cascade, Eraser, Split
 from unspot.cli.inspect import checks
 from unspot.cli.options import class_list
-from unspot.eraser import method_name
+from unspot.data.dataset import share_fitted_on
+from unspot.eraser import load, method_name
 from unspot.maps import Projection
 
 
@@ -129,3 +132,45 @@ def test_words():
     assert method_name({}) == ""
     assert class_list({"classes": None}) == ""
     assert class_list({"classes": list(range(12)), "class_counts": [1] * 12}).endswith("… 4 more")
+
+
+FACTS = {
+    "method": "LEACE",
+    "concept_name": "gender",
+    "data": "a.parquet",
+    "fingerprint": "00",
+    "features": ["emb"],
+    "known_rows": ["00"],
+    "known_below": "00",
+    "parameters": {"rank": 3},
+    "versions": {"unspot": "1"},
+    "inner": {"method": "LEOPARD"},
+    "n_rows": 10,
+    "classes": ["f", "m"],
+    "class_counts": [4, 6],
+    "selection": {"rule": "largest", "criterion": "a", "rank": 2, "tried": {"2": 0.1}},
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts_of_any_type_end_in_a_sentence(name, cli, table, rows, tmp_path):
+    """No metadata of a file, whoever wrote it, end in a traceback of a command."""
+    path = tmp_path / "e.safetensors"
+    for value in (None, 5, -1.5, True, "text", [], [{}], [None], {}, {"a": []}):
+        header = {
+            "format": "unspot/1",
+            "maps": '[{"kind": "projection"}]',
+            "metadata": json.dumps({**FACTS, name: value}),
+        }
+        save_file({"0.U": np.eye(6)[:, :3].copy()}, path, header)
+        shown = cli("inspect", path)
+        erased = cli("transform", path, table, "-o", tmp_path / "out.parquet", "--force")
+        assert (shown.code, erased.code) in ((0, 0), (0, 2), (2, 2)), (value, shown, erased)
+        if shown.code == 0:  # what certify looks at
+            assert share_fitted_on(load(path), Split(*rows)) == 0
+        else:
+            said = " ".join(shown.err.split())
+            assert re.search(rf"has metadata with .*{name}.*, but expected", said)
+        may_be_null = value is None and name in ("classes", "class_counts")
+        if type(value) is not type(FACTS[name]) and not may_be_null:
+            assert shown.code == 2

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from unspot.data.dataset import Dataset, Lexicon, Split
+from unspot.data.dataset import Dataset, Lexicon, Split, share_among, share_fitted_on
+from unspot.data.rows import identity, row_hashes
+from unspot.erasers.streams import Rows
+from unspot.io.sources import as_source
 
 
 def make(**options):
@@ -78,3 +82,96 @@ def test_it_is_shown_in_a_line():
 def test_columns_of_other_lengths():
     with pytest.raises(ValueError, match="1 values in y for 2 rows"):
         Split(np.ones((2, 1)), np.array([0, 1]), np.array([1]))
+
+
+# -- Rows that were seen before --------------------------------------------------------------------
+
+
+def fitted_on(X, **facts):
+    """What share_fitted_on sees of an eraser that was fitted on these rows."""
+    codes = np.arange(len(X)) % 2
+    return SimpleNamespace(metadata={**identity(X, codes), "n_rows": len(X), **facts})
+
+
+def share(eraser, X):
+    return share_fitted_on(eraser, Split(X, np.arange(len(X)) % 2))
+
+
+def test_any_part_of_the_rows_of_a_fit_is_known_again(rng):
+    X = rng.normal(size=(10_000, 3))
+    eraser = fitted_on(X)
+    for start in range(0, 9_000, 450):
+        assert share(eraser, X[start : start + 300]) == 1
+    assert share(eraser, rng.normal(size=(1000, 3))) == 0
+
+
+@pytest.mark.parametrize("n", [1_000, 1_001, 100_000, 300_000])
+def test_few_rows_of_a_large_fit_are_known_again(n, rng):
+    X = rng.normal(size=(n, 2)).astype(np.float32)
+    eraser = fitted_on(X)
+    shares = []
+    for _ in range(10):
+        some = X[rng.choice(n, 1000, replace=False)]
+        assert share(eraser, some) == 1
+        mixed = np.concatenate([some, rng.normal(size=(4000, 2)).astype(np.float32)])
+        shares.append(share(eraser, mixed))
+    assert np.mean(shares) == pytest.approx(0.2, abs=0.08)  # four standard errors
+
+
+def test_the_known_rows_do_not_depend_on_the_order(rng):
+    X = rng.normal(size=(40_000, 2))
+    one, other = identity(X, X[:, 0]), identity(rng.permutation(X), X[:, 0])
+    assert one["known_rows"] == other["known_rows"]
+    assert len(one["known_rows"]) == 1000
+    assert one["known_below"] == max(one["known_rows"])
+    assert one["fingerprint"] != other["fingerprint"]
+
+
+def test_the_known_rows_are_at_most_ten_thousand(rng, monkeypatch):
+    monkeypatch.setattr("unspot.data.rows._MOST_KNOWN", 2_000)
+    found = identity(rng.normal(size=(300_000, 1)), np.zeros(300_000))
+    assert len(found["known_rows"]) == 2_000
+
+
+def test_rows_that_occur_twice_do_not_make_others_known(rng):
+    """Zeros are in many data sets: one vector, however often it occurs."""
+    X = np.concatenate([np.zeros((500, 3)), rng.normal(size=(20_000, 3))])
+    other = np.concatenate([np.zeros((500, 3)), rng.normal(size=(500, 3))])
+    eraser = fitted_on(X)
+    zero = row_hashes(np.zeros((1, 3)))
+    assert share(eraser, other) == 0
+    # Also where the zeros have a small hash.
+    known = [*zero, *eraser.metadata["known_rows"]]
+    bound = max(*zero, eraser.metadata["known_below"])
+    eraser.metadata.update(known_rows=known, known_below=bound)
+    assert share(eraser, other) == 0
+
+
+def test_metadata_of_earlier_versions_are_a_sample_of_the_fit(rng):
+    X = rng.normal(size=(10_000, 3))
+    eraser = fitted_on(X, known_rows=row_hashes(X[::100]))
+    del eraser.metadata["known_below"]
+    assert share(eraser, X[1:]) == pytest.approx(0.99, abs=0.001)
+    assert share(eraser, np.concatenate([X[:2000], -X[:2000]])) == pytest.approx(0.5)
+    assert share(eraser, X[150:190]) == 0  # as ever
+
+
+def test_rows_on_disk_are_known_by_what_the_fingerprint_reads(rng):
+    X = rng.normal(size=(50_000, 3))
+    eraser = fitted_on(Rows(as_source(X)))
+    assert len(eraser.metadata["known_rows"]) == 1000
+    assert share(eraser, rng.permutation(X)) == 1
+    assert share(eraser, X[rng.permutation(50_000)[:5000]]) > 0.5
+
+
+def test_rows_that_are_in_both_splits(rng):
+    def split(X):
+        return Split(X, np.arange(len(X)) % 2)
+
+    X = rng.normal(size=(100, 3))
+    assert share_among(split(X), split(X[::-1])) == 1
+    assert share_among(split(X[:50]), split(X[40:])) == 0.2
+    # Where all rows repeat, they are in every split, and still not the same rows.
+    few = rng.integers(0, 2, size=(400, 3)).astype(float)
+    assert share_among(split(few[:200]), split(few[200:])) == 0
+    assert share_among(split(few), split(few)) == 1

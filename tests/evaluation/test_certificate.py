@@ -142,6 +142,23 @@ def test_rows_are_known_again_in_any_order_and_company(data):
         judged_on(X, z)
 
 
+def test_rows_to_learn_from_are_not_those_to_judge_on(data, perfect):
+    """Learned by heart, independent labels are a leak of 23 points."""
+    same = Dataset(data.train, data.test, data.test)
+    with pytest.raises(ValueError, match="Got 100 % of the test split in the validation split too"):
+        certify(perfect, same, attackers=FAST)
+    same = Dataset(data.test, data.validation, data.test)
+    with pytest.raises(ValueError, match=r"in the train split too.*by heart.*from_arrays"):
+        certify(perfect, same, attackers=FAST, attack_rows="seen")
+
+
+def test_rows_of_few_values_are_in_every_split():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(600, 4)).astype(float)
+    data = Dataset.from_arrays(X, rng.integers(0, 2, 600), random_state=0)
+    assert certify(None, data, attackers=["logistic"], budget="quick")
+
+
 def test_a_row_that_occurs_twice_is_no_reason_to_refuse(data):
     X = np.concatenate([data.train.X[:1], data.test.X])
     z = np.concatenate([data.train.z[:1], data.test.z])

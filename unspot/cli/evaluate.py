@@ -112,10 +112,10 @@ def read_rows(
         return tested, None
     learned = _read_split(eraser, others, labels_of_others, flags[1], **names)
     # After all that can be wrong with the files: it imports more than numpy.
-    from unspot.data.dataset import share_among
+    from unspot.data.dataset import MAX_SHARED, share_among
 
     share = share_among(tested, learned)
-    if share > 0.5:  # single rows may occur twice
+    if share > MAX_SHARED:
         raise ValueError(
             f"Got {flags[0]} with {100 * share:.0f} % of the rows of {data.name}, but "
             "expected other rows to learn from: what was learned by heart is no evidence. Leave "

@@ -31,7 +31,8 @@ def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None
 
 
 def description(eraser: Eraser, path: Path) -> dict[str, Any]:
-    """All facts about an eraser as plain data."""
+    """All facts about an eraser as plain data, but for the hashes of its rows."""
+    from unspot.data.rows import KNOWN
     from unspot.eraser import method_name
 
     return {
@@ -42,7 +43,7 @@ def description(eraser: Eraser, path: Path) -> dict[str, Any]:
         "rank": eraser.rank,
         "maps": [m.kind for m in eraser.maps],
         "checks": checks(eraser),
-        "metadata": dict(eraser.metadata),
+        "metadata": {k: v for k, v in eraser.metadata.items() if k not in KNOWN},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,9 @@ SPLITS = ("train", "validation", "test")
 
 #: The share of a split's rows that an eraser may have been fitted on: some rows just occur twice.
 MAX_SEEN = 0.1
+
+#: The share of rows to judge on that may be among those to learn from: single rows occur twice.
+MAX_SHARED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +197,10 @@ def was_fitted_on(eraser: Any, split: Split) -> bool:
 def share_fitted_on(eraser: Any, split: Split, labels: Labels | None = None) -> float:
     """About how many of the rows an eraser was fitted on, by its metadata; 0 if that is silent.
 
-    The metadata hold hashes of a few rows of the fit. If all of those are found in the split, so
-    are all rows of the fit. The split's labels are encoded here where they are not given.
+    The metadata hold hashes of some rows of the fit. If these are all hashes up to a bound, the
+    split's rows up to that bound are known or new. Else they are a sample, as in old files and of
+    rows on disk: if all of those are found in the split, so are all rows of the fit. The split's
+    labels are encoded here where they are not given.
     """
     metadata: Any = getattr(getattr(eraser, "eraser_", eraser), "metadata", None)
     if not hasattr(metadata, "get") or "fingerprint" not in metadata or not len(split):
@@ -206,11 +212,28 @@ def share_fitted_on(eraser: Any, split: Split, labels: Labels | None = None) -> 
     hashes_of_fit = set(metadata.get("known_rows", ()))
     if not hashes_of_fit:
         return 0.0
-    share_of_fit = len(hashes_of_fit.intersection(row_hashes(X))) / len(hashes_of_fit)
-    return float(min(1.0, share_of_fit * metadata["n_rows"] / len(X)))
+    hashes = set(row_hashes(X))
+    found = len(hashes_of_fit & hashes)
+    if "known_below" in metadata:
+        # One row is no evidence: it may occur twice, and be one of few up to the bound.
+        bound = metadata["known_below"]
+        return found / sum(row <= bound for row in hashes) if found > 1 else 0.0
+    return float(min(1.0, found / len(hashes_of_fit) * metadata["n_rows"] / len(X)))
 
 
 def share_among(split: Split, others: Split) -> float:
-    """The share of the rows that are among the others too."""
-    hashes = set(row_hashes(np.asarray(others.X)))
-    return float(np.mean([row in hashes for row in row_hashes(np.asarray(split.X))]))
+    """The share of the rows that are among the others too; 1 if both are the same rows.
+
+    Rows that occur more than once in the split do not count: where rows repeat, other rows of the
+    same source repeat them too.
+
+    Examples
+    --------
+    >>> rows = Split(np.array([[1.0], [2.0], [3.0], [3.0]]), np.array([0, 1, 0, 1]))
+    >>> share_among(rows.take([0, 1]), rows.take([1, 2])), share_among(rows, rows)
+    (0.5, 1.0)
+    """
+    counts, known = (Counter(row_hashes(np.asarray(part.X))) for part in (split, others))
+    if counts == known:
+        return 1.0
+    return sum(n == 1 and row in known for row, n in counts.items()) / max(len(split), 1)

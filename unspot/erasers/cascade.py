@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from unspot.checks import check_rank
 from unspot.data.labels import Labels, Measurements
+from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import LEACE
@@ -79,7 +80,8 @@ class Cascade(BaseEraser):
 
     def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
         # The first stage saw the same rows, and has hashed them.
-        return {key: self.linear_.metadata[key] for key in ("fingerprint", "known_rows")}
+        metadata = self.linear_.metadata
+        return {key: metadata[key] for key in ("fingerprint", *KNOWN) if key in metadata}
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         linear = LEACE(method="orthogonal", concept=target.describe()["concept"])
@@ -100,7 +102,7 @@ class Cascade(BaseEraser):
 
     def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
         # No one can pass the inner eraser's rows again: they are in coordinates of U.
-        facts = {key: value for key, value in inner.metadata.items() if key != "known_rows"}
+        facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
         metadata: dict[str, Any] = {"inner": facts, "linear_rank": int(U.shape[1])}
         if inner.is_projection and inner.mean is None:
             return Eraser.projection(U @ inner.U, **metadata)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from unspot.checks import check_choice
 from unspot.data.dataset import (
     MAX_SEEN,
+    MAX_SHARED,
     Dataset,
     Split,
     refuse_continuous,
+    share_among,
     share_fitted_on,
 )
 from unspot.data.labels import Labels, encode
@@ -256,6 +258,7 @@ def _held_out_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, 
     _refuse_missing_class(labels, names[0])
     _refuse_missing_class(test_labels, "test")
     _refuse_too_few(labels, test_labels, names[0])
+    _refuse_shared(data.test, splits[0], names[0])
     _refuse_fitted_on(eraser, data.test, test_labels, "test")
     if attack_rows == "unseen":
         _refuse_fitted_on(eraser, splits[0], labels, names[0])
@@ -289,6 +292,16 @@ def _refuse_too_few(labels: Labels, test_labels: Labels, name: str) -> None:
         raise ValueError(
             f"Got 1 row of class {labels.classes[fewest]!s} in the test split, but expected at "
             "least 2 rows of every class. Add rows, or merge it with another class."
+        )
+
+
+def _refuse_shared(test: Split, learn: Split, name: str) -> None:
+    share = share_among(test, learn)
+    if share > MAX_SHARED:
+        raise ValueError(
+            f"Got {100 * share:.0f} % of the test split in the {name} split too, but expected "
+            "other rows to learn from: what was learned by heart is no evidence. Split the rows, "
+            "as Dataset.from_arrays does."
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from unspot.checks import require
 from unspot.data.dataset import Dataset
+from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser, method_name
 from unspot.tables import latex, markdown
 
@@ -239,8 +240,8 @@ def eraser_facts(eraser: Any) -> dict[str, Any]:
     if not isinstance(frozen, Eraser):
         return {"method": eraser_name(eraser)}
     # Through JSON, so that what is kept is plain: tuples, arrays and numbers of numpy are not.
-    plain: dict[str, Any] = json.loads(json.dumps(dict(frozen.metadata), default=str))
-    plain.pop("known_rows", None)  # for recognising them, and nothing to read
+    facts = {key: value for key, value in frozen.metadata.items() if key not in KNOWN}
+    plain: dict[str, Any] = json.loads(json.dumps(facts, default=str))
     return {**plain, "rank": frozen.rank}
 
 
