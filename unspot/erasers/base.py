@@ -27,7 +27,7 @@ from unspot.data.rows import generator, identity, refuse_nonfinite
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
-from unspot.machine import versions
+from unspot.machine import one_thread_after_fork, versions
 from unspot.maps import Transport
 from unspot.scale.processes import team
 
@@ -83,7 +83,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-        eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+        with one_thread_after_fork():
+            eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
         eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
         if rows is not X:
