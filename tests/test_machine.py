@@ -1,19 +1,27 @@
 """Work in threads: results in order, errors in their place, and the limit on BLAS given back."""
 
+import multiprocessing
+import sys
 import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unspot.data.statistics import ClassStatistics
-from unspot.machine import in_threads
+from unspot.erasers import LEACE, LEOPARD, Cascade
+from unspot.machine import in_threads, one_thread
 
 
 @pytest.fixture(autouse=True)
 def _two_threads():
+    before = torch.get_num_threads()
     with threadpool_limits(2, "blas"):
+        torch.set_num_threads(2)
         yield
+    torch.set_num_threads(before)
 
 
 def _blas_threads():
@@ -104,3 +112,77 @@ def test_statistics_have_the_same_bits_with_one_thread_and_with_two(dtype, per_c
         one = ClassStatistics.from_rows(X, codes, 3, per_class=per_class)
     np.testing.assert_array_equal(two.means, one.means)
     np.testing.assert_array_equal(two.within, one.within)
+
+
+@pytest.mark.parametrize("the_first_leaves", ["first", "last"])
+def test_overlapping_callers_in_threads_give_all_limits_back(the_first_leaves):
+    inside, leave = threading.Event(), threading.Event()
+
+    def second():
+        with one_thread():
+            inside.set()
+            assert leave.wait(20)
+            assert (_blas_threads(), torch.get_num_threads()) == ({1}, 1)
+
+    with ThreadPoolExecutor(1) as pool:
+        with one_thread():
+            other = pool.submit(second)
+            assert inside.wait(20)
+            if the_first_leaves == "last":
+                leave.set()
+                other.result()
+                assert (_blas_threads(), torch.get_num_threads()) == ({1}, 1)
+        leave.set()
+        other.result()
+    assert (_blas_threads(), torch.get_num_threads()) == ({2}, 2)
+    with ThreadPoolExecutor(1) as pool:  # a new thread takes over the number of the process
+        assert pool.submit(torch.get_num_threads).result() == 2
+
+
+def test_work_in_threads_and_a_caller_on_one_thread_may_overlap():
+    pieces = in_threads(abs, range(4), most=2)
+    next(pieces)
+    with one_thread():
+        pieces.close()
+        assert _blas_threads() == {1}
+    assert _blas_threads() == {2}
+
+
+def _rows(n, d, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(n, d)).astype(dtype), np.arange(n) % 2
+    X[z == 1, :3] *= 2
+    return X, z
+
+
+def test_a_small_fit_gives_the_same_bits_with_one_thread_and_with_two():
+    bases = []
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        cascade = Cascade(LEOPARD(rank=20, random_state=0)).fit(*_rows(1000, 40, np.float32))
+        bases.append(cascade.eraser_.U)
+        assert torch.get_num_threads() == n_threads
+    np.testing.assert_array_equal(*bases)
+
+
+def _projector(eraser):
+    return eraser.fit(*_rows(1500, 10)).eraser_.P
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not fork safely")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fits_in_a_forked_process_end(monkeypatch):
+    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
+    eraser = LEOPARD(rank=4, random_state=0)
+    here = _projector(eraser)  # OpenMP now has threads, which a fork does not take along
+    fork = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(1, mp_context=fork)
+    try:
+        there = pool.submit(_projector, eraser).result(60)
+        pool.submit(_projector, Cascade(eraser)).result(60)
+        pool.submit(_projector, LEACE(method="orthogonal")).result(60)
+    finally:
+        for process in list(pool._processes.values()):
+            process.kill()
+        pool.shutdown(cancel_futures=True)
+    np.testing.assert_allclose(there, here, atol=1e-6)

@@ -8,39 +8,120 @@ slow at dividing a tall and narrow product, so large work is cut into pieces wit
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from unspot._version import __version__
 
-__all__ = ["in_threads", "one_thread", "versions"]
+__all__ = ["in_threads", "one_thread", "one_thread_after_fork", "versions"]
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-#: The limit on BLAS holds for the whole process, so only one caller at a time may set it.
-_limit = Lock()
+#: Only one caller at a time divides its work over threads.
+_dividing = Lock()
+
+
+class _Shared:
+    """A context that the first of overlapping callers enters and the last one leaves.
+
+    Limits of the whole process need this. If each caller restored what it found, a caller that
+    came second and left last would restore the limit of the first.
+    """
+
+    def __init__(self, context: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._context = context
+        self._users = 0
+        self.lock = Lock()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self.lock:
+            if self._users == 0:
+                self._entered = self._context()
+                self._entered.__enter__()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._entered.__exit__(None, None, None)
+
+
+@contextmanager
+def _blas_limited() -> Iterator[None]:
+    from threadpoolctl import ThreadpoolController
+
+    blas = ThreadpoolController().select(user_api="blas")
+    limit = blas.limit(limits=1)
+    yield
+    _release(blas)
+    limit.restore_original_limits()
+    _release(blas)
+
+
+def _release(blas: Any) -> None:
+    """Let any thread set the limit: threadpoolctl 3.8 obeys only the thread that set it first."""
+    for library in blas.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
+@contextmanager
+def _torch_restored() -> Iterator[None]:
+    torch = sys.modules["torch"]
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+_one_of_blas = _Shared(_blas_limited)
+_one_of_torch = _Shared(_torch_restored)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS, OpenMP and torch to one thread; also a decorator, ``@one_thread()``."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
     torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch else 0
-    with threadpool_limits(limits=1):
+    openmp = ThreadpoolController().select(user_api="openmp")
+    # The number of OpenMP belongs to the calling thread, and torch sets it as well: so each caller
+    # restores its own.
+    with _one_of_blas(), _one_of_torch() if torch else nullcontext(), openmp.limit(limits=1):
         if torch:
             torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(before)
+        yield
+
+
+_is_fork = False
+
+
+def _mark_fork() -> None:
+    global _is_fork, _dividing
+    _is_fork = True
+    # Threads that held these locks do not exist here, and would never release them.
+    _dividing = Lock()
+    _one_of_blas.lock, _one_of_torch.lock = Lock(), Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_fork)
+
+
+def one_thread_after_fork() -> AbstractContextManager[None]:
+    """``one_thread`` in a process that was forked, where OpenMP waits for ever for more threads.
+
+    It believes that the threads of the parent process are there, but they did not come along.
+    """
+    return one_thread() if _is_fork else nullcontext()
 
 
 def in_threads(
@@ -74,7 +155,8 @@ def in_threads(
 @contextmanager
 def _blas_threads(most: int) -> Iterator[int]:
     """The number of threads to use. If there are several, BLAS is limited to one thread."""
-    if most < 2 or not _limit.acquire(blocking=False):
+    dividing = _dividing
+    if most < 2 or not dividing.acquire(blocking=False):
         yield 1
         return
     try:
@@ -85,10 +167,10 @@ def _blas_threads(most: int) -> Iterator[int]:
         if n < 2:
             yield 1
             return
-        with blas.limit(limits=1):
+        with _one_of_blas():
             yield n
     finally:
-        _limit.release()
+        dividing.release()
 
 
 def versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.labels import Labels, check_length, encode, is_continuous
-from unspot.data.rows import fingerprint, row_hashes
+from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
 __all__ = ["Dataset", "Lexicon", "Split"]
 
@@ -136,7 +136,8 @@ class Dataset:
         name : str
             The name of the data set.
         """
-        X = np.asarray(X)
+        refuse_masked(X, "X")
+        X = np.asarray(in_memory(X))
         if X.ndim != 2:
             raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:

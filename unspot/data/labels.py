@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.rows import in_memory, refuse_masked
+
 __all__ = [
     "TWO_CONCEPTS",
     "Labels",
@@ -86,7 +88,7 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
     min_values : {1, 2}
         The smallest number of different values: 2, or 1 for a batch of a stream.
     """
-    _refuse_none(z, name)
+    _refuse_none_or_masked(z, name)
     values = _to_numpy(z)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or values.dtype.kind not in "fiub":
@@ -187,23 +189,24 @@ def encode_as(z: Any, classes: NDArray[Any], *, name: str = "z") -> NDArray[np.i
 
 def is_continuous(z: Any) -> bool:
     """Whether z holds fractional numbers, which only a continuous concept can have."""
-    values = np.asarray(z)
+    values = np.asarray(in_memory(z))
     if values.dtype.kind != "f":
         return False
     finite = values[np.isfinite(values)]
     return bool(np.any(finite != np.round(finite)))
 
 
-def _refuse_none(z: Any, name: str) -> None:
+def _refuse_none_or_masked(z: Any, name: str) -> None:
     if z is None:
         raise ValueError(
             "Got no labels: this estimator requires y to be passed, but the target y is None. "
             f"Pass the concept's labels as the second argument, or as {name}=…"
         )
+    refuse_masked(z, name)
 
 
 def _as_vector(z: Any, name: str) -> NDArray[Any]:
-    _refuse_none(z, name)
+    _refuse_none_or_masked(z, name)
     values = _uncast(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -222,9 +225,7 @@ def _to_numpy(z: Any) -> NDArray[Any]:
     # Works for pandas and polars series and for torch tensors, without importing these packages.
     if hasattr(z, "to_numpy"):
         return np.asarray(z.to_numpy())
-    if hasattr(z, "detach"):
-        z = z.detach().cpu()
-    return np.asarray(z)
+    return np.asarray(in_memory(z))
 
 
 def _uncast(z: Any) -> NDArray[Any]:

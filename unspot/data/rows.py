@@ -16,6 +16,9 @@ __all__ = [
     "fingerprint",
     "generator",
     "identity",
+    "in_memory",
+    "refuse_extreme",
+    "refuse_masked",
     "refuse_nonfinite",
     "row_hashes",
     "sample_and_held_out",
@@ -31,9 +34,14 @@ KNOWN = ("known_rows", "known_below")
 #: Rows of a fit that are known again: enough of 1,000 rows out of a million, in 120 kB of a file.
 _FEWEST_KNOWN, _MOST_KNOWN = 1_000, 10_000
 
+#: Values up to this, which vary by its inverse at least: hashes of rows are of their values in
+#: single precision, and products of covariances, fourth powers, must fit double precision.
+_LARGEST = 1e35
+
 
 def refuse_nonfinite(X: Any) -> None:
     """Raise an error if a numeric array has NaN or infinity, with the count and the first row."""
+    refuse_masked(X, "X")
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
         return  # scikit-learn's validation refuses the rest
     # The sum finds the common case, no such value, without a copy as large as X.
@@ -46,6 +54,42 @@ def refuse_nonfinite(X: Any) -> None:
             f"{int(np.argmax(bad.any(axis=1)))}), but expected finite numbers. Drop or impute "
             "those rows."
         )
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise an error if values of a masked array are masked: what is under the mask is no data."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"Got a masked array as {name}, with {int(np.ma.count_masked(values))} masked values, "
+            "but expected a value in every place. Drop those rows, or fill them with .filled(…)."
+        )
+
+
+def refuse_extreme(X: Any) -> None:
+    """Raise an error if what is computed from the rows would overflow, or underflow to zero."""
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.size) or X.dtype != np.float64:
+        return  # powers of smaller types fit double precision
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore"):
+        largest, spread = float(max(-low.min(), high.max())), float((high - low).max())
+    if largest > _LARGEST or 0 < spread < 1 / _LARGEST:
+        size = f"as large as {largest:.1g}" if largest > _LARGEST else f"that vary by {spread:.1g}"
+        raise ValueError(
+            f"Got values {size} in X, but expected a scale between {1 / _LARGEST:.0e} and "
+            f"{_LARGEST:.0e}: powers of others do not fit double precision. Multiply all rows by a "
+            "constant; erasing does not depend on their unit."
+        )
+
+
+def in_memory(values: Any) -> Any:
+    """A tensor as an array without its gradient; anything else as it is.
+
+    numpy has no bfloat16, so that becomes float32, which holds the same numbers.
+    """
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def identity(X: Any, target: NDArray[Any]) -> dict[str, Any]:

@@ -23,11 +23,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
 from unspot.data.labels import Labels, Measurements, encode, measure
-from unspot.data.rows import generator, identity, refuse_nonfinite
+from unspot.data.rows import (
+    generator,
+    identity,
+    in_memory,
+    refuse_extreme,
+    refuse_nonfinite,
+)
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
-from unspot.machine import versions
+from unspot.machine import one_thread_after_fork, versions
 from unspot.maps import Transport
 from unspot.scale.processes import team
 
@@ -83,7 +89,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-        eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+        with one_thread_after_fork():
+            eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
         eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
         if rows is not X:
@@ -157,7 +164,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
-        if isinstance(X, Rows):  # the first rows show the type; each row is checked when read
+        if isinstance(X, Rows):  # the first rows show type and scale; each row is checked when read
             self._validated(X[:2], reset=reset, min_rows=min_rows)
             return X  # type: ignore[return-value]
         if isinstance(X, (str, os.PathLike)):
@@ -165,6 +172,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"Got the path {os.fspath(X)!r}, but expected rows in memory. Files are erased by "
                 "the command `unspot transform`, or by unspot.scale.transform_file."
             )
+        X = in_memory(X)
         refuse_nonfinite(X)
         result: NDArray[Any] = validate_data(
             self,
@@ -173,6 +181,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             dtype=[np.float64, np.float32, np.float16],
             ensure_min_samples=min_rows or (2 if reset else 1),
         )
+        if reset:
+            refuse_extreme(result)
         return result
 
     def _metadata(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:

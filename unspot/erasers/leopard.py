@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -18,6 +19,7 @@ from unspot.density import GaussianMixture, mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, warn
 from unspot.erasers.streams import Rows
+from unspot.machine import one_thread
 from unspot.projections import (
     LazyObjective,
     ManifoldSolver,
@@ -40,6 +42,10 @@ KERNELS = {"paper": GaussianMixture.paper, "reference": GaussianMixture.referenc
 #: If the median squared distance from the middle is below this share of the mean one, a few rows
 #: are so far away that they decide the bandwidth.
 FAR = 1e-6
+#: Steps of fewer products than this, n²r for n rows and rank r, run on one thread. They take
+#: milliseconds, and waiting for other threads took ten times as long on a busy machine. On one
+#: thread the bits do not depend on the number of threads either.
+FEW_PRODUCTS = 1e8
 
 
 class LEOPARD(BaseEraser):
@@ -152,10 +158,22 @@ class LEOPARD(BaseEraser):
         self._warn_if_all(X.shape[1])
         rng = generator(self.random_state)
         train, held_out = self._samples(solver, X, target.codes, rng)
+        few = self._rows_of_step(solver, train) ** 2 * self.rank_ < FEW_PRODUCTS
+        with one_thread() if few else nullcontext():
+            return self._fit_samples(solver, train, held_out, len(target.classes), rng)
+
+    def _fit_samples(
+        self,
+        solver: Solver,
+        train: _Sample,
+        held_out: _Sample | None,
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> Eraser:
         init = self._init(solver)
         # The scatter of each class is K·d² numbers, which only the start from moments needs.
         moments = isinstance(init, str) and init == "moments"
-        space = _Space.of(train, len(target.classes), self.metric, per_class=moments)
+        space = _Space.of(train, n_classes, self.metric, per_class=moments)
         objectives = self._objectives(space, train, held_out)
         begin = space.working(start(init, space.statistics, self.rank_))
         if team().is_alone:
@@ -207,6 +225,10 @@ class LEOPARD(BaseEraser):
         part = _floats(X[np.concatenate([rows, held_out])])  # a file is read once for both
         train = _Sample(part[: len(rows)], codes[rows])
         return train, _Sample(part[len(rows) :], codes[held_out]) if len(held_out) else None
+
+    def _rows_of_step(self, solver: Solver, train: _Sample) -> int:
+        n = len(train.codes)
+        return min(n, solver.batch_size or n) if isinstance(solver, PaperSolver) else n
 
     def _objectives(self, space: _Space, train: _Sample, held_out: _Sample | None) -> list[Any]:
         """The loss on the rows to fit on, and the one on held-out rows if there are any."""

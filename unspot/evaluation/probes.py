@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_count, did_you_mean
 from unspot.data.labels import Labels, encode, encode_as
-from unspot.data.rows import generator, refuse_nonfinite
+from unspot.data.rows import generator, in_memory, refuse_extreme, refuse_nonfinite
 
 __all__ = ["PRESETS", "Probe", "ProbeScores", "probe_accuracy", "probe_predictions"]
 
@@ -181,8 +181,10 @@ def checked_rows(
     from sklearn.utils.validation import check_array
 
     def checked(X: Any, name: str) -> NDArray[Any]:
+        X = in_memory(X)
         refuse_nonfinite(X)
         rows: NDArray[Any] = check_array(X, dtype=dtype, input_name=name)
+        refuse_extreme(rows)
         return rows
 
     rows, test_rows = checked(X_train, "X_train"), checked(X_test, "X_test")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split
 from unspot.data.labels import Labels, encode, encode_as
-from unspot.data.rows import refuse_nonfinite
+from unspot.data.rows import in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.evaluation.results import Row
 
 __all__ = ["Coded", "Finding", "MetricFunction", "Problem", "erased", "erased_rows"]
@@ -208,13 +208,15 @@ def _erased_split(eraser: Any, data: Dataset, name: str) -> NDArray[Any]:
         rows = X
     else:
         rows = _function(eraser)(X)
-    rows = np.asarray(rows.detach().cpu() if hasattr(rows, "detach") else rows)
+    refuse_masked(rows, f"the rows of the {name} split")
+    rows = np.asarray(in_memory(rows))
     if rows.ndim != 2 or len(rows) != len(X):
         raise ValueError(
             f"Got erased rows of shape {rows.shape} for the {len(X)} original rows of the {name} "
             "split, but expected one for each."
         )
     refuse_nonfinite(rows)
+    refuse_extreme(rows)
     return rows
 
 

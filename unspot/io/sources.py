@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspot.checks import check_count
+from unspot.data.rows import in_memory
 from unspot.io.arrays import read_npy
 from unspot.io.arrow import (
     column_kinds,
@@ -113,7 +114,7 @@ def as_source(
     if isinstance(X, np.ndarray):
         return ArraySource(X)
     if hasattr(X, "detach"):  # a tensor, without importing torch
-        return ArraySource(X.detach().cpu().numpy())
+        return ArraySource(in_memory(X))
     if hasattr(X, "to_numpy"):  # a data frame, without importing pandas
         return ArraySource(X.to_numpy())
     if all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):

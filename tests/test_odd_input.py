@@ -1,0 +1,84 @@
+"""Rows and labels of odd kinds: they work as others do, or a sentence says why not."""
+
+import numpy as np
+import pytest
+import torch
+
+from unspot import LEACE, LEOPARD, Cascade, Dataset, certify
+from unspot.erasers import MeanProjection
+
+METHODS = {
+    "leace": LEACE(),
+    "mean": MeanProjection(),
+    "leopard": LEOPARD(rank=3, random_state=0),
+    "cascade": Cascade(LEOPARD(rank=3, random_state=0)),
+}
+
+
+def _rows(n=200):
+    rng = np.random.default_rng(0)
+    z = np.arange(n) % 2
+    return rng.normal(size=(n, 6)) + 2 * z[:, None], z
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e200, 1e-200, 1e-300, 1e-308])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_an_extreme_scale_are_refused(method, scale):
+    X, z = _rows()
+    shown = {1e300: "as large as", 1e200: "as large as"}.get(scale, "that vary by")
+    with pytest.raises(ValueError, match=rf"{shown} \de[+-]\d+ .*scale between.*[Mm]ultiply"):
+        METHODS[method].fit(X * scale, z)
+
+
+@pytest.mark.parametrize("scale", [1e34, 1e-34])
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_a_scale_within_the_bounds_are_erased_as_others(method, scale):
+    X, z = _rows()
+    scale = 2.0 ** round(np.log2(scale))
+    usual, other = (METHODS[method].fit(X * s, z).transform(X * s) / s for s in (1.0, scale))
+    np.testing.assert_allclose(other, usual, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_a_certificate_of_rows_of_an_extreme_scale_is_refused(scale):
+    X, z = _rows(400)
+    data = Dataset.from_arrays(X * scale, z, random_state=0)
+    with pytest.raises(ValueError, match=r"scale between.*[Mm]ultiply"):
+        certify(None, data, budget="quick")
+
+
+def test_a_file_of_an_extreme_scale_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("unspot.erasers.streams.LOAD_BYTES", 1000)
+    X, z = _rows()
+    np.save(tmp_path / "X.npy", X * 1e-200)
+    with pytest.raises(ValueError, match="scale between"):
+        LEACE().fit(tmp_path / "X.npy", z)
+
+
+def test_masked_rows_are_refused():
+    X, z = _rows()
+    hidden = np.ma.masked_greater(X, 3.0)
+    for use in (LEACE().fit, Dataset.from_arrays):
+        with pytest.raises(ValueError, match=r"masked array as X.*every place.*filled"):
+            use(hidden, z)
+    eraser = LEACE().fit(np.ma.array(X), z)  # nothing is masked
+    with pytest.raises(ValueError, match="masked"):
+        eraser.transform(hidden)
+
+
+@pytest.mark.parametrize("concept", ["categories", "continuous"])
+def test_masked_labels_are_refused(concept):
+    X, z = _rows()
+    with pytest.raises(ValueError, match=r"masked array as z, with 1 masked.*Drop those rows"):
+        LEACE(concept=concept).fit(X, np.ma.masked_array(z, mask=np.arange(len(z)) == 3))
+
+
+def test_tensors_of_half_precision_and_with_gradients_are_rows_and_labels():
+    X, z = _rows()
+    tensor = torch.tensor(X, dtype=torch.bfloat16, requires_grad=True)
+    rows = tensor.detach().float().numpy()
+    codes = torch.tensor(z, dtype=torch.bfloat16, requires_grad=True)
+    erased = LEACE().fit(tensor, codes).transform(tensor)
+    np.testing.assert_array_equal(erased, LEACE().fit(rows, z.astype(float)).transform(rows))
+    data = Dataset.from_arrays(tensor, codes, random_state=0)
+    np.testing.assert_array_equal(data.test.X, Dataset.from_arrays(rows, z, random_state=0).test.X)
