@@ -199,6 +199,14 @@ def test_an_interrupt_is_no_error(monkeypatch, capsys):
     assert capsys.readouterr().err == "Stopped.\n"
 
 
+def test_an_interrupt_inside_a_command_is_said(cli, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unspot.report.files.read_results", interrupted)
+    assert cli("report", "x.json", "-o", "x.html") == (130, "", "Stopped.\n")
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

@@ -197,6 +197,13 @@ def test_who_is_quiet_hears_of_failed_cells(cli, folder, monkeypatch):
         ('concept = "z"', 'concept = "q"', "'q'"),
         ('concept = "z"', 'concept = "z"\\ntask = "jbo"', "jbo"),
         ("seeds = 2", "seeds = ", "sweep.toml.*TOML"),
+        ("seeds = 2", f"seeds = {'[' * 3000}{']' * 3000}", "sweep.toml.*TOML.*nested too deeply"),
+        ('concept = "z"', "concept = 3", "data.small.*sweep.toml.*concept is 3.*expected text"),
+        ('concept = "z"', 'max_rows = "x"', "sweep.toml.*max_rows is 'x'.*expected an integer"),
+        ('concept = "z"', "max_rows = 0", "sweep.toml.*max_rows=0.*at least 1"),
+        ('concept = "z"', "max_rows = -4", "sweep.toml.*max_rows=-4.*at least 1"),
+        ('concept = "z"', 'random_state = "x"', "sweep.toml.*random_state is 'x'"),
+        ('concept = "z"', "random_state = -1", "sweep.toml.*random_state=-1.*at least 0"),
         ("[data.small]", "[nothing.small]", "'nothing'"),
         ("methods =", "#", "without methods.*methods and data"),
         (

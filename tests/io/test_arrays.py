@@ -2,6 +2,8 @@
 
 import ast
 import gc
+import io
+import zipfile
 
 import numpy as np
 import pytest
@@ -68,3 +70,18 @@ def test_an_error_of_the_parser_that_stays_is_raised():
     with pytest.raises(SystemError, match="recursion depth mismatch"):
         parsed(read)
     assert len(tries) == PARSER_TRIES
+
+
+@pytest.mark.filterwarnings("ignore:overflow|invalid value:RuntimeWarning")
+@pytest.mark.parametrize("shape", [(2**40, 10), (10**30, 2), (-3, -4), (2**62, 2**62)])
+def test_a_header_that_claims_too_much_is_an_error_with_the_file(tmp_path, shape):
+    header = io.BytesIO()
+    facts = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, facts)
+    (tmp_path / "a.npy").write_bytes(header.getvalue() + bytes(80))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.write(tmp_path / "a.npy", "X.npy")
+    with pytest.raises(ValueError, match=r"a\.npy"):
+        read_npy(tmp_path / "a.npy")
+    with pytest.raises((ValueError, MemoryError), match=r"'X' of .*a\.npz"):
+        read_npz(tmp_path / "a.npz", ["X"])

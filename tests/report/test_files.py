@@ -1,9 +1,13 @@
+import copy
 import json
+from itertools import product
 
 import pytest
 
-from unspot.report.contents import Views
+from unspot.report.contents import VIEWS_FORMAT, Views
 from unspot.report.files import PathNumbers, read_result, read_results, split_name
+from unspot.report.html import render
+from unspot.report.reading import read_contents
 
 
 def test_reads_what_evaluate_wrote(tmp_path, make_evaluation):
@@ -54,6 +58,13 @@ def test_a_file_with_an_equals_sign_is_a_file(tmp_path):
     ("text", "message"),
     [
         ("{", "which is not JSON"),
+        ("[" * 100_000, "which is not JSON .*nested too deeply"),
+        ('{"rows": 3, "name": "x"}', "rows is 3, but expected a list"),
+        (
+            '{"rows": [{"key": "a", "label": "b", "unit": "", "before": null, "after": null, '
+            '"direction": "x"}], "name": "x"}',
+            r"rows\[0\]\.direction is 'x', but expected 'lower' or 'higher' or 'none'",
+        ),
         ("[1, 2]", "which holds no result of unspot"),
         ('{"a": 1}', "which holds no result of unspot"),
         ('{"rows": [{}], "metadata": {}}', "which is incomplete"),
@@ -68,3 +79,80 @@ def test_other_files_are_named_with_the_way_out(tmp_path, text, message):
         read_result(file)
     assert str(file) in str(error.value)
     assert "--json" in str(error.value)
+
+
+# -- files that somebody edited --------------------------------------------------------------------
+
+
+def results_of(make_evaluation, make_certificate):
+    """One small result of every kind, as its file has it."""
+    panels = [
+        {
+            "name": name,
+            "witness": {
+                "grid": [0.0, 1.0],
+                "curves": [[0.5, 0.5], []],
+                "distance": 0.1,
+                "noise": 0.2,
+            },
+            "points": {"x": [0.0, 1.0], "y": [1.0, 0.0]},
+        }
+        for name in ("original", "A")
+    ]
+    small = {"classes": ["a", "b"], "codes": [0, 1], "names": ["p", "q"], "map_kind": "pca"}
+    points = [{"rank": r, "held_out": 0.1 * r, "attack": 0.2 * r, "loss": None} for r in (4, 2)]
+    evaluation = json.loads(make_evaluation().to_json())
+    evaluation["details"]["gaps"] = evaluation["details"]["gaps"][:2]
+    inner = {"method": "LEACE", "parameters": {"rank": 2}}
+    evaluation["metadata"]["eraser"]["inner"] = inner
+    certificate = json.loads(make_certificate().to_json())
+    certificate["metadata"] = evaluation["metadata"]
+    return {
+        "evaluation": evaluation,
+        "certificate": certificate,
+        "path": {"format": "unspot-path/1", "method": "LEOPARD", "points": points},
+        "views": {"format": VIEWS_FORMAT, **small, "before": panels[0], "after": panels[1:]},
+    }
+
+
+def places(content, at=()):
+    """The way to every value, however deep."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in pairs:
+        yield (*at, key)
+        if isinstance(value, (dict, list)):
+            yield from places(value, (*at, key))
+
+
+def edited(content, place, value):
+    content = copy.deepcopy(content)
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return content
+
+
+OTHERS = (None, 0, -7, 10**400, 1e308, "x", True, float("nan"), [], ["x"], {}, {"x": []})
+
+
+@pytest.mark.parametrize("kind", ["evaluation", "certificate", "path", "views"])
+def test_an_edited_value_is_shown_or_refused_in_one_sentence(
+    tmp_path, monkeypatch, kind, make_evaluation, make_certificate
+):
+    content = results_of(make_evaluation, make_certificate)[kind]
+    (tmp_path / "e.json").write_text(make_evaluation().to_json(), encoding="utf-8")
+    monkeypatch.setattr("unspot.report.html.LIBRARIES", ())  # large, and the same on every page
+    file = tmp_path / "x.json"
+    files = [str(file), *([str(tmp_path / "e.json")] if kind == "views" else [])]
+    for place, value in product(places(content), OTHERS):
+        file.write_text(json.dumps(edited(content, place, value)))
+        try:
+            results, found = read_results(files)
+        except ValueError as error:
+            message = str(error)
+        else:
+            assert render(read_contents(results), found)
+            continue
+        assert message.startswith(f"Got {file}, which "), (place, value)
+        assert "--json" in message

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -327,6 +328,41 @@ def test_a_record_of_a_file_elsewhere_removes_nothing(tmp_path, big):
     (clean / "manifest.json").write_text(written.replace('"part-1.npy"', '"../mine.npy"'))
     transform_files(JOB, [big / "part-3.npy"], clean, force=True)
     assert mine.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", JOURNAL])
+@pytest.mark.parametrize("field", ["output", "input", "rows", "bytes", "sha256", "input_bytes"])
+@pytest.mark.parametrize("value", [5, "x", None, [], {}, True])
+def test_a_record_with_a_value_of_another_type_is_none(tmp_path, name, field, value):
+    part = {"output": "a", "input": "a", "rows": 1, "bytes": 1, "sha256": ""}
+    part |= {"input_bytes": 1, "input_mtime_ns": 1}
+    edited = {**part, "output": "b", field: value}
+    if name == JOURNAL:
+        text = "".join(json.dumps(line) + "\n" for line in ({"job": {}}, part, edited))
+    else:
+        text = json.dumps({"format": "unspot-transform/1", "job": {}, "parts": [part, edited]})
+    (tmp_path / name).write_text(text)
+    found = read_records(tmp_path)[1]
+    assert "a" in found
+    assert {type(value) for done in found.values() for value in asdict(done).values()} == {str, int}
+
+
+@pytest.mark.parametrize("name", ["manifest.json", JOURNAL])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000 + "\n",
+        '{"format": "unspot-transform/1", "job": {}, "parts": 5}\n',
+        '{"format": "unspot-transform/1", "job": 5, "parts": []}\n',
+    ],
+)
+def test_records_that_cannot_be_read_are_refused_in_a_sentence(tmp_path, big, name, text):
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    (clean / name).write_text(text)
+    (clean / "mine.npy").write_bytes(b"precious")
+    with pytest.raises(ValueError, match=r"output folder.*--force"):
+        transform_files(JOB, [big], clean)
 
 
 def test_a_skipped_part_leaves_nothing_of_an_earlier_run(tmp_path, big):

@@ -120,7 +120,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _debug_first(sys.argv[1:] if argv is None else argv)
     try:
         app(args=arguments, prog_name="unspot")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Inside a command, typer turns Ctrl-C into an exit without a word.
+        if isinstance(end, SystemExit) and end.code != 130:
+            raise
         typer.secho("Stopped.", err=True)
         raise SystemExit(130) from None
     except _EXPECTED as error:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from unspot.evaluation.results import Metadata
+from unspot.io.records import as_type
+
 __all__ = ["AttackerReport", "Certificate"]
 
 
@@ -102,6 +105,15 @@ class Certificate:
     def to_json(self) -> str:
         """The same as JSON text."""
         return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Certificate:
+        """The certificate that ``to_dict`` gave; the error names the first wrong field."""
+        result: Certificate = as_type(cls, content)
+        as_type(Metadata, result.metadata, "metadata")
+        if not result.attackers or result.n_classes < 1:
+            raise ValueError("attackers or classes are missing")
+        return result
 
     @property
     def sentence(self) -> str:

@@ -7,15 +7,16 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from unspot.checks import require
 from unspot.data.dataset import Dataset
 from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser, method_name
+from unspot.io.records import as_type, parse
 from unspot.tables import latex, markdown
 
-__all__ = ["Evaluation", "Row", "Value", "eraser_facts", "eraser_name"]
+__all__ = ["Evaluation", "Metadata", "Row", "Value", "eraser_facts", "eraser_name"]
 
 Direction = Literal["lower", "higher", "none"]
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -141,17 +142,20 @@ class Evaluation:
     def from_json(cls, text: str) -> Evaluation:
         """The evaluation that ``to_json`` wrote."""
         try:
-            content = json.loads(text)
-            rows = tuple(
-                Row(**{**row, "before": _value(row["before"]), "after": _value(row["after"])})
-                for row in content["rows"]
-            )
-            return cls(content["name"], rows, content["metadata"], content["details"])
-        except (ValueError, KeyError, TypeError) as error:
+            return cls.from_dict(parse(text))
+        except ValueError as error:
             raise ValueError(
                 f"Got text that is no evaluation ({error}), but expected what Evaluation.to_json "
                 "or `unspot evaluate --json` wrote."
             ) from None
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Evaluation:
+        """The evaluation that ``to_dict`` gave; the error names the first wrong field."""
+        result: Evaluation = as_type(cls, content)
+        as_type(Metadata, result.metadata, "metadata")
+        as_type(_Details, result.details, "details")
+        return result
 
     # -- tables ----------------------------------------------------------------------------------
 
@@ -227,8 +231,52 @@ def format_value(value: Value | None, unit: str) -> str:
     return text + sign
 
 
-def _value(content: dict[str, Any] | None) -> Value | None:
-    return None if content is None else Value(**content)
+# -- what a reader of metadata and details may rely on, wherever they are from ---------------------
+
+
+class _EraserFacts(TypedDict, total=False):
+    method: str
+    rank: int | None
+    parameters: Mapping[str, Any]
+    inner: _EraserFacts | None
+    fingerprint: str | None
+    classes: list[Any] | None
+    class_counts: list[int] | None
+
+
+class Metadata(TypedDict, total=False):
+    """The metadata of an evaluation or a certificate, as far as reports read them."""
+
+    eraser: _EraserFacts
+    n_rows: int | Mapping[str, int]
+    classes: list[Any] | None
+    versions: Mapping[str, Any]
+    seconds: float | Mapping[str, float] | None
+
+
+class _AttackerName(TypedDict):
+    name: str
+    balanced_accuracy: float
+
+
+class _Attacker(_AttackerName, total=False):
+    interval: tuple[float, float] | None
+
+
+class _Attackers(TypedDict, total=False):
+    before: list[_Attacker]
+    after: list[_Attacker]
+
+
+_Gap = TypedDict(
+    "_Gap",
+    {"class": str, "label": str, "share": float, "before": float | None, "after": float | None},
+)
+
+
+class _Details(TypedDict, total=False):
+    attackers: _Attackers
+    gaps: list[_Gap]
 
 
 # -- which eraser a result is about ----------------------------------------------------------------

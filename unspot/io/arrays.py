@@ -32,6 +32,7 @@ DAMAGED = (
     RuntimeError,
     tokenize.TokenError,
     SyntaxError,
+    OverflowError,
 )
 
 #: Why a file is refused that is two in one, or whose header is damaged: rows would be lost.
@@ -97,7 +98,9 @@ def parsed(read: Callable[[], Read]) -> Read:
 
 @contextmanager
 def reading(
-    path: Path, part: str = "", errors: Errors = (*DAMAGED, KeyError, OSError, ValueError)
+    path: Path,
+    part: str = "",
+    errors: Errors = (*DAMAGED, KeyError, MemoryError, OSError, ValueError),
 ) -> Iterator[None]:
     """Turn the errors of reading a numpy file into one that names it."""
     try:
@@ -110,6 +113,8 @@ def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:
     """The error for a file that does not exist, is not a numpy file, or holds Python objects."""
     if not path.exists():
         return FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
+    if isinstance(error, MemoryError):  # the array is large, or its header is wrong
+        return MemoryError(f"Got {part}{str(path)!r}, whose header asks for more ({error}).")
     if any(word in str(error) for word in ("pickle", "Object arrays", "Python objects")):
         return ValueError(
             f"Got {part}{str(path)!r}, which holds Python objects or is not a numpy file; reading "

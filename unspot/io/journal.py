@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from unspot.io.files import naming_full_disk, try_lock
+from unspot.io.records import parse
 
 __all__ = ["Journal", "JsonLines", "json_line", "read_journal", "read_lines"]
 
@@ -181,7 +182,7 @@ def read_lines(path: Path) -> Iterator[Any]:
     """What the complete lines of a file hold; an error at the first one that is not JSON."""
     for number, line in enumerate(_complete(path.read_bytes()).splitlines(), start=1):
         try:
-            yield json.loads(line)
+            yield parse(line)
         except ValueError:
             raise ValueError(
                 f"Got {str(path)!r} with line {number} that is not JSON, but expected one result "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from unspot.io.records import as_type
 from unspot.tables import Number
 
 __all__ = [
@@ -253,21 +253,6 @@ class Panel:
     witness: Witness
     points: Points
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Panel:
-        """The panel that ``dataclasses.asdict`` made these values from."""
-        witness, points = values["witness"], values["points"]
-        return cls(
-            str(values["name"]),
-            Witness(
-                tuple(witness["grid"]),
-                tuple(tuple(curve) for curve in witness["curves"]),
-                float(witness["distance"]),
-                float(witness["noise"]),
-            ),
-            Points(tuple(points["x"]), tuple(points["y"])),
-        )
-
 
 @dataclass(frozen=True)
 class Views:
@@ -304,13 +289,23 @@ class Views:
         return {"format": VIEWS_FORMAT, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Views:
-        """The views that ``to_dict`` wrote."""
-        return cls(
-            tuple(map(str, values["classes"])),
-            tuple(map(int, values["codes"])),
-            None if values["names"] is None else tuple(map(str, values["names"])),
-            values["map_kind"],
-            Panel.from_dict(values["before"]),
-            tuple(map(Panel.from_dict, values["after"])),
-        )
+    def from_dict(cls, content: Any) -> Views:
+        """The views that ``to_dict`` wrote; the error names the first wrong field."""
+        views: Views = as_type(cls, content)
+        n_points, n_classes = len(views.codes), len(views.classes)
+        if not all(0 <= code < n_classes for code in views.codes):
+            raise ValueError(f"codes has numbers that are not from 0 to {n_classes - 1}")
+        if views.names is not None:
+            _check_length("names", views.names, n_points)
+        for panel in views.panels:
+            _check_length("points.x", panel.points.x, n_points)
+            _check_length("points.y", panel.points.y, n_points)
+            _check_length("witness.curves", panel.witness.curves, n_classes)
+            for curve in filter(None, panel.witness.curves):
+                _check_length("a curve of witness.curves", curve, len(panel.witness.grid))
+        return views
+
+
+def _check_length(what: str, entries: tuple[Any, ...], length: int) -> None:
+    if len(entries) != length:
+        raise ValueError(f"{what} has {len(entries)} entries, but expected {length}")

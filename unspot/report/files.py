@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from unspot.evaluation.certificate import Certificate
 from unspot.evaluation.results import Evaluation
+from unspot.io.records import as_type, parse
 from unspot.report.contents import VIEWS_FORMAT, Views
 
 __all__ = ["PathNumbers", "read_result", "read_results", "split_name"]
@@ -22,11 +24,26 @@ class PathNumbers:
     """A path of ranks as its JSON file has it: numbers without erasers."""
 
     method: str
-    points: tuple[dict[str, Any], ...]
+    points: tuple[dict[str, int | float | None], ...]
 
     def to_json(self) -> str:
         """JSON text with the method and the points, as ``RankPath.to_json`` has them."""
         return json.dumps({"method": self.method, "points": self.points})
+
+    @classmethod
+    def from_dict(cls, content: Any) -> PathNumbers:
+        """The numbers in what ``RankPath.to_json`` wrote; the error names the first wrong field."""
+        as_type(_Path, content)
+        result: PathNumbers = as_type(cls, content)
+        return result
+
+
+class _Point(TypedDict):
+    rank: int
+
+
+class _Path(TypedDict):
+    points: list[_Point]
 
 
 def read_results(files: Sequence[str]) -> tuple[dict[str, list[Any]], Views | None]:
@@ -65,42 +82,31 @@ def split_name(entry: str) -> tuple[str, Path]:
 
 def read_result(path: Path) -> Any:
     """An Evaluation, a Certificate, PathNumbers or Views, depending on what the file holds."""
-    text = path.read_text(encoding="utf-8")
     try:
-        content = json.loads(text)
+        content = parse(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"Got {path}, which is not JSON ({error}). {_EXPECTED}") from None
     try:
-        result = _result(content, text)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"Got {path}, which is incomplete ({error!s}). {_EXPECTED}") from None
+        result = _result(content)
+    except ValueError as error:
+        raise ValueError(
+            f"Got {path}, which is incomplete or was changed ({error}). {_EXPECTED}"
+        ) from None
     if result is None:
         raise ValueError(f"Got {path}, which holds no result of unspot. {_EXPECTED}")
     return result
 
 
-def _result(content: Any, text: str) -> Any:
+def _result(content: Any) -> Any:
     """The result that a JSON file holds; None if it holds something else."""
     if not isinstance(content, dict):
         return None
     if content.get("format") == VIEWS_FORMAT:
         return Views.from_dict(content)
     if content.get("format") == PATH_FORMAT:
-        return PathNumbers(str(content["method"]), tuple(content["points"]))
+        return PathNumbers.from_dict(content)
     if "rows" in content:
-        return Evaluation.from_json(text)
+        return Evaluation.from_dict(content)
     if "attackers" in content and "leaks" in content:
-        return _certificate(content)
+        return Certificate.from_dict(content)
     return None
-
-
-def _certificate(content: dict[str, Any]) -> Any:
-    from unspot.evaluation.certificate import AttackerReport, Certificate
-
-    attackers = tuple(_from_fields(AttackerReport, entry) for entry in content["attackers"])
-    return _from_fields(Certificate, {"metadata": {}, **content, "attackers": attackers})
-
-
-def _from_fields(kind: Any, values: dict[str, Any]) -> Any:
-    """A dataclass from its fields among the values; others are of a later version."""
-    return kind(**{field.name: values[field.name] for field in fields(kind)})

@@ -341,8 +341,12 @@ def _tradeoff_of_paths(
     results: Results, chance: float | None, chosen_rank: int | None
 ) -> Tradeoff | None:
     everything = [point for points in results.paths.values() for point in points]
-    utility = next(key for key in UTILITIES if all(key in point for point in everything))
-    left = next((key for key in LEFT if all(key in point for point in everything)), None)
+
+    def measured(key: str) -> bool:
+        return all(point.get(key) is not None for point in everything)
+
+    utility = next(filter(measured, UTILITIES))
+    left = next(filter(measured, LEFT), None)
     if left is None or len(everything) < 2:
         return None
     points = tuple(

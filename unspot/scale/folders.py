@@ -14,11 +14,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from unspot.checks import check_count
 from unspot.io.files import FORMATS, file_format, is_hidden, try_lock, write_atomically
 from unspot.io.journal import JsonLines, json_line, read_lines
+from unspot.io.records import as_type, parse
 from unspot.scale.batches import Erasure
 from unspot.scale.files import erase_file
 
@@ -236,6 +237,12 @@ class Done:
         return (now.st_size, now.st_mtime_ns) == (self.input_bytes, self.input_mtime_ns)
 
 
+class _Manifest(TypedDict):
+    format: str
+    job: dict[str, Any] | None
+    parts: list[Any]
+
+
 def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
     """The identity of the job that wrote into a folder, and its finished parts by output.
 
@@ -246,9 +253,9 @@ def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
     identity: dict[str, Any] | None = None
     records: list[Any] = []
     with suppress(OSError, ValueError):
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if isinstance(manifest, dict) and manifest.get("format") == FORMAT:
-            identity, records = manifest.get("job"), list(manifest.get("parts", ()))
+        manifest = as_type(_Manifest, parse((folder / MANIFEST).read_bytes()))
+        if manifest["format"] == FORMAT:
+            identity, records = manifest["job"], manifest["parts"]
     with suppress(OSError, ValueError):
         for line in read_lines(folder / JOURNAL):
             if isinstance(line, dict) and "job" in line:
@@ -257,8 +264,8 @@ def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
                 records.append(line)
     parts: dict[str, Done] = {}
     for record in records:
-        with suppress(TypeError):  # other fields, or none
-            part = Done(**record)
+        with suppress(ValueError):  # fields of other types, or none
+            part = as_type(Done, record)
             parts[part.output] = part
     return identity, parts
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unspot.checks import did_you_mean
+from unspot.checks import check_count, did_you_mean
 from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.labels import encode
 from unspot.datasets import load_bias_in_bios, load_dial, load_glove_gender
@@ -77,7 +77,7 @@ def replaces_rows(name: str, source: str | os.PathLike[str] | None) -> bool:
 
 def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset:
     """The data set with a stratified sample of at most ``max_rows`` training rows."""
-    if len(data.train) <= max_rows:
+    if len(data.train) <= check_count("max_rows", max_rows):
         return data
     codes = encode(data.train.z).codes
     share = max_rows / len(codes)

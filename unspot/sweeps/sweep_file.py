@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from unspot.checks import check_choice, check_seeds, did_you_mean
+from unspot.checks import check_choice, check_count, check_seeds, did_you_mean
 from unspot.data.dataset import Dataset
 from unspot.erasers.registry import make
 from unspot.evaluation.attackers import BUDGETS
+from unspot.io.records import as_type, parse
 from unspot.sweeps.data import DATA_NAMES, open_data
 from unspot.sweeps.grid import named_methods
 
@@ -108,6 +108,7 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
         raise ValueError(f"Got data = {data!r}, but expected tables, such as [data.words].")
     for name, facts in data.items():
         _check_keys(facts, _DATA, f"in [data.{name}]")
+        _check_data(facts, f"[data.{name}] of {path}")
     options = {key: content[key] for key in _OPTIONS if key in content}
     _check_options(**options)
     return SweepFile(
@@ -119,8 +120,9 @@ def _parsed(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content: dict[str, Any] = parse(path.read_text(encoding="utf-8"), "TOML")
+        return content
+    except ValueError as error:  # of TOML, or of UTF-8
         raise ValueError(f"Got {str(path)!r}, which is not TOML: {error}.") from None
 
 
@@ -167,6 +169,26 @@ def _check_options(budget: Any = "quick", metrics: Any = "attack", seeds: Any = 
             f"Got metrics = {metrics!r}, but expected a list of names, such as "
             '["attack", "neighbours"].'
         )
+
+
+class _Data(TypedDict, total=False):
+    path: str
+    source: str
+    concept: str
+    task: str
+    features: str | list[str]
+    max_rows: int
+    random_state: int
+
+
+def _check_data(facts: dict[str, Any], where: str) -> None:
+    try:
+        as_type(_Data, facts)
+        for key, least in (("max_rows", 1), ("random_state", 0)):
+            check_count(key, facts.get(key, least), least=least)
+    except ValueError as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(f"Got {where} with a wrong value: {reason}.") from None
 
 
 def _check_keys(table: Iterable[str], allowed: tuple[str, ...], where: str) -> None:
