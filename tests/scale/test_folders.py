@@ -577,9 +577,9 @@ def test_a_folder_that_the_version_before_finished_is_recognised(tmp_path):
     assert (result.done, result.kept) == ((), ("a.npy", "b.npy"))
     assert (clean / "manifest.json").read_bytes() == before
     transform_files(job, [rows], tmp_path / "fresh")
-    assert checksums(tmp_path / "fresh") | {"manifest.json": ""} == checksums(clean) | {
-        "manifest.json": ""
-    }
+    for name in ("a.npy", "b.npy"):  # the version before rounded otherwise
+        fresh, kept = (np.load(folder / name) for folder in (tmp_path / "fresh", clean))
+        np.testing.assert_allclose(fresh, kept, atol=1e-12)
 
 
 def test_a_journal_that_the_version_before_left_is_continued(tmp_path):

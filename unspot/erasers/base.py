@@ -115,8 +115,15 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _spread(self, X: Any) -> Any:
-        """Mean and covariance of the rows, of a part of them if they are many."""
-        rows = X[np.arange(0, len(X), -(-len(X) // _SUPPORT_ROWS))]
+        """Mean and covariance of the rows, of a part of them if they are many.
+
+        Methods that have them already leave them in ``_row_statistics``: rows on disk are not read
+        again for this.
+        """
+        statistics = self.__dict__.pop("_row_statistics", None)
+        if statistics is not None or isinstance(X, Rows):
+            return statistics
+        rows = X[:: -(-len(X) // _SUPPORT_ROWS)]
         return CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
 
     def _forget(self) -> None:
@@ -230,7 +237,7 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
         return eraser
     spread = statistics()
-    S = support(spread.mean, spread.covariance, spread.n_rows)
+    S = None if spread is None else support(spread.mean, spread.covariance, spread.n_rows)
     return eraser if S is None else eraser.within(S, np.array(spread.mean))
 
 

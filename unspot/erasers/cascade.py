@@ -86,6 +86,7 @@ class Cascade(BaseEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         linear = LEACE(method="orthogonal", concept=target.describe()["concept"])
         self.linear_ = linear._fit_checked(X, target).eraser_
+        self._row_statistics = linear.statistics_
         U = self.linear_.U
         inner = self._inner()
         if isinstance(getattr(inner, "rank", None), (int, float, np.number)):

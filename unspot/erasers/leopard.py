@@ -174,6 +174,7 @@ class LEOPARD(BaseEraser):
         # The scatter of each class is K·d² numbers, which only the start from moments needs.
         moments = isinstance(init, str) and init == "moments"
         space = _Space.of(train, n_classes, self.metric, per_class=moments)
+        self._row_statistics = space.statistics
         objectives = self._objectives(space, train, held_out)
         begin = space.working(start(init, space.statistics, self.rank_))
         if team().is_alone:

@@ -120,6 +120,7 @@ class MomentMatching(BaseEraser):
         check_choice("method", self.method, ("mean", "mean_covariance"))
         check_choice("labels", self.labels, ("predicted", "given"))
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
+        self._row_statistics = statistics
         matrices, exact = None, True
         shifts = statistics.mean - statistics.means
         if self.method == "mean_covariance":
