@@ -39,6 +39,7 @@ def garbage():
 
     yield leave
     gc.set_threshold(*before)
+    gc.collect()  # the last garbage: else it would end while pytest parses
     gc.unfreeze()
 
 
