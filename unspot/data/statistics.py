@@ -338,12 +338,13 @@ def whitening(
     return W, (vectors * root) @ vectors.T * scale
 
 
-def support(mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-10) -> Array | None:
+def support(mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13) -> Array | None:
     """Orthonormal basis (d, s) of the directions in which rows vary, or None if they all do.
 
     Rows of a constant column, of two equal columns, or whose features add up to a constant do not
-    vary in some direction. As in ``whitening``, the unit of a column does not matter. Fewer rows
-    than features cannot tell, and then the answer is None.
+    vary in some direction. As in ``whitening``, the unit of a column does not matter. A direction
+    counts as flat only at the size of rounding errors. Fewer rows than features cannot tell, nor
+    can rows that are all the same, and then the answer is None.
     """
     deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     live = deviations > 1e-13 * np.abs(mean)  # below, the rounding errors of a constant
@@ -352,7 +353,7 @@ def support(mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-10)
     values, vectors = np.linalg.eigh((R + R.T) / 2)
     flat = values <= rtol * max(values[-1], 0.0) if len(values) else values > 0
     rank = int(np.sum(~flat))
-    if rank == len(live) or rank >= n_rows - 1:
+    if rank in (0, len(live)) or rank >= n_rows - 1:
         return None
     null = vectors[:, flat] / scale[:, None]
     full, _ = np.linalg.qr(null / np.linalg.norm(null, axis=0), mode="complete")

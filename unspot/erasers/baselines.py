@@ -55,7 +55,7 @@ class RandomProjection(BaseEraser):
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.arange(12.0).reshape(4, 3)
+    >>> X = np.random.default_rng(0).normal(size=(4, 3))
     >>> RandomProjection(2, random_state=0).fit(X, [0, 0, 1, 1]).eraser_.rank
     2
     """

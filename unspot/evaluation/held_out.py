@@ -20,7 +20,7 @@ from unspot.data.dataset import (
     share_fitted_on,
 )
 from unspot.data.labels import Labels, encode
-from unspot.data.rows import generator
+from unspot.data.rows import generator, refuse_extreme
 from unspot.evaluation.attackers import AttackResult, attack_codes, rows_needed
 from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.evaluation.inference import (
@@ -111,14 +111,14 @@ def certify(
 
     Examples
     --------
-    >>> from unspot import Dataset, certify
+    >>> from unspot import Dataset, Eraser, certify
     >>> from unspot.datasets.synthetic import law
     >>> rows = law("mean", n=2000, d=5)
     >>> data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
-    >>> U = rows.concept_basis
     >>> certify(None, data, budget="quick").leaks
     True
-    >>> certify(lambda X: X - X @ U @ U.T, data, budget="quick").leaks
+    >>> rest = np.linalg.svd(rows.concept_basis)[0][:, 1:]
+    >>> certify(Eraser.projection(rest), data, budget="quick").leaks
     False
     """
     _check_alpha(alpha)
@@ -249,6 +249,7 @@ def _held_out_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, 
     splits = [getattr(data, name) for name in names]
     for name, split in zip(names, splits, strict=True):
         refuse_continuous(split.z)
+        refuse_extreme(np.asarray(split.X))  # before hashes of the rows are taken
         if len(split) == 0:
             raise ValueError(f"Got no rows in the {name} split, but expected some to certify on.")
     # As objects, so that the label "1" and the label 1 are not made one.
