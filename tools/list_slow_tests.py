@@ -1,7 +1,7 @@
 """Write ``tests/slow_tests.txt``, the tests that ``make test-fast`` leaves out.
 
 ``python tools/list_slow_tests.py`` runs the whole suite once and lists every test function with a
-case that takes longer than 0.3 seconds. ``--junit FILE`` reads the times of a run that was made
+case that takes longer than 0.15 seconds. ``--junit FILE`` reads the times of a run that was made
 with ``pytest --junitxml FILE`` instead.
 """
 
@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parent.parent
 LIST = ROOT / "tests" / "slow_tests.txt"
-SECONDS = 0.3
+SECONDS = 0.15
 
 
 def slow_tests(junit: Path) -> list[str]:
