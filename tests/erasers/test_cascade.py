@@ -7,7 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from unspot import LEACE, LEOPARD, Cascade, load
-from unspot.erasers import INLP, base
+from unspot.data.statistics import ClassStatistics
+from unspot.erasers import INLP, MomentMatching, base
 from unspot.erasers.cascade import coordinates
 from unspot.projections import ManifoldSolver
 
@@ -132,3 +133,11 @@ def test_the_stages_are_as_if_fitted_one_by_one(three_classes, dtype):
     np.testing.assert_array_equal(fitted.estimator_.eraser_.U, expected.eraser_.U)
     assert fitted.estimator_.eraser_.metadata == expected.eraser_.metadata
     assert set(vars(fitted.estimator_)) == set(vars(expected))
+
+
+@pytest.mark.parametrize("inner", [LEOPARD(rank=4, random_state=0), MomentMatching()])
+def test_a_fit_leaves_no_statistics_behind(three_classes, inner):
+    """They are d × d numbers, which every copy and pickle of the estimator would carry."""
+    fitted = Cascade(inner).fit(*three_classes)
+    for estimator in (fitted, fitted.estimator_):
+        assert not any(isinstance(value, ClassStatistics) for value in vars(estimator).values())

@@ -91,6 +91,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             rows, part = self._in_memory(X, target)
         with one_thread_after_fork():
             eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+        self.__dict__.pop("_row_statistics", None)  # d × d numbers that nobody needs after the fit
         eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
         if rows is not X:
@@ -120,7 +121,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Methods that have them already leave them in ``_row_statistics``: rows on disk are not read
         again for this.
         """
-        statistics = self.__dict__.pop("_row_statistics", None)
+        statistics = getattr(self, "_row_statistics", None)
         if statistics is not None or isinstance(X, Rows):
             return statistics
         rows = X[:: -(-len(X) // _SUPPORT_ROWS)]
