@@ -60,10 +60,10 @@ def evaluate(
         features=features,
         task=task,
     )
-    rows = _dataset(test, learn, data.name, seed)
+    rows = unseen_rows(loaded, test, learn, data, seed)
     shows = not quiet and json != options.STDOUT
     if not quiet:
-        _warn_if_fitted_on(loaded, test)
+        _warn_if_fitted_on(loaded, rows.test)
     with options.warnings_as_sentences(quiet=quiet):
         evaluation = measure(
             loaded,
@@ -180,22 +180,37 @@ def write_page(result: Any, eraser: Eraser, rows: Dataset, html: Path | None) ->
         to_html(result, html, views=make_views(eraser, rows))
 
 
-# -- What only unspot evaluate does ----------------------------------------------------------------
+def unseen_rows(
+    eraser: Eraser, whole: Split, learn: Split | None, data: Path, seed: int
+) -> Dataset:
+    """Rows to learn from and rows to judge on, other than those of the fit where that is possible.
+
+    The same for ``evaluate`` and ``certify``, so that they give the same number. Where there are no
+    rows of the fit, train and validation are the same rows to learn from.
+    """
+    from unspot.data.dataset import Dataset, was_fitted_on
+
+    if learn is not None and not was_fitted_on(eraser, learn):
+        return Dataset(learn, learn, whole, name=data.name)
+    if learn is None and was_fitted_on(eraser, whole):
+        # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
+        return Dataset.from_arrays(whole.X, whole.z, whole.y, random_state=seed, name=data.name)
+    first, second = _halves(whole, seed)
+    return Dataset(first if learn is None else learn, first, second, name=data.name)
 
 
-def _dataset(test: Split, learn: Split | None, name: str, seed: int) -> Dataset:
-    """Rows to learn from, to choose on and to test on."""
+def _halves(whole: Split, seed: int) -> list[Split]:
     import numpy as np
 
-    from unspot.data.dataset import Dataset, stratified_parts
+    from unspot.data.dataset import stratified_parts
     from unspot.data.labels import encode
 
-    if learn is None:
-        return Dataset.from_arrays(test.X, test.z, test.y, random_state=seed, name=name)
-    codes = encode(learn.z, name="the concept in --train").codes
-    parts = stratified_parts(codes, (0.8, 0.2), np.random.default_rng(seed))
-    train, validation = (learn.take(part) for part in parts)
-    return Dataset(train, validation, test, name=name)
+    codes = encode(whole.z, n_rows=len(whole)).codes
+    parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
+    return [whole.take(part) for part in parts]
+
+
+# -- What only unspot evaluate does ----------------------------------------------------------------
 
 
 def _warn_if_fitted_on(eraser: Eraser, rows: Split) -> None:
@@ -214,12 +229,12 @@ def _show(evaluation: Evaluation, rows: Dataset, data: Path, train: Path | None)
     from unspot.evaluation.results import format_value
 
     n_train, n_validation, n_test = (f"{len(split):,}" for split in rows)
+    who = f"attackers learn from {n_validation} rows, probes"
+    if rows.train is rows.validation:
+        who = "attackers and probes learn"
     source = "split at random, stratified by class" if train is None else f"the first {train}"
     typer.secho(evaluation.name, bold=True)
-    typer.echo(
-        f"  {data}: probes learn from {n_train} rows, attackers are chosen on {n_validation}, and "
-        f"all is tested on {n_test} ({source}).\n"
-    )
+    typer.echo(f"  {data}: {who} from {n_train}, all are tested on {n_test} ({source}).\n")
     better = {"lower": "  lower is better", "higher": "  higher is better", "none": ""}
     cells = [("", "before", "after", "")]
     for row in evaluation:

@@ -37,7 +37,7 @@ def fit(
         float | None,
         typer.Option(
             metavar="A",
-            help="With --rank auto: what attackers may gain over guessing (default 0.02).",
+            help="With --rank auto: what attackers may gain over guessing (default 0.05).",
         ),
     ] = None,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,
@@ -177,6 +177,7 @@ def _rank_choice(estimator: Any) -> str:
         return ""
     advantage = 100 * selection.tried[selection.rank]
     return (
-        f"the strongest attacker gains {advantage:+.1f} ± {100 * selection.error:.1f} points on "
-        f"rows set aside; {len(selection.tried)} ranks were attacked"
+        f"the strongest attacker gains at most {advantage:.1f} points (95 %) on rows set aside"
+        f"{'' if selection.met else ', more than allowed'}; {len(selection.tried)} ranks were "
+        "attacked"
     )

@@ -48,7 +48,7 @@ def path(
     ] = None,
     max_advantage: Annotated[
         float | None,
-        typer.Option(metavar="A", help="largest: what attackers may gain (default 0.02)."),
+        typer.Option(metavar="A", help="largest: what attackers may gain (default 0.05)."),
     ] = None,
     attackers: Annotated[
         str | None, typer.Option(metavar="NAME", help="largest: quick, standard or thorough.")
@@ -96,6 +96,8 @@ def path(
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.path import rank_path
 
+    if rule == "largest":
+        _refuse_undecidable(rows, **rule_options)
     estimator = make_estimator(method, settings, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
@@ -121,11 +123,8 @@ def path(
     if rule is None:
         write_page()
         return
-    try:
+    with options.warnings_as_sentences(quiet=quiet):
         chosen = result.select(rule, **rule_options)
-    except ValueError:
-        write_page()  # it shows why no rank will do
-        raise
     if output is not None:
         selection = chosen.selection_.describe()
         name = concept or (labels or data).stem
@@ -137,6 +136,8 @@ def path(
         typer.echo(f"\nChosen: {chosen.selection_}.\n{verdict}")
         if output is not None:
             typer.echo(f"Written: {output}")
+    if not chosen.selection_.met:
+        raise typer.Exit(3)
 
 
 def _rule(
@@ -196,5 +197,15 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
         # The first sentence says what is wrong; the others are advice for Python.
         reason = str(error).split(". ")[0].rstrip(".")
         return [], f"No certificate: {reason}. Give more rows, or other rows to unspot certify."
-    verdict = "LEAKS" if certificate.leaks else "no leak found"
-    return [certificate], f"Certificate on other rows: {verdict}. {certificate.sentence}"
+    verdict = f"{certificate.verdict}. {certificate.sentence} {certificate.next_step}"
+    return [certificate], f"Certificate on other rows: {verdict}"
+
+
+def _refuse_undecidable(
+    rows: Dataset, max_advantage: float = 0.05, attackers: str = "quick"
+) -> None:
+    """A bound that the rows cannot decide is refused now, not after the fits."""
+    from unspot.evaluation.run import on_validation
+    from unspot.ranks.selection import refuse_undecidable
+
+    refuse_undecidable(on_validation(rows), max_advantage, attackers)

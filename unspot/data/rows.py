@@ -191,6 +191,13 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
+def as_seed(random_state: Any) -> int:
+    """An integer from any ``random_state``; an integer stays as it is."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(generator(random_state).integers(2**31 - 1))
+
+
 def sample_and_held_out(
     codes: NDArray[Any],
     max_rows: int,

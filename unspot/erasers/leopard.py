@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from unspot.checks import check_choice, check_count, check_rank
 from unspot.data.labels import Labels
@@ -60,7 +61,7 @@ class LEOPARD(BaseEraser):
     rank : int, float or "auto"
         r, the dimensions to keep: an integer from 1 to d, or a fraction of d. ``"auto"``: the
         largest rank of a path at which no attacker has more than ``max_advantage`` over guessing.
-        A fifth of the rows is set aside to choose it; certify on other rows.
+        Two fifths of the rows choose it, then all rows fit; certify on other rows.
     max_advantage : float
         With ``rank="auto"``, the most that the strongest attacker may have above guessing, in
         balanced accuracy.
@@ -127,7 +128,7 @@ class LEOPARD(BaseEraser):
         self,
         rank: int | float | Literal["auto"] = 0.5,
         *,
-        max_advantage: float = 0.02,
+        max_advantage: float = 0.05,
         solver: Literal["manifold", "paper"] | ManifoldSolver | PaperSolver = "manifold",
         metric: Literal["euclidean", "whitened"] = "euclidean",
         preserve: float = 0.0,
@@ -189,13 +190,14 @@ class LEOPARD(BaseEraser):
     def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
         from unspot.ranks.path import fit_auto
 
-        chosen = fit_auto(self, X, target, self.max_advantage)
-        for name in ("rank_", "history_", "selection_"):
-            setattr(self, name, getattr(chosen, name))
-        self._warn_if_all(X.shape[1])
-        facts = {key: chosen.eraser_.metadata[key] for key in ("loss", "rows_used")}
+        self.selection_ = fit_auto(self, X, target, self.max_advantage).selection_
+        # Again on all rows: those set aside to choose the rank have served.
+        again = clone(self).set_params(rank=self.selection_.rank)
+        eraser = again._fit_eraser(X, target)
+        for name in ("rank_", "history_", "_row_statistics"):
+            setattr(self, name, getattr(again, name))
         selection = {**self.selection_.describe(), "max_advantage": self.max_advantage}
-        return Eraser(chosen.eraser_.maps, {**facts, "selection": selection})
+        return Eraser(eraser.maps, {**eraser.metadata, "selection": selection})
 
     def _warn_if_all(self, n_features: int) -> None:
         if self.rank_ == n_features > 1:  # with one feature there is no lower rank

@@ -81,6 +81,32 @@ class AttackResult:
     guesses: NDArray[np.int64]
     probabilities: Array
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        guesses: NDArray[np.int64],
+        probabilities: Array,
+        codes: NDArray[np.int64],
+        *,
+        n_rows: int,
+        seconds: float,
+    ) -> AttackResult:
+        """The scores of guesses, given the labels 0…K−1 of the test rows."""
+        n_classes = probabilities.shape[1]
+        balanced = float(recalls(guesses, codes, n_classes).mean())
+        return cls(
+            name=name,
+            accuracy=float(np.mean(probabilities.argmax(axis=1) == codes)),
+            balanced_accuracy=balanced,
+            advantage=balanced - 1 / n_classes,
+            log_loss_bits=log_loss(probabilities, codes),
+            n_rows=n_rows,
+            seconds=seconds,
+            guesses=guesses,
+            probabilities=probabilities,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         arrays = ("guesses", "probabilities")
@@ -266,18 +292,8 @@ def _attack(
     predict = _FAMILY[name].model(seen, effort, own_seed)
     probabilities = np.asarray(predict(view(test)), dtype=np.float64)
     guesses = (probabilities * _weights(predict, seen)).argmax(axis=1)
-    balanced = float(recalls(guesses, codes, rows.n_classes).mean())
-    return AttackResult(
-        name=name,
-        accuracy=float(np.mean(probabilities.argmax(axis=1) == codes)),
-        balanced_accuracy=balanced,
-        advantage=balanced - 1 / rows.n_classes,
-        log_loss_bits=log_loss(probabilities, codes),
-        n_rows=len(rows),
-        seconds=time.perf_counter() - started,
-        guesses=guesses,
-        probabilities=probabilities,
-    )
+    seconds = time.perf_counter() - started
+    return AttackResult.of(name, guesses, probabilities, codes, n_rows=len(rows), seconds=seconds)
 
 
 def _weights(predict: Callable[[Array], Array], rows: TrainingRows) -> Array:

@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from unspot.evaluation.results import Metadata
 from unspot.io.records import as_type
 
-__all__ = ["AttackerReport", "Certificate"]
+__all__ = ["MARGIN", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
+
+Verdict = Literal["LEAKS", "HOLDS", "INCONCLUSIVE"]
+
+#: The largest advantage over guessing that counts as erased, where the user states no other.
+MARGIN = 0.05
+
+
+def verdict_of(*, found: bool, differ: bool, upper_bound: float, margin: float) -> Verdict:
+    """One of three verdicts, by what attackers gained and whether the classes still differ.
+
+    Parameters
+    ----------
+    found : bool
+        Whether attackers did better than luck.
+    differ : bool
+        Whether the classes differ in distribution. No bound says how much a better attacker could
+        make of that, so the verdict is never HOLDS then.
+    upper_bound : float
+        No attacker's advantage is above this, with confidence.
+    margin : float
+        The largest advantage that counts as erased.
+
+    Examples
+    --------
+    >>> verdict_of(found=False, differ=False, upper_bound=0.28, margin=0.05)
+    'INCONCLUSIVE'
+    """
+    if upper_bound <= margin and not differ:
+        return "HOLDS"
+    return "LEAKS" if found or differ else "INCONCLUSIVE"
 
 
 @dataclass(frozen=True)
@@ -37,9 +68,6 @@ class Certificate:
 
     Attributes
     ----------
-    leaks : bool
-        The verdict. If rows and concept are independent it is true with a probability of at most
-        ``alpha``: half of it for the attackers, half for the two-sample test.
     attackers : tuple of AttackerReport
         In the order they were tried.
     attack_p_value : float
@@ -51,13 +79,16 @@ class Certificate:
         80 %; None if no advantage would.
     majority : float
         Share of the most frequent class in the test rows.
-    attack_rows : "unseen" or "seen"
+    attack_rows : "unseen", "cross-fit" or "seen"
         Whether the attackers learned from rows that the eraser was fitted on.
+    margin : float
+        The largest advantage that counts as erased.
+    rows_of_class : mapping of str to int
+        How many test rows each class has.
     metadata : mapping
         Which eraser, which data, which versions: who else may find the same.
     """
 
-    leaks: bool
     attackers: tuple[AttackerReport, ...]
     attack_p_value: float
     p_value: float
@@ -67,9 +98,31 @@ class Certificate:
     n_classes: int
     n_attack_rows: int
     n_test_rows: int
-    attack_rows: str
+    attack_rows: Literal["unseen", "seen", "cross-fit"]
     budget: str
+    margin: float = MARGIN
+    rows_of_class: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """LEAKS, HOLDS or INCONCLUSIVE.
+
+        If rows and concept are independent, LEAKS has a probability of at most ``alpha``: half of
+        it for the attackers, half for the two-sample test. If one of the attackers has an advantage
+        above the margin, HOLDS has a probability of at most ``alpha``.
+        """
+        return verdict_of(
+            found=self.attack_p_value <= self.alpha / 2,
+            differ=self.p_value <= self.alpha / 2,
+            upper_bound=self.upper_bound,
+            margin=self.margin,
+        )
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the verdict is LEAKS."""
+        return self.verdict == "LEAKS"
 
     @property
     def chance(self) -> float:
@@ -94,8 +147,11 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with the strongest attacker and its bounds spelt out."""
         return {
+            "verdict": self.verdict,
+            "leaks": self.leaks,
             **asdict(self),
             "sentence": self.sentence,
+            "next_step": self.next_step,
             "chance": self.chance,
             "strongest": self.strongest.name,
             "advantage": self.advantage,
@@ -120,9 +176,34 @@ class Certificate:
         """The verdict in a few sentences that need no statistics to be read."""
         return f"{self._finding()} {self._limits()}"
 
+    @property
+    def next_step(self) -> str:
+        """What to do about the verdict, in a sentence."""
+        if self.verdict == "LEAKS":
+            rank = self.metadata.get("eraser", {}).get("rank")
+            now = "" if rank is None else f" (it is {rank} of {self.metadata['n_features']})"
+            return (
+                f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
+                "rank that holds."
+            )
+        if self.verdict == "HOLDS":
+            return "Certify again when the rows, the model that makes them or the eraser changes."
+        return (
+            f"Certify on about {self.rows_needed:,} test rows, or state a margin of "
+            f"{math.ceil(100 * self.upper_bound) / 100:.2f} or more."
+        )
+
+    @property
+    def rows_needed(self) -> int:
+        """About how many test rows like these would decide at this margin."""
+        widest = max(report.interval[1] - report.advantage for report in self.attackers)
+        # Up to half of the margin may be a leak: with a larger one, more rows show LEAKS.
+        room = self.margin - min(max(self.advantage, 0.0), self.margin / 2)
+        rows = self.n_test_rows * (widest / room) ** 2
+        return int(float(f"{rows:.2g}"))
+
     def __str__(self) -> str:
         """The verdict, a line for each attacker from the strongest down, and what it rests on."""
-        verdict = "LEAKS" if self.leaks else "no leak found"
         interval = f"{self._confidence} interval"
         header = ("attacker", "balanced", "advantage", interval, "p", "accuracy", "bits")
         ranked = sorted(self.attackers, key=lambda report: -report.advantage)
@@ -132,18 +213,39 @@ class Certificate:
             "  ".join([name.ljust(first), *map(str.rjust, numbers, others)])
             for name, *numbers in rows
         ]
-        return "\n".join([f"Certificate: {verdict}", self.sentence, "", *table, "", self._footer()])
+        head = [f"Certificate: {self.verdict}", self.sentence, f"Next: {self.next_step}"]
+        return "\n".join([*head, "", *table, "", self._footer()])
 
     @property
     def _confidence(self) -> str:
         return f"{100 * (1 - self.alpha):g} %"
 
     def _finding(self) -> str:
-        best, n, half = self.strongest, len(self.attackers), self.alpha / 2
+        best, half = self.strongest, self.alpha / 2
         where = f"{self.n_test_rows:,} test rows, every class counted alike"
         guessing = f"guessing ({100 * self.chance:.1f} %)"
         right = f"is right on {100 * best.balanced_accuracy:.1f} %"
-        if self.attack_p_value <= half and best.advantage > 0:
+        found = self.attack_p_value <= half
+        bound = f"at most {_points(max(self.upper_bound, 0.0))} ({self._confidence})"
+        strongest = f"the strongest of {len(self.attackers)} attackers, {best.name}, {right}"
+        if self.verdict == "HOLDS":
+            small = (
+                f" A small leak was found (p = {self.attack_p_value:.2g})."
+                if found
+                else f" The classes do not differ detectably in distribution (p = "
+                f"{self.p_value:.2g}, where {half:g} would be a leak)."
+            )
+            return (
+                f"The erasure holds: on {where}, {strongest}, {guessing}; their advantage is "
+                f"{bound}, within the margin of {_points(self.margin)}.{small}"
+            )
+        if self.verdict == "INCONCLUSIVE":
+            return (
+                f"These rows cannot decide: no leak was found, but an advantage of up to "
+                f"{_points(self.upper_bound)} ({self._confidence}) is possible, more than the "
+                f"margin of {_points(self.margin)}. On {where}, {strongest}, {guessing}."
+            )
+        if found and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
             return (
                 f"The concept leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
@@ -151,23 +253,17 @@ class Certificate:
                 "confidence. Luck alone does as well as the attackers with p = "
                 f"{self.attack_p_value:.2g}."
             )
-        if self.attack_p_value <= half:
+        if found:
             telling = min(self.attackers, key=lambda report: report.p_value)
             return (
-                f"The concept leaks: no attacker of {n} beats {guessing} on {where}, but the "
-                f"probabilities of {telling.name} follow the concept (p = {telling.p_value:.2g})."
-            )
-        bound = f"advantage at most {_points(max(self.upper_bound, 0.0))} ({self._confidence})"
-        if self.p_value <= half:
-            return (
-                f"The concept leaks: no attacker of {n} did better than luck would on {where} "
-                f"({bound}), but the classes still differ in distribution (p = {self.p_value:.2g})."
+                f"The concept leaks: no attacker of {len(self.attackers)} beats {guessing} on "
+                f"{where}, but the probabilities of {telling.name} follow the concept "
+                f"(p = {telling.p_value:.2g})."
             )
         return (
-            f"No attacker of {n} did better than luck would: on {where}, the strongest, "
-            f"{best.name}, {right}, guessing on {100 * self.chance:.1f} %; {bound}. The classes do "
-            f"not differ detectably in distribution (p = {self.p_value:.2g}, where {half:g} would "
-            "be a leak)."
+            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
+            f"on {where} (advantage {bound}), but the classes still differ in distribution "
+            f"(p = {self.p_value:.2g})."
         )
 
     def _limits(self) -> str:
@@ -179,17 +275,25 @@ class Certificate:
         )
 
     def _footer(self) -> str:
-        seen = "was not fitted on" if self.attack_rows == "unseen" else "was fitted on"
         return (
-            f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that the eraser "
-            f"{seen}, and are judged on {self.n_test_rows:,} others.\n"
+            f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
+            f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
             f"Two-sample test p = {self.p_value:.2g}; attackers together p = "
             f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}.\n"
+            f"a false alarm has a probability of at most {self.alpha:g}. A bound of the advantage "
+            f"within {_points(self.margin)} holds.\n"
             "Balanced: accuracy in %, every class counted alike; advantages over guessing, which "
             f"gets {100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class "
             f"is {100 * self.majority:.1f} %."
         )
+
+
+#: What the eraser has to do with the rows that attackers learned from.
+_ERASER = {
+    "unseen": "the eraser was not fitted on",
+    "seen": "the eraser was fitted on",
+    "cross-fit": "the eraser of each fold was not fitted on",
+}
 
 
 def _cells(report: AttackerReport) -> tuple[str, ...]:

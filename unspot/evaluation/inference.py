@@ -15,6 +15,7 @@ __all__ = [
     "detectable_advantage",
     "effective_rows",
     "recalls",
+    "smallest_bound",
 ]
 
 Array = NDArray[Any]
@@ -143,6 +144,25 @@ def detectable_advantage(
         return None
     # P(Bin(n, p) ≥ c) is the regularised incomplete beta function at p, which has an inverse.
     return float(betaincinv(enough, n - enough + 1, power)) - chance
+
+
+def smallest_bound(counts: Array, alpha: float) -> float:
+    """The upper bound on the advantage of an attacker that guesses: no rows can show a lower one.
+
+    Parameters
+    ----------
+    counts : array of shape (K,)
+        The rows of each class that it is judged on.
+    alpha : float
+        One minus the confidence of its interval.
+
+    Examples
+    --------
+    >>> round(smallest_bound(np.array([500, 500]), 0.05), 3)
+    0.031
+    """
+    chance = 1 / len(counts)
+    return balanced_interval(np.full(len(counts), chance), counts, alpha)[1] - chance
 
 
 def agreement_p_values(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset
 from unspot.evaluation.group_fairness import Fairness
@@ -44,7 +43,7 @@ GROUPS = ("What can still be recovered", "What is kept", "Fairness of the task",
 _RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
 
 #: What a metric may need besides rows and the concept.
-_TASK, _LEXICON = "task labels", "lexicon of words"
+_TASK, _LEXICON, _FIT_ROWS = "task labels", "lexicon of words", "rows of the fit"
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,8 @@ def lacking(data: Dataset) -> dict[str, str]:
         missing.add(_TASK)
     if data.lexicon is None:
         missing.add(_LEXICON)
+    if data.train is data.validation:
+        missing.add(_FIT_ROWS)
     return {m.name or m.key: m.needs for m in REGISTRY if m.needs in missing}
 
 
@@ -181,70 +182,78 @@ def linear(problem: Problem) -> Finding:
         guesses = model.predict((X_test - mean) / scale)
         return Value(float(np.mean(guesses == problem.concept.test)))
 
-    return one_row("linear", *problem.on_both(accuracy))
+    note = "a logistic regression that learned from the train rows, as the paper's probe does."
+    return one_row("linear", *problem.on_both(accuracy), note)
 
 
 def strongest_attack(problem: Problem) -> Finding:
-    """The attacker that is strongest on the validation rows, as it does on the test rows."""
-    from unspot.evaluation.attackers import AttackResult, attack_codes
-    from unspot.evaluation.inference import recalls
+    """The strongest attacker of those that learned from rows which the eraser has not seen."""
+    from unspot.evaluation.unseen import can_refit, fault_of
+
+    fault = fault_of(problem.eraser, problem.before)
+    if not fault:
+        return _strongest("attack", problem, "unseen")
+    if can_refit(problem.eraser) and not fault_of(problem.eraser, problem.before, "cross-fit"):
+        return _strongest("attack", problem, "cross-fit")
+    return one_row("attack", None, None, f"undefined: {fault[0].lower()}{fault[1:]}")
+
+
+def strongest_attack_seen(problem: Problem) -> Finding:
+    """The same of attackers that learned from the rows of the fit, as in the papers."""
+    return _strongest("attack_seen", problem, "seen")
+
+
+#: Where the attackers learned, for the notes.
+_LEARNED = {
+    "unseen": "from {n:,} rows that the eraser has not seen",
+    "seen": "from {n:,} rows of the fit, which look cleaner than new ones",
+    "cross-fit": "fold by fold from {n:,} rows that the eraser of the fold has not seen",
+}
+
+
+def _strongest(key: str, problem: Problem, attack_rows: Any) -> Finding:
+    from sklearn.preprocessing import FunctionTransformer
+
+    from unspot.evaluation.unseen import Attacked, attack_eraser
 
     problem.concept.refuse_missing_class()
-    labels = problem.concept.train
-    choosing = len(problem.validation_codes)
-    codes = np.concatenate([problem.validation_codes, problem.concept.test])
 
-    def results(data: Dataset) -> tuple[AttackResult, ...]:
-        return attack_codes(
-            data.train.X,
-            labels,
-            np.concatenate([data.validation.X, data.test.X]) if choosing else data.test.X,
-            codes,
+    def attacked(data: Dataset) -> Attacked:
+        eraser: Any = data  # the rows are erased already, but for those of other fits
+        if attack_rows == "cross-fit":
+            eraser = FunctionTransformer() if data is problem.before else problem.eraser
+        return attack_eraser(
+            eraser,
+            problem.before,
+            attack_rows=attack_rows,
             budget=problem.budget,
             random_state=problem.random_state,
         )
 
-    def shares(result: AttackResult, start: int, end: int | None) -> NDArray[Any]:
-        return recalls(result.guesses[start:end], codes[start:end], len(labels.classes))
-
-    def on_choosing_rows(result: AttackResult) -> float:
-        # A rare class may have no validation rows: the others still tell which attacker is best.
-        return float(np.nanmean(shares(result, 0, choosing or None)))
-
-    both = problem.on_both(results)
-    best = [max(side, key=on_choosing_rows) for side in both]
-    before, after = (Value(float(shares(result, choosing, None).mean())) for result in best)
-    where = "validation rows" if choosing else "test rows themselves, which errs against the eraser"
+    both = problem.on_both(attacked)
+    before, after = (side.strongest for side in both)
+    low, high = both[1].interval(after)
+    learned = _LEARNED[attack_rows].format(n=after.n_rows)
     note = (
-        f"{best[0].name} before, {best[1].name} after: the best of {len(both[1])} on the {where}. "
-        f"Every class counts alike, so that guessing gets {100 / len(labels.classes):.1f} %."
+        f"{before.name} before, {after.name} after: the strongest of {len(both[1].results)} on the "
+        f"test rows; {100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of "
+        f"them at once. They learned {learned}. Every class counts alike, so that guessing gets "
+        f"{100 / len(problem.concept.train.classes):.1f} %."
     )
     attackers = {
-        side: [
-            _on_test(result, problem.concept.test, shares(result, choosing, None), len(listed))
-            for result in listed
-        ]
-        for side, listed in zip(("before", "after"), both, strict=True)
+        side: [_facts_of(result, one) for result in one.results]
+        for side, one in zip(("before", "after"), both, strict=True)
     }
-    return Finding((_row("attack", before, after, note),), {"attackers": attackers})
+    details = {"attackers" if key == "attack" else key: attackers}
+    values = Value(before.balanced_accuracy), Value(after.balanced_accuracy)
+    return Finding((_row(key, *values, note),), details)
 
 
-def _on_test(
-    result: Any, codes: NDArray[np.int64], shares: NDArray[Any], n_attackers: int
-) -> dict[str, Any]:
-    """An attacker's scores on the test rows, which are the last that it judged."""
-    from unspot.evaluation.attack_models import log_loss
-    from unspot.evaluation.inference import balanced_interval
-
-    probabilities = result.probabilities[-len(codes) :]
-    return {
-        "name": result.name,
-        "accuracy": float(np.mean(probabilities.argmax(axis=1) == codes)),
-        "balanced_accuracy": float(shares.mean()),
-        "interval": list(balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers)),
-        "advantage": float(shares.mean() - 1 / len(shares)),
-        "log_loss_bits": float(log_loss(probabilities, codes)),
-    }
+def _facts_of(result: Any, attacked: Any) -> dict[str, Any]:
+    """An attacker as the details of an evaluation have it."""
+    facts: dict[str, Any] = result.to_dict()
+    del facts["seconds"]  # the same numbers in every run
+    return {**facts, "interval": list(attacked.interval(result))}
 
 
 def description_length(problem: Problem) -> Finding:
@@ -454,8 +463,8 @@ REGISTRY = (
            "What a guess without looking at the vectors gets right. Of attackers every class "
            "counts alike, so that it is one in the number of classes; of probes every row, so "
            "that it is the share of the largest class. An attacker at chance recovers nothing."),
-    Metric("probe", "Probe accuracy", "share", "lower", probe, group=_RECOVERED,
-           report_title="Probe of the paper", tile="a small, untuned network",
+    Metric("probe", "Probe of the paper", "share", "lower", probe, group=_RECOVERED,
+           tile="a small, untuned network",
            axis="accuracy of the paper’s probe", column="probe of the text, %",
            term="Probe of the paper", meaning=
            "The small network by which papers on erasure are compared: 20 passes over the rows, "
@@ -471,8 +480,12 @@ REGISTRY = (
            tile="best of all attackers",
            axis="accuracy of the strongest attacker", column="strongest attacker, %",
            term="Attacker", meaning=
-           "A classifier trained to read the concept from the vectors. The strongest of several "
-           "kinds is what counts: a weak one flatters the eraser."),
+           "A classifier trained to read the concept from vectors that the eraser has not seen. "
+           "The strongest of several kinds is what counts: a weak one flatters the eraser."),
+    Metric("attack_seen", "Strongest attacker, rows of the fit", "share", "lower",
+           strongest_attack_seen, needs=_FIT_ROWS, group=_RECOVERED,
+           report_title="Strongest attacker that learned from the rows of the fit",
+           column="strongest attacker, rows of the fit, %"),
     Metric("mdl", "MDL", "kbit", "higher", description_length, group=_RECOVERED,
            report_title="Description length (MDL)", column="MDL online, kbit",
            term="MDL (minimum description length)", meaning=

@@ -78,6 +78,7 @@ class Problem:
     seeds: int = 5
     budget: str = "quick"
     random_state: int = 0
+    eraser: Any = None  # what erased ``before``, for those who fit it again
 
     @property
     def train(self) -> Split:
@@ -98,14 +99,6 @@ class Problem:
     @cached_property
     def task(self) -> Coded:
         return Coded.of(self.before, "y")
-
-    @cached_property
-    def validation_codes(self) -> Codes:
-        """The concept of the validation rows, which may be none."""
-        z = self.before.validation.z
-        classes = self.concept.train.classes
-        name = "z of the validation split"
-        return encode_as(z, classes, name=name) if len(z) else np.empty(0, dtype=np.int64)
 
     @cached_property
     def task_fairness(self) -> tuple[list[Any], list[Any]]:

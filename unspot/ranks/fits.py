@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from unspot.data.dataset import Split
 from unspot.data.labels import encode
-from unspot.data.rows import generator
+from unspot.data.rows import as_seed
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.cascade import Cascade, coordinates
@@ -127,9 +127,7 @@ def _warm(
 
 def seeded(estimator: Any) -> tuple[Any, int]:
     """A clone whose random_state is a number, and that number."""
-    state = getattr(estimator, "random_state", 0)
-    is_number = isinstance(state, (int, np.integer))
-    seed = int(state if is_number else generator(state).integers(2**31 - 1))
+    seed = as_seed(getattr(estimator, "random_state", 0))
     if "random_state" in estimator.get_params(deep=False):
         return clone(estimator).set_params(random_state=seed), seed
     return clone(estimator), seed

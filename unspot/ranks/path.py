@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
-from unspot.data.dataset import Dataset, Lexicon, Split, stratified_parts
+from unspot.data.dataset import Dataset, Split, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
@@ -28,7 +29,7 @@ from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.run import check_metrics, on_validation, over_seeds
 from unspot.ranks.fits import fits, seeded, stages
-from unspot.ranks.selection import select
+from unspot.ranks.selection import refuse_undecidable, select
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ __all__ = ["PathPoint", "RankPath", "fit_auto", "rank_path"]
 
 #: The largest number of validation rows for MMD², whose cost grows with their square.
 MAX_HELD_OUT_ROWS = 4096
+#: The share of the rows that ``rank="auto"`` sets aside to choose the rank.
+ASIDE = 0.4
 #: With fewer rows of a class, nobody can say whether an attacker does better than chance.
 MIN_ASIDE = 10
 
@@ -89,16 +92,14 @@ class PathPoint:
 class RankPath:
     """Erasers of decreasing rank, their metrics, and rules to choose one of them.
 
-    The path holds training and validation rows, and no test rows: use those to certify the eraser
+    Choices are made on the validation rows of ``data``. Use its test rows to certify the eraser
     that was chosen.
     """
 
     points: tuple[PathPoint, ...]
-    train: Split = field(repr=False)
-    validation: Split = field(repr=False)
+    data: Dataset = field(repr=False)
     method: str = ""
     random_state: int = 0
-    lexicon: Lexicon | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -123,10 +124,10 @@ class RankPath:
         """Time of all fits."""
         return sum(point.seconds for point in self.points)
 
-    @property
+    @cached_property
     def judged(self) -> Dataset:
-        """The data that choices are made on: its test rows are the validation rows."""
-        return on_validation(self.train, self.validation, self.lexicon)
+        """The data that choices are made on: its test rows are validation rows."""
+        return on_validation(self.data, self.random_state)
 
     def select(self, rule: str = "largest", **options: Any) -> Any:
         """Choose a rank on validation rows, and return its fitted eraser.
@@ -134,8 +135,8 @@ class RankPath:
         Parameters
         ----------
         rule : {"largest", "mdl", "knee", "utility"}
-            ``"largest"``: the largest rank at which the strongest attacker has an advantage of at
-            most ``max_advantage`` over guessing. ``"mdl"``: the largest rank at which the code of
+            ``"largest"``: the largest rank at which no attacker can have an advantage of more than
+            ``max_advantage`` over guessing. ``"mdl"``: the largest rank at which the code of
             the concept's labels is at least ``threshold`` times as long as without the embeddings.
             ``"knee"``: the rank at which the curve of erasure against utility bends most.
             ``"utility"``: the smallest rank with a utility of at least ``floor``.
@@ -145,7 +146,9 @@ class RankPath:
         Returns
         -------
         estimator
-            Fitted, with ``rank_``, and with ``selection_``: the rule and the values that it saw.
+            Fitted, with ``rank_``, and with ``selection_``: the rule and the values that it saw. If
+            no rank meets the condition, the one that comes nearest, with a warning and
+            ``selection_.met`` false.
         """
         return select(self, rule, **options)
 
@@ -222,11 +225,11 @@ def rank_path(
     >>> path.ranks, path[3].eraser.rank
     ((5, 3, 1), 3)
     """
-    judged = on_validation(data.train, data.validation, data.lexicon)
     check_count("seeds", seeds)  # before the fits, which take long
-    check_metrics(metrics, judged)
+    check_metrics(metrics, data)
     ranked, stage = stages(eraser, data.train)
     estimator, seed = seeded(ranked)
+    judged = on_validation(data, seed)
     checked = check_ranks(ranks, stage.X.shape[1], stage.what)
     held_out = held_out_discrepancy(data, estimator, seed)
     points = []
@@ -240,7 +243,7 @@ def rank_path(
         points.append(point)
         started = time.perf_counter()
     method = type(eraser).__name__
-    return RankPath(tuple(points), data.train, data.validation, method, seed, data.lexicon)
+    return RankPath(tuple(points), data, method, seed)
 
 
 def check_ranks(
@@ -265,10 +268,10 @@ def check_ranks(
 def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> Any:
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
-    A fifth of the rows, stratified, is set aside. The others fit a path of the default ranks, and
-    the fifth chooses by the rule ``largest`` with a tolerance of one standard error. If there are
-    many rows, a sample is used: ``max_rows`` to fit and a quarter as many to choose, so that files
-    of any size have the same cost.
+    Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
+    and those aside choose by the rule ``largest``. If there are many rows, a sample is used:
+    ``max_rows`` to fit and two thirds as many to choose, so that files of any size have the same
+    cost. The estimator that is returned was fitted on a part of the rows; its rank is the answer.
 
     Parameters
     ----------
@@ -279,13 +282,14 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> An
     max_advantage : float
     """
     check_share("max_advantage", max_advantage)
-    share = min(1.0, 1.25 * estimator.max_rows / len(X))
-    sizes = (0.8, 0.2) if share == 1.0 else (0.8 * share, 0.2 * share, 1.0 - share)
+    share = min(1.0, estimator.max_rows / (1 - ASIDE) / len(X))
+    sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
     _refuse_small_classes(labels, parts[1])
     train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
-    path = rank_path(estimator, Dataset(train, aside, aside))
-    return path.select("largest", max_advantage=max_advantage, tolerance=1.0)
+    data = Dataset(train, aside, aside)
+    refuse_undecidable(on_validation(data), max_advantage)  # before the fits, which take long
+    return rank_path(estimator, data).select("largest", max_advantage=max_advantage)
 
 
 def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:
@@ -295,9 +299,10 @@ def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:
         return
     n_of_class, n_rows = int(labels.counts[few]), len(labels)
     way_out = "more rows of that class"
-    if n_of_class - round(0.8 * n_of_class) >= MIN_ASIDE:
-        # A sample sets max_rows/(4n) of every class aside. One row more, since parts are rounded.
-        enough = min(n_rows, ceil(4 * (MIN_ASIDE + 1) * n_rows / n_of_class))
+    if n_of_class - round((1 - ASIDE) * n_of_class) >= MIN_ASIDE:
+        # One row more, since parts are rounded.
+        wanted = (MIN_ASIDE + 1) / ASIDE / n_of_class  # the share of the rows in the sample
+        enough = min(n_rows, ceil(wanted * (1 - ASIDE) * n_rows))
         way_out = f"a larger max_rows, which sets more of them aside: {enough} is enough"
     raise ValueError(
         f"Got rank='auto' and {n_of_class} rows of class {str(labels.classes[few])!r}, of "

@@ -5,24 +5,33 @@ Report the chosen eraser on rows that had no part in the choice: the test split.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from inspect import signature
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
-from unspot.evaluation.attackers import attack
+from unspot.data.dataset import Dataset
+from unspot.data.labels import encode
+from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.description_length import mdl as description_length
-from unspot.evaluation.inference import effective_rows
+from unspot.evaluation.inference import smallest_bound
 from unspot.evaluation.metrics import LESS_IS_BETTER
 from unspot.evaluation.run import check_metrics, over_seeds
+from unspot.evaluation.unseen import attack_eraser
 
 if TYPE_CHECKING:
     from unspot.ranks.path import PathPoint, RankPath
+
+#: Of the bound that decides whether a rank will do.
+_CONFIDENCE = 0.95
 
 __all__ = ["RULES", "Selection", "knee", "largest", "mdl", "select", "utility"]
 
@@ -39,27 +48,33 @@ class Selection:
         What was measured.
     tried : mapping of int to float
         The value of the criterion at every rank that was measured.
-    error : float, optional
-        The standard error of the criterion, from the number of rows that it was measured on.
+    met : bool
+        Whether the rank meets the condition of the rule. If none does, it is the rank that comes
+        nearest.
     """
 
     rule: str
     rank: int
     criterion: str
     tried: Mapping[int, float]
-    error: float | None = None
+    met: bool = True
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for metadata and files."""
         tried = {str(rank): float(value) for rank, value in self.tried.items()}
-        facts = {"rule": self.rule, "rank": self.rank, "criterion": self.criterion, "tried": tried}
-        return facts if self.error is None else {**facts, "error": self.error}
+        return {
+            "rule": self.rule,
+            "rank": self.rank,
+            "criterion": self.criterion,
+            "tried": tried,
+            "met": self.met,
+        }
 
     def __str__(self) -> str:
-        error = "" if self.error is None else f" ± {self.error:.3f}"
+        nearest = "" if self.met else ", which is not enough: it only comes nearest"
         return (
             f"rank {self.rank} by {self.rule!r}: {self.criterion} {self.tried[self.rank]:.3f}"
-            f"{error} ({len(self.tried)} ranks were looked at)"
+            f"{nearest} ({len(self.tried)} ranks were looked at)"
         )
 
 
@@ -74,23 +89,34 @@ def select(path: RankPath, rule: str = "largest", **options: Any) -> Any:
                 f"{', '.join(allowed)}.{did_you_mean(name, allowed)}"
             )
     selection: Selection = function(path, **options)
+    if not selection.met:
+        warnings.warn(f"No rank will do: {selection}. {_WAY_OUT[rule]}", UserWarning, stacklevel=3)
     # A copy, since another rule may choose the same rank.
     estimator = copy(path[selection.rank].estimator)
     estimator.selection_ = selection
     return estimator
 
 
+#: What to try if no rank meets the condition of a rule.
+_WAY_OUT = {
+    "largest": "Allow a larger max_advantage, fit on more rows, or add lower ranks.",
+    "mdl": "Lower the threshold, or add lower ranks.",
+    "utility": "Lower the floor, or add higher ranks.",
+}
+
+
 def largest(
     path: RankPath,
     *,
-    max_advantage: float = 0.02,
+    max_advantage: float = MARGIN,
     attackers: str | Sequence[str] = "quick",
-    tolerance: float = 0.0,
 ) -> Selection:
-    """The largest rank at which no attacker has more than ``max_advantage`` over guessing.
+    """The largest rank at which no attacker can have more than ``max_advantage`` over guessing.
 
-    Attackers learn on the training rows and are judged on the validation rows. They are slow, so
-    ranks are bisected, which assumes that the advantage grows with the rank.
+    What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
+    confidence that no attacker has more. Attackers learn from one half of the validation rows and
+    are judged on the other half. They are slow, so ranks are bisected, which assumes that the
+    advantage grows with the rank.
 
     Parameters
     ----------
@@ -98,26 +124,17 @@ def largest(
         The largest advantage of the strongest attacker over guessing, in balanced accuracy.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
-    tolerance : float
-        The number of standard errors to allow on top. The strongest of several attackers is also
-        the luckiest: on few rows it seems better than it is by about one standard error.
     """
-    check_share("max_advantage", max_advantage)
-    error = _standard_error(path.validation.z)
-    bound = max_advantage + tolerance * error
-    rank, advantages = _bisect(
+    refuse_undecidable(path.judged, max_advantage, attackers)
+    rank, bounds = _bisect(
         path.points,
-        lambda point: strongest_advantage(path, point, attackers),
-        lambda advantage: advantage <= bound,
+        lambda point: advantage_bound(path, point, attackers),
+        lambda bound: bound <= max_advantage,
     )
-    if rank is None:
-        best = min(advantages, key=lambda rank: advantages[rank])
-        raise ValueError(
-            f"Got max_advantage={max_advantage}, but the strongest attacker has more at every "
-            f"rank: the least advantage seen is {advantages[best]:.3f}, at rank {best}. Allow a "
-            "larger max_advantage, use Cascade, or add lower ranks to rank_path."
-        )
-    return Selection("largest", rank, "advantage of the strongest attacker", advantages, error)
+    criterion = f"the strongest attacker's advantage over guessing is at most ({_CONFIDENCE:.0%})"
+    return Selection(
+        "largest", rank or min(bounds, key=lambda r: bounds[r]), criterion, bounds, rank is not None
+    )
 
 
 def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
@@ -136,14 +153,8 @@ def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
     rank, shares = _bisect(
         path.points, lambda point: _code_share(path, point), lambda share: share >= threshold
     )
-    if rank is None:
-        best = max(shares, key=lambda rank: shares[rank])
-        raise ValueError(
-            f"Got threshold={threshold}, but the code of the concept is shorter at every rank: "
-            f"the most seen is {shares[best]:.3f} of the prior code, at rank {best}. Add lower "
-            "ranks, or lower the threshold."
-        )
-    return Selection("mdl", rank, "code length over prior code", shares)
+    nearest = rank or max(shares, key=lambda rank: shares[rank])
+    return Selection("mdl", nearest, "code length over prior code", shares, rank is not None)
 
 
 def knee(path: RankPath, *, erasure: str = "mdl", utility: str = "neighbours") -> Selection:
@@ -192,13 +203,8 @@ def utility(
         lambda point: _value(path, point, utility),
         lambda value: value >= floor,
     )
-    if rank is None:
-        best = max(utilities, key=lambda rank: utilities[rank])
-        raise ValueError(
-            f"Got floor={floor}, but no rank has that much {utility}: the most seen is "
-            f"{utilities[best]:.3f}, at rank {best}. Add higher ranks, or lower the floor."
-        )
-    return Selection("utility", rank, utility, utilities)
+    nearest = rank or max(utilities, key=lambda rank: utilities[rank])
+    return Selection("utility", nearest, utility, utilities, rank is not None)
 
 
 RULES: dict[str, Callable[..., Selection]] = {
@@ -209,27 +215,33 @@ RULES: dict[str, Callable[..., Selection]] = {
 }
 
 
-def strongest_advantage(
+def refuse_undecidable(
+    judged: Dataset, max_advantage: float, attackers: str | Sequence[str] = "quick"
+) -> None:
+    """Raise an error if even an attacker that guesses would be above the bound on these rows."""
+    check_share("max_advantage", max_advantage)
+    names = attackers
+    if isinstance(attackers, str):
+        names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
+    counts = encode(judged.test.z, n_rows=len(judged.test)).counts
+    smallest = smallest_bound(counts, (1 - _CONFIDENCE) / len(names))
+    if smallest > max_advantage:
+        more = (smallest / max(max_advantage, 0.001)) ** 2
+        raise ValueError(
+            f"Got max_advantage={max_advantage:g}, but expected at least "
+            f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {len(judged.test):,} "
+            "rows, on which attackers that only guess may look as good as that. Allow more, or "
+            f"give about {more:.2g} times as many rows."
+        )
+
+
+def advantage_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """The advantage of the strongest attacker over guessing, on validation rows."""
-    how = {"budget": attackers} if isinstance(attackers, str) else {"attackers": attackers}
-    results = attack(
-        point.eraser(path.train.X),
-        path.train.z,
-        point.eraser(path.validation.X),
-        path.validation.z,
-        random_state=path.random_state,
-        **how,
-    )
-    return max(result.advantage for result in results)
-
-
-def _standard_error(z: NDArray[Any]) -> float:
-    """The standard error of the balanced accuracy of a guess on these rows."""
-    counts = np.unique(z, return_counts=True)[1]
-    guess = 1 / len(counts)
-    return float(np.sqrt(guess * (1.0 - guess) / effective_rows(counts)))
+    """An upper bound on the advantage of the strongest attacker, as ``certify`` has it."""
+    how: Any = {"budget": attackers} if isinstance(attackers, str) else {"attackers": attackers}
+    attacked = attack_eraser(point.eraser, path.judged, random_state=path.random_state, **how)
+    return attacked.upper_bound(1 - _CONFIDENCE)
 
 
 def _bisect(
@@ -275,8 +287,8 @@ def _scaled(path: RankPath, name: str) -> NDArray[np.float64]:
 
 def _code_share(path: RankPath, point: PathPoint) -> float:
     code = description_length(
-        point.eraser(path.validation.X),
-        path.validation.z,
+        point.eraser(path.data.validation.X),
+        path.data.validation.z,
         control=False,
         random_state=path.random_state,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unspot.eraser import method_name
+from unspot.evaluation.certificate import MARGIN, verdict_of
 from unspot.evaluation.metrics import REGISTRY
 from unspot.report.contents import BEFORE, Attack, Contents, Facts, Tone, Verdict
 from unspot.tables import value_text
@@ -198,35 +199,38 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
         return None
     attacks, before = contents.attacks_on(i + 1), contents.strongest(0)
     gone = _share_gone(before, attack, chance)
-    tone = _tone(column, attacks, chance, gone)
+    word = _word(column, attacks, chance)
     certificate = column.certificate
     return Verdict(
         column=i,
-        tone=tone,
-        headline=_headline(tone, gone, attack, chance),
+        tone=_TONES[word],
+        headline=_headline(word, gone, attack, chance),
         sentence=_sentence(before, attack, len(attacks), chance),
         short=f"{_per_cent(attack)}, by {attack.attacker}",
         details=(
-            _limits(attacks) if certificate is None else f"Certificate: {certificate.sentence}",
+            (_limits(attacks),)
+            if certificate is None
+            else (f"Certificate: {certificate.sentence}", f"Next: {certificate.next_step}")
         ),
     )
 
 
-def _tone(column: Column, attacks: Sequence[Attack], chance: float, gone: float | None) -> Tone:
-    if not _leaks(column, attacks, chance):
-        return "good"
-    return "unsure" if gone is not None and gone >= MOST else "bad"
+#: How the page shows a verdict.
+_TONES: dict[str, Tone] = {"HOLDS": "good", "LEAKS": "bad", "INCONCLUSIVE": "unsure"}
 
 
-def _leaks(column: Column, attacks: Sequence[Attack], chance: float) -> bool:
-    """The certificate's verdict; without one, an attacker above chance or classes that differ."""
+def _word(column: Column, attacks: Sequence[Attack], chance: float) -> str:
+    """The certificate's verdict; without one, that of the attackers' intervals."""
     if column.certificate is not None:
-        return bool(column.certificate.leaks)
+        return str(column.certificate.verdict)
     test = column.row("two_sample")
-    if test is not None and test.after is not None and test.after.mean <= CLASSES_DIFFER:
-        return True
     accuracies = [attack.accuracy for attack in attacks]
-    return max(a.value if a.low is None else a.low for a in accuracies) > chance
+    return verdict_of(
+        found=max(a.value if a.low is None else a.low for a in accuracies) > chance,
+        differ=bool(test and test.after and test.after.mean <= CLASSES_DIFFER),
+        upper_bound=max(a.value if a.high is None else a.high for a in accuracies) - chance,
+        margin=MARGIN,
+    )
 
 
 def _share_gone(before: Attack | None, after: Attack, chance: float) -> float | None:
@@ -237,15 +241,17 @@ def _share_gone(before: Attack | None, after: Attack, chance: float) -> float | 
     return max(0.0, 1 - advantage / (before.accuracy.value - chance))
 
 
-def _headline(tone: Tone, gone: float | None, attack: Attack, chance: float) -> str:
-    if tone == "good":
-        return "No attacker found the concept"
+def _headline(word: str, gone: float | None, attack: Attack, chance: float) -> str:
+    if word == "HOLDS":
+        return "HOLDS: no attacker can read the concept"
+    if word == "INCONCLUSIVE":
+        return "INCONCLUSIVE: no leak was found, but these rows cannot rule one out"
     low = attack.accuracy.low
     if low is not None and low <= chance:
-        return "Attackers are at chance, yet the classes still differ a little"
-    if tone == "unsure" and gone is not None:
-        return f"{100 * gone:.0f} % of what attackers could read is gone"
-    return "The concept can still be read"
+        return "LEAKS: attackers are at chance, yet the classes still differ"
+    if gone is not None and gone >= MOST:
+        return f"LEAKS, but {100 * gone:.0f} % of what attackers could read is gone"
+    return "LEAKS: the concept can still be read"
 
 
 def _sentence(before: Attack | None, after: Attack, number: int, chance: float) -> str:
@@ -304,17 +310,11 @@ def notes(results: Results) -> tuple[str, ...]:
     columns = results.columns
     fingerprints = {column.eraser.get("fingerprint") for column in columns} - {None}
     sizes = {_rows_text(column.metadata) for column in columns} - {""}
-    certified = [column.certificate is not None for column in columns]
     found = []
     if len(fingerprints) > 1:
         found.append("The erasers were not fitted on the same rows: their fingerprints differ.")
     if len(sizes) > 1:
         found.append("The results were not measured on the same number of rows.")
-    if any(certified) and (not all(certified) or results.before is None):
-        found.append(
-            "The attackers of a certificate learn from other rows than those of an evaluation. "
-            "Where this report shows both, their accuracies differ a little."
-        )
     return tuple(found)
 
 
@@ -379,6 +379,7 @@ def _measurement(columns: Sequence[Column]) -> Facts:
             "rows that attackers learn from": certificate and certificate.n_attack_rows,
             "rows that they are judged on": certificate and certificate.n_test_rows,
             "probability of a false alarm": certificate and certificate.alpha,
+            "margin of the advantage": certificate and certificate.margin,
             "time": f"{seconds:.0f} s" if seconds else None,
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -194,19 +193,8 @@ class Contents:
         return [attack for attack in self.attacks if attack.column == column]
 
     def strongest(self, column: int) -> Attack | None:
-        """The strongest attack on one representation; 0 is before erasure.
-
-        If the table names an attacker, it is that one: an evaluation chooses it on validation
-        rows, so another may be a little stronger on the test rows by luck.
-        """
+        """The strongest attack on one representation; 0 is before erasure."""
         attacks = self.attacks_on(column)
-        measure = next((m for m in self.measures if m.key == "attack"), None)
-        if measure is not None:
-            in_table = (measure.before, *measure.after)[column]
-            for attack in attacks:
-                accuracy = attack.accuracy.value
-                if in_table is not None and math.isclose(accuracy, in_table.value, rel_tol=1e-9):
-                    return attack
         return max(attacks, key=lambda attack: attack.accuracy.value, default=None)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["read_results", "sweep"]
 
 #: Increased when a metric changes its meaning, so that old and new results are not mixed.
-METRICS_VERSION = 3
+METRICS_VERSION = 4
 DEFAULT_METRICS = ("attack", "probe", "neighbours")
 #: The first and the last columns of the frame; the metrics are between them.
 _FIRST = ("dataset", "method", "rank", "seed")
@@ -59,8 +59,8 @@ def sweep(
         Names of ``unspot.methods()``, "cascade:NAME", "original"; or estimators. Each cell sets
         their rank and random_state.
     datasets : Dataset, several, or mapping of names to them
-        Methods are fitted on train rows, attackers are chosen on validation rows, and all scores
-        are of test rows.
+        Methods are fitted on train rows, attackers learn from validation rows, and all scores are
+        of test rows.
     ranks : sequence of int or fractions, or mapping of data sets' names to them
         For methods with a rank; the others have one cell per seed.
     seeds : int or sequence of int
