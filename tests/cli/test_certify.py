@@ -44,27 +44,33 @@ def others(tmp_path):
 
 def test_a_verdict_for_people(cli, clean, leaking, others):
     done = cli("certify", clean, others, "--concept", "gender", *QUICK)
-    assert done.code == 0, done.err
+    assert done.code == 4, done.err
     lines = done.out.splitlines()
-    assert lines[0] == "Certificate: no leak found"
-    assert lines[1].startswith("No attacker of 2 did better than luck would")
+    assert lines[0] == "Certificate: INCONCLUSIVE"
+    assert "cannot decide" in lines[1]
+    assert re.search(r"Next: .*about [\d,]+ test rows", lines[2])
     assert "others.npz was split at random" in lines[-1]
     assert "200 rows to learn from, 200 to judge on" in lines[-1]
     done = cli("certify", leaking, others, "-c", "gender", *QUICK)
-    assert (done.code, done.out.splitlines()[0]) == (0, "Certificate: LEAKS")
+    assert (done.code, done.out.splitlines()[0]) == (3, "Certificate: LEAKS")
     assert "The concept leaks: quadratic is right on" in done.out
 
 
 def test_an_exit_code_for_scripts(cli, clean, leaking, others):
-    assert cli("certify", clean, others, "-c", "gender", *QUICK, "--fail", "-q").code == 0
-    done = cli("certify", leaking, others, "-c", "gender", *QUICK, "--fail", "-q")
-    assert (done.code, done.out, done.err) == (3, "", "")
+    """0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE; 1 and 2 are no verdicts."""
+    arguments = (others, "-c", "gender", *QUICK, "-q")
+    assert cli("certify", clean, *arguments, "--margin", "0.4").code == 0
+    assert cli("certify", clean, *arguments).code == 4
+    for fail in ((), ("--fail",)):
+        done = cli("certify", leaking, *arguments, *fail)
+        assert (done.code, done.out, done.err) == (3, "", "")
+    assert cli("certify", leaking, *arguments, "--no-fail").code == 0
 
 
 def test_json_for_programs(cli, leaking, table, tmp_path):
     out = tmp_path / "found.json"
     done = cli("certify", leaking, table, "-c", "gender", *QUICK, "--json", out, "-q")
-    assert (done.code, done.out) == (0, "")
+    assert (done.code, done.out) == (3, "")
     found = json.loads(out.read_text())
     assert found["leaks"] is True
     assert found["strongest"] == "quadratic"
@@ -76,7 +82,7 @@ def test_a_page_to_look_at(cli, leaking, table, tmp_path):
     pytest.importorskip("jinja2")
     page = tmp_path / "found.html"
     done = cli("certify", leaking, table, "-c", "gender", *QUICK, "--html", page, "-q")
-    assert done.code == 0, done.err
+    assert done.code == 3, done.err
     assert "quadratic" in page.read_text(encoding="utf-8")
 
 
@@ -127,17 +133,16 @@ def test_rows_to_judge_on_are_not_learned_by_heart(cli, clean, others, tmp_path)
 
 def test_a_bound_on_the_advantage(cli, leaking, clean, others):
     arguments = ("-c", "gender", *QUICK)
-    done = cli("certify", leaking, others, *arguments, "--max-advantage", "0.05")
-    assert done.code == 3
-    assert "points, more than the 5.0 that are allowed." in done.out
-    done = cli("certify", clean, others, *arguments, "--max-advantage", "0.4", "--fail")
+    done = cli("certify", clean, others, *arguments, "--max-advantage", "0.4")
     assert done.code == 0, done.err
-    assert "points, within the 40.0 that are allowed." in done.out
-    done = cli("certify", clean, others, *arguments, "--max-advantage", "0.01", "-q")
-    assert (done.code, done.out) == (3, "")
-    done = cli("certify", clean, others, *arguments, "--max-advantage", "5")
+    assert "HOLDS" in done.out
+    assert "within the margin of 40.0 points" in done.out
+    done = cli("certify", clean, others, *arguments, "--margin", "0.01")
+    assert done.code == 4
+    assert "more than the margin of 1.0 points" in done.out
+    done = cli("certify", clean, others, *arguments, "--margin", "5")
     assert done.code == 2
-    assert re.search(r"Got --max-advantage.5\.0, but expected a number from 0", done.err)
+    assert re.search(r"Got --margin.5\.0, but expected a number from 0", done.err)
 
 
 def test_a_file_with_some_rows_of_the_fit(cli, table, tmp_path):

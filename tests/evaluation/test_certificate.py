@@ -215,19 +215,93 @@ def test_the_sentence_says_what_was_found(leaking, clean):
     assert "every class counted alike" in leaking.sentence
     assert "points better than guessing (50.0 %)" in leaking.sentence
     assert "Luck alone does as well as the attackers with p = 0.001" in leaking.sentence
-    assert clean.sentence.startswith("No attacker of 7 did better than luck would")
-    assert "where 0.025 would be a leak" in clean.sentence
+    assert "cannot decide" in clean.sentence
+    bound = f"{100 * clean.upper_bound:.1f} points (95 %)"
+    assert f"up to {bound}" in clean.sentence
+    assert "margin of 5.0 points" in clean.sentence
+    holds = replace(clean, margin=0.2)
+    assert holds.sentence.startswith("The erasure holds")
+    assert "where 0.025 would be a leak" in holds.sentence
+    assert f"at most {bound}" in holds.sentence
+    assert "small leak was found" in replace(holds, attack_p_value=0.001).sentence
     assert "either at 0.025 or below is a leak" in str(clean)
-    assert f"advantage at most {100 * clean.upper_bound:.1f} points (95 %)" in clean.sentence
     detectable = f"An advantage of {100 * clean.detectable:.1f} points or more"
     assert f"{detectable} of one of these attackers would have been detected" in clean.sentence
-    only_law = replace(clean, leaks=True, p_value=0.005)
+    only_law = replace(clean, p_value=0.005)
     assert "but the classes still differ in distribution (p = 0.005)" in only_law.sentence
     guesses = tuple(replace(r, advantage=-0.01, p_value=0.003) for r in clean.attackers)
-    below = replace(clean, leaks=True, attackers=guesses, attack_p_value=0.003)
+    below = replace(clean, attackers=guesses, attack_p_value=0.003)
     assert "beats guessing (50.0 %) on 450 test rows" in below.sentence
     assert "follow the concept (p = 0.003)" in below.sentence
     assert "too few test rows" in replace(clean, detectable=None).sentence
+
+
+def test_three_verdicts(clean, leaking):
+    """HOLDS needs a bound within the margin and no difference in distribution."""
+    assert (leaking.verdict, leaking.leaks) == ("LEAKS", True)
+    assert (clean.verdict, clean.leaks) == ("INCONCLUSIVE", False)
+    enough = replace(clean, margin=clean.upper_bound)
+    assert enough.verdict == "HOLDS"
+    assert replace(enough, attack_p_value=0.001).verdict == "HOLDS"  # a small leak, within it
+    assert replace(clean, attack_p_value=0.001).verdict == "LEAKS"
+    assert replace(enough, p_value=0.001).verdict == "LEAKS"
+    assert [c.to_dict()["verdict"] for c in (clean, enough)] == ["INCONCLUSIVE", "HOLDS"]
+
+
+def test_rare_rows_are_inconclusive(rows):
+    """Nine test rows of a class cannot show that it is gone."""
+    rng = np.random.default_rng(0)
+    z = np.arange(3000) % 100 == 0
+    data = Dataset.from_arrays(rng.normal(size=(3000, 4)), z, random_state=0)
+    found = certify(None, data, attackers=FAST)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.rows_of_class == {"False": 891, "True": 9}
+
+
+def test_each_verdict_has_a_next_step(clean, leaking):
+    needed = clean.rows_needed
+    assert f"about {needed:,} test rows" in clean.next_step
+    # An interval of a quarter of the width takes sixteen times as many rows.
+    assert replace(clean, margin=clean.margin / 4).rows_needed > 10 * needed
+    assert clean.next_step in str(clean)
+    assert "rank" in leaking.next_step
+    assert "Certify again" in replace(clean, margin=0.3).next_step
+
+
+def test_enough_rows_are_enough(perfect):
+    """As many rows as an inconclusive certificate asks for decide, nearly always."""
+    small, large = (law("variance", n=n, d=5) for n in (1500, 30_000))
+    few = Dataset.from_arrays(small.X, small.z, random_state=0)
+    asked = certify(perfect, few, attackers=FAST).rows_needed
+    assert len(few.test) < asked < 8000
+    many = Dataset.from_arrays(large.X, large.z, random_state=0)
+    judged = replace(many, test=many.test.take(np.arange(int(1.2 * asked))))
+    assert certify(perfect, judged, attackers=FAST).verdict == "HOLDS"
+
+
+def test_cross_fitting_finds_leaks_and_raises_no_alarm(data):
+    """Every row is judged once; twenty laws without a leak give at most three alarms."""
+    found = certify(LEACE().fit(data.train.X, data.train.z), data, attackers=FAST,
+                    attack_rows="cross-fit")  # fmt: skip
+    assert found.leaks  # LEACE leaves the variance
+    assert found.n_test_rows == 1500
+    alarms = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, z = rng.normal(size=(200, 4)), rng.permutation(np.arange(200) % 2)
+        null = Dataset.from_arrays(X, z, random_state=0)
+        eraser = LEACE().fit(null.train.X, null.train.z)
+        alarms += certify(eraser, null, attackers=FAST, attack_rows="cross-fit").leaks
+    assert alarms <= 3
+
+
+def test_cross_fitting_needs_an_estimator_and_rows(data, perfect):
+    with pytest.raises(ValueError, match=r"'cross-fit' and Eraser, .*estimator"):
+        certify(perfect, data, attack_rows="cross-fit")
+    few = Dataset(*(split.take(np.arange(20)) for split in data))
+    eraser = LEACE().fit(data.train.X, data.train.z)
+    with pytest.raises(ValueError, match=r"Got 60 rows, .*needs at least 100"):
+        certify(eraser, few, attack_rows="cross-fit")
 
 
 def test_many_classes_with_names():

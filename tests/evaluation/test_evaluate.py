@@ -15,10 +15,11 @@ from unspot.datasets import load_wordsim353
 from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
 from unspot.evaluation.metrics import LESS_IS_BETTER, METRICS, REGISTRY
 from unspot.evaluation.problem import erased, erased_rows
+from unspot.evaluation.run import score
 
 CONCEPT = {
-    "chance", "probe", "linear", "attack", "mdl", "mdl_prior", "two_sample", "neighbours",
-    "variance",
+    "chance", "probe", "linear", "attack", "attack_seen", "mdl", "mdl_prior", "two_sample",
+    "neighbours", "variance",
 }  # fmt: skip
 TASK = {
     "task", "task_linear", "tpr_gap", "tpr_gap_correlation", "demographic_parity",
@@ -103,7 +104,8 @@ def encodings(monkeypatch):
 
 def test_labels_are_encoded_once(data, eraser, encodings):
     evaluate(eraser, data, seeds=1)
-    assert len(encodings) == len(set(encodings)) == 5  # z of three splits, y of two
+    # z of train and test, y of both, and z of the rows that attackers learn from, seen and unseen
+    assert len(encodings) == len(set(encodings)) == 6
     encodings.clear()
     fitted = LEACE().fit(data.train.X, data.train.z)
     encodings.clear()
@@ -193,16 +195,40 @@ def test_too_few_train_rows_for_the_task_are_counted(data):
     assert row.note == "undefined: 36 train rows, where 3 labels need 40."
 
 
-def test_an_attacker_is_chosen_where_a_class_has_no_validation_rows():
-    """The classes differ in spread, which the first attacker, a line, does not see."""
-    rng = np.random.default_rng(0)
-    z = np.arange(1500) % 3
-    X = rng.normal(size=(1500, 3)) * np.array([0.3, 1.0, 4.0])[z][:, None]
-    whole = Dataset.from_arrays(X, z, random_state=0)
-    some = whole.validation.take(np.flatnonzero(whole.validation.z != 2))
-    found = evaluate(lambda X: X, dataclasses.replace(whole, validation=some), metrics="attack")
-    assert "logistic before" not in found["attack"].note
-    assert found["attack"].after.mean > 0.7
+def test_the_strongest_attacker_is_that_of_certify(data):
+    """One number for the same rows, budget and seed, on rows that the eraser has not seen."""
+    eraser = LEACE().fit(data.train.X, data.train.z)
+    row = evaluate(eraser, data, metrics=["attack", "attack_seen"], random_state=3)
+    unseen = certify(eraser, data, budget="quick", random_state=3)
+    seen = certify(eraser, data, budget="quick", random_state=3, attack_rows="seen")
+    scored = score(eraser, data, ["attack"], random_state=3).values
+    assert row["attack"].after.mean == unseen.strongest.balanced_accuracy == scored["attack"]
+    assert row["attack_seen"].after.mean == seen.strongest.balanced_accuracy
+    shown = row.details["attackers"]["after"]
+    low, high = next(a["interval"] for a in shown if a["name"] == unseen.strongest.name)
+    assert (low - 0.5, high - 0.5) == pytest.approx(unseen.strongest.interval)
+    assert f"{100 * high:.1f} %" in row["attack"].note
+
+
+def test_too_few_unseen_rows_are_no_evidence(data, eraser):
+    """A frozen eraser cannot be fitted again; an estimator is cross-fitted."""
+    few = dataclasses.replace(data, validation=data.validation.take(np.arange(20)))
+    row = evaluate(eraser, few, metrics=["attack"])["attack"]
+    assert row.after is None
+    assert "undefined: got 20 rows in the validation split" in row.note
+    estimator = LEACE().fit(few.train.X, few.train.z)
+    row = evaluate(estimator, few, metrics=["attack"], random_state=1)["attack"]
+    assert "fold by fold" in row.note
+    again = certify(estimator, few, budget="quick", attack_rows="cross-fit", random_state=1)
+    assert row.after.mean == again.strongest.balanced_accuracy
+    assert again.n_test_rows == sum(len(split) for split in few)
+
+
+def test_rows_of_the_fit_are_no_evidence_either(data):
+    eraser = LEACE().fit(data.validation.X, data.validation.z).eraser_
+    row = evaluate(eraser, data, metrics=["attack"])["attack"]
+    assert row.after is None
+    assert "fitted on the validation split" in row.note
 
 
 def test_what_lies_behind_the_rows(found, data):
@@ -338,14 +364,6 @@ def test_an_empty_cell_is_named(data):
     data = Dataset.from_arrays(X, z, y, random_state=0)
     row = evaluate(lambda X: X, data, metrics=["fairness"], seeds=1)["tpr_gap"]
     assert "(f, poet)" in row.note
-
-
-def test_no_validation_rows_are_needed_and_the_choice_is_said(data, eraser):
-    empty = data.validation.take(np.arange(0))
-    row = evaluate(eraser, dataclasses.replace(data, validation=empty), metrics=["attack"])[
-        "attack"
-    ]
-    assert "on the test rows themselves, which errs against the eraser" in row.note
 
 
 # -- bad input -------------------------------------------------------------------------------------

@@ -84,9 +84,8 @@ def certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004):
         for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
     )
     return Certificate(
-        leaks=leaks,
         attackers=reports,
-        attack_p_value=0.01,
+        attack_p_value=0.01 if leaks else 0.4,
         p_value=p_value,
         detectable=0.02,
         majority=0.36,

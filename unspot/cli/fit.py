@@ -37,7 +37,8 @@ def fit(
         float | None,
         typer.Option(
             metavar="A",
-            help="With --rank auto: what attackers may gain over guessing (default 0.05).",
+            help="With --rank auto: what attackers may gain over guessing (default 0.05, "
+            "or what the rows can decide).",
         ),
     ] = None,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,

@@ -48,7 +48,9 @@ def path(
     ] = None,
     max_advantage: Annotated[
         float | None,
-        typer.Option(metavar="A", help="largest: what attackers may gain (default 0.05)."),
+        typer.Option(
+            metavar="A", help="largest: what attackers may gain (default 0.05, if rows suffice)."
+        ),
     ] = None,
     attackers: Annotated[
         str | None, typer.Option(metavar="NAME", help="largest: quick, standard or thorough.")
@@ -96,8 +98,10 @@ def path(
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.path import rank_path
 
-    if rule == "largest":
-        _refuse_undecidable(rows, **rule_options)
+    if rule == "largest":  # a bound that the rows cannot decide is refused now
+        from unspot.ranks.selection import decidable
+
+        decidable(rows.validation.z, max_advantage, attackers or "quick")
     estimator = make_estimator(method, settings, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
@@ -199,13 +203,3 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
         return [], f"No certificate: {reason}. Give more rows, or other rows to unspot certify."
     verdict = f"{certificate.verdict}. {certificate.sentence} {certificate.next_step}"
     return [certificate], f"Certificate on other rows: {verdict}"
-
-
-def _refuse_undecidable(
-    rows: Dataset, max_advantage: float = 0.05, attackers: str = "quick"
-) -> None:
-    """A bound that the rows cannot decide is refused now, not after the fits."""
-    from unspot.evaluation.run import on_validation
-    from unspot.ranks.selection import refuse_undecidable
-
-    refuse_undecidable(on_validation(rows), max_advantage, attackers)

@@ -62,9 +62,9 @@ class LEOPARD(BaseEraser):
         r, the dimensions to keep: an integer from 1 to d, or a fraction of d. ``"auto"``: the
         largest rank of a path at which no attacker has more than ``max_advantage`` over guessing.
         Two fifths of the rows choose it, then all rows fit; certify on other rows.
-    max_advantage : float
+    max_advantage : float, optional
         With ``rank="auto"``, the most that the strongest attacker may have above guessing, in
-        balanced accuracy.
+        balanced accuracy. By default 0.05, or the smallest that the rows can decide.
     solver : {"manifold", "paper"}, ManifoldSolver or PaperSolver
         ``"manifold"``: L-BFGS over subspaces with a row budget and held-out stopping.
         ``"paper"``: Algorithm 1 to the letter, with the paper's settings for GloVe;
@@ -128,7 +128,7 @@ class LEOPARD(BaseEraser):
         self,
         rank: int | float | Literal["auto"] = 0.5,
         *,
-        max_advantage: float = 0.05,
+        max_advantage: float | None = None,
         solver: Literal["manifold", "paper"] | ManifoldSolver | PaperSolver = "manifold",
         metric: Literal["euclidean", "whitened"] = "euclidean",
         preserve: float = 0.0,
@@ -196,8 +196,7 @@ class LEOPARD(BaseEraser):
         eraser = again._fit_eraser(X, target)
         for name in ("rank_", "history_", "_row_statistics"):
             setattr(self, name, getattr(again, name))
-        selection = {**self.selection_.describe(), "max_advantage": self.max_advantage}
-        return Eraser(eraser.maps, {**eraser.metadata, "selection": selection})
+        return Eraser(eraser.maps, {**eraser.metadata, "selection": self.selection_.describe()})
 
     def _warn_if_all(self, n_features: int) -> None:
         if self.rank_ == n_features > 1:  # with one feature there is no lower rank

@@ -146,23 +146,35 @@ def detectable_advantage(
     return float(betaincinv(enough, n - enough + 1, power)) - chance
 
 
-def smallest_bound(counts: Array, alpha: float) -> float:
-    """The upper bound on the advantage of an attacker that guesses: no rows can show a lower one.
+def smallest_bound(
+    counts: Array, alpha: float, n_attackers: int = 1, *, power: float = 0.8
+) -> float:
+    """The smallest advantage that these rows can rule out, where nothing leaks.
+
+    The strongest of attackers that only guess has an upper bound below it with probability
+    ``power``, or more where attackers agree with each other.
 
     Parameters
     ----------
     counts : array of shape (K,)
-        The rows of each class that it is judged on.
+        The rows of each class that they are judged on.
     alpha : float
-        One minus the confidence of its interval.
+        One minus the confidence of the bound, for all attackers at once.
+    n_attackers : int
 
     Examples
     --------
     >>> round(smallest_bound(np.array([500, 500]), 0.05), 3)
-    0.031
+    0.045
     """
+    from scipy.stats import norm
+
     chance = 1 / len(counts)
-    return balanced_interval(np.full(len(counts), chance), counts, alpha)[1] - chance
+    luck = norm.ppf(power ** (1 / n_attackers))
+    spread = (chance * (1 - chance) / effective_rows(counts)) ** 0.5
+    guesses = np.full(len(counts), chance)
+    width = balanced_interval(guesses, counts, alpha / n_attackers)[1] - chance
+    return float(width + luck * spread)
 
 
 def agreement_p_values(

@@ -188,19 +188,23 @@ def linear(problem: Problem) -> Finding:
 
 def strongest_attack(problem: Problem) -> Finding:
     """The strongest attacker of those that learned from rows which the eraser has not seen."""
-    from unspot.evaluation.unseen import can_refit, fault_of
+    from unspot.evaluation.unseen import can_cross_fit, checked_labels
 
-    fault = fault_of(problem.eraser, problem.before)
-    if not fault:
-        return _strongest("attack", problem, "unseen")
-    if can_refit(problem.eraser) and not fault_of(problem.eraser, problem.before, "cross-fit"):
-        return _strongest("attack", problem, "cross-fit")
-    return one_row("attack", None, None, f"undefined: {fault[0].lower()}{fault[1:]}")
+    try:
+        labels = checked_labels(problem.eraser, problem.before, "unseen")
+    except ValueError as error:
+        if can_cross_fit(problem.eraser, problem.before):
+            return _strongest("attack", problem, "cross-fit")
+        return one_row("attack", None, None, f"undefined: {str(error)[:1].lower()}{str(error)[1:]}")
+    return _strongest("attack", problem, "unseen", labels)
 
 
 def strongest_attack_seen(problem: Problem) -> Finding:
     """The same of attackers that learned from the rows of the fit, as in the papers."""
-    return _strongest("attack_seen", problem, "seen")
+    from unspot.evaluation.unseen import checked_labels
+
+    labels = checked_labels(None, problem.before, "seen")  # any eraser may have seen them
+    return _strongest("attack_seen", problem, "seen", labels)
 
 
 #: Where the attackers learned, for the notes.
@@ -211,7 +215,7 @@ _LEARNED = {
 }
 
 
-def _strongest(key: str, problem: Problem, attack_rows: Any) -> Finding:
+def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None) -> Finding:
     from sklearn.preprocessing import FunctionTransformer
 
     from unspot.evaluation.unseen import Attacked, attack_eraser
@@ -228,6 +232,7 @@ def _strongest(key: str, problem: Problem, attack_rows: Any) -> Finding:
             attack_rows=attack_rows,
             budget=problem.budget,
             random_state=problem.random_state,
+            labels=labels,
         )
 
     both = problem.on_both(attacked)

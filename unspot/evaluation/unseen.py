@@ -7,7 +7,7 @@ for the same rows, budget and seed they give the same number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +31,14 @@ from unspot.evaluation.attackers import MIN_OF_A_CLASS, AttackResult, attack_cod
 from unspot.evaluation.inference import balanced_interval, recalls
 from unspot.evaluation.problem import erased_rows
 
-__all__ = ["AttackRows", "Attacked", "attack_eraser", "can_refit"]
+__all__ = [
+    "AttackRows",
+    "Attacked",
+    "attack_both_ways",
+    "attack_eraser",
+    "can_cross_fit",
+    "checked_labels",
+]
 
 AttackRows = Literal["unseen", "seen", "cross-fit"]
 
@@ -87,6 +94,7 @@ def attack_eraser(
     attackers: Sequence[str] | None = None,
     random_state: int = 0,
     verbose: bool = False,
+    labels: tuple[Labels, Labels] | None = None,
 ) -> Attacked:
     """Let attackers learn from some rows of the data, and judge them on others.
 
@@ -99,40 +107,52 @@ def attack_eraser(
     attack_rows : {"unseen", "seen", "cross-fit"}
         Attackers learn from the validation rows; from the train rows, which look cleaner to them
         than new ones; or fold by fold, where rows are few: see ``certify``.
+    labels : pair of Labels, optional
+        What ``checked_labels`` gave for these rows, for those who have it already.
     """
     how: dict[str, Any] = {"budget": budget, "attackers": attackers, "verbose": verbose}
     check_choice("attack_rows", attack_rows, (*SPLIT_OF, "cross-fit"))
     if attack_rows == "cross-fit":
         return _cross_fitted(eraser, data, random_state, how)
-    labels, test_labels = _labels(eraser, data, attack_rows)
+    learned, judged = labels or checked_labels(eraser, data, attack_rows)
     X, X_test = erased_rows(eraser, data, SPLIT_OF[attack_rows], "test")
-    results = attack_codes(X, labels, X_test, test_labels.codes, random_state=random_state, **how)
-    return Attacked(results, test_labels, (X_test, test_labels))
+    results = attack_codes(X, learned, X_test, judged.codes, random_state=random_state, **how)
+    return Attacked(results, judged, (X_test, judged))
 
 
-def fault_of(eraser: Any, data: Dataset, attack_rows: AttackRows = "unseen") -> str:
-    """Why attackers cannot learn from these rows, in a sentence; empty if they can."""
-    try:
-        if attack_rows == "cross-fit":
-            _folds(_pooled(data), 0)
-        else:
-            _labels(eraser, data, attack_rows)
-    except ValueError as error:
-        return str(error)
-    return ""
+def attack_both_ways(eraser: Any, data: Dataset, **how: Any) -> Attacked:
+    """Attackers that learn from validation rows judge the test rows, and the other way round.
+
+    For a choice on few rows that the eraser has not seen: every row is judged on once.
+    """
+    swapped = replace(data, validation=data.test, test=data.validation)
+    ways = [attack_eraser(eraser, rows, **how) for rows in (data, swapped)]
+    classes = ways[0].labels.classes
+    judged = Labels(np.concatenate([way.labels.codes for way in ways]), classes)
+    return Attacked(_pooled_results(ways, judged), judged, ways[0].sample)
 
 
 # -- fold by fold ----------------------------------------------------------------------------------
 
 
-def can_refit(eraser: Any) -> bool:
-    """Whether an eraser is an estimator, which can be fitted on other rows."""
+def can_cross_fit(eraser: Any, data: Dataset) -> bool:
+    """Whether an eraser is an estimator, and there are rows enough to fit it on other rows."""
+    if not _can_refit(eraser):
+        return False
+    try:
+        _folds(_pooled(data), 0)
+    except ValueError:
+        return False
+    return True
+
+
+def _can_refit(eraser: Any) -> bool:
     return hasattr(eraser, "fit") and hasattr(eraser, "get_params")
 
 
 def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) -> Attacked:
     """Every row is judged once, by attackers and after an eraser that have not seen it."""
-    if not can_refit(eraser):
+    if not _can_refit(eraser):
         raise ValueError(
             f"Got attack_rows='cross-fit' and {type(eraser).__name__}, but expected an estimator, "
             "which is fitted again on a part of the rows. Pass the estimator, or more rows and "
@@ -140,18 +160,21 @@ def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) ->
         )
     whole = _pooled(data)
     labels, folds = _folds(whole, seed)
-    outcomes = [
+    parts = [
         _fold(eraser, whole, labels, folds[j:] + folds[:j], seed + j, how) for j in range(FOLDS)
     ]
-    by_name = [{result.name: result for result in results} for results, _ in outcomes]
-    order = np.concatenate(folds)
-    judged = Labels(labels.codes[order], labels.classes)
-    pooled = tuple(
-        _joined([fold[name] for fold in by_name], judged.codes)
+    judged = Labels(labels.codes[np.concatenate(folds)], labels.classes)
+    return Attacked(_pooled_results(parts, judged), judged, parts[0].sample)
+
+
+def _pooled_results(parts: Sequence[Attacked], judged: Labels) -> tuple[AttackResult, ...]:
+    """Each attacker over all parts."""
+    by_name = [{result.name: result for result in part.results} for part in parts]
+    return tuple(
+        _joined([part[name] for part in by_name], judged.codes)
         for name in by_name[0]
-        if all(name in fold for fold in by_name)  # residue is left out of folds without any
+        if all(name in part for part in by_name)  # residue is left out of parts without any
     )
-    return Attacked(pooled, judged, outcomes[0][1])
 
 
 def _pooled(data: Dataset) -> Split:
@@ -183,19 +206,19 @@ def _fold(
     folds: Sequence[NDArray[np.int64]],
     seed: int,
     how: dict[str, Any],
-) -> tuple[tuple[AttackResult, ...], tuple[NDArray[Any], Labels]]:
-    """Attackers that judge the first fold, and that fold erased."""
+) -> Attacked:
+    """Attackers that judge the first fold."""
     judge, learn, fit = folds[0], np.concatenate(folds[1:3]), np.concatenate(folds[3:])
     fitted = clone(eraser).fit(whole.X[fit], whole.z[fit])
     unseen = Dataset(whole.take(fit), whole.take(learn), whole.take(judge))
     X, X_judge = erased_rows(fitted, unseen, "validation", "test")
     learned, judged = (Labels(labels.codes[rows], labels.classes) for rows in (learn, judge))
     results = attack_codes(X, learned, X_judge, judged.codes, random_state=seed, **how)
-    return results, (X_judge, judged)
+    return Attacked(results, judged, (X_judge, judged))
 
 
 def _joined(folds: Sequence[AttackResult], codes: NDArray[np.int64]) -> AttackResult:
-    """One attacker over all folds."""
+    """One attacker over all parts of the rows."""
     return AttackResult.of(
         folds[0].name,
         np.concatenate([fold.guesses for fold in folds]),
@@ -209,7 +232,7 @@ def _joined(folds: Sequence[AttackResult], codes: NDArray[np.int64]) -> AttackRe
 # -- which rows ------------------------------------------------------------------------------------
 
 
-def _labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, Labels]:
+def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, Labels]:
     """Labels of the rows to learn from and to judge on: every class in both, new to the eraser."""
     if not isinstance(data, Dataset):
         raise ValueError(
@@ -224,7 +247,8 @@ def _labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, Labels]:
         if len(split) == 0:
             raise ValueError(f"Got no rows in the {name} split, but expected some to certify on.")
     # As objects, so that the label "1" and the label 1 are not made one.
-    both = encode(np.concatenate([np.asarray(split.z, dtype=object) for split in splits]))
+    z = np.concatenate([np.asarray(split.z, dtype=object) for split in splits])
+    both = encode(z, name=f"z of the {names[0]} and test splits")
     parts = np.split(both.codes, [len(splits[0])])
     labels, test_labels = (Labels(codes, both.classes) for codes in parts)
     _refuse_missing_class(labels, names[0])

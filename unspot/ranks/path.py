@@ -29,7 +29,7 @@ from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.run import check_metrics, on_validation, over_seeds
 from unspot.ranks.fits import fits, seeded, stages
-from unspot.ranks.selection import refuse_undecidable, select
+from unspot.ranks.selection import decidable, select
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def check_ranks(
     return tuple(falling)
 
 
-def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> Any:
+def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None) -> Any:
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
@@ -279,16 +279,17 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float) -> An
         Unfitted; its ``max_rows`` and ``random_state`` decide the sample.
     X : array of shape (n, d), or ``Rows``
     labels : Labels
-    max_advantage : float
+    max_advantage : float or None
     """
-    check_share("max_advantage", max_advantage)
+    if max_advantage is not None:
+        check_share("max_advantage", max_advantage)
     share = min(1.0, estimator.max_rows / (1 - ASIDE) / len(X))
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
     _refuse_small_classes(labels, parts[1])
     train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
     data = Dataset(train, aside, aside)
-    refuse_undecidable(on_validation(data), max_advantage)  # before the fits, which take long
+    decidable(aside.z, max_advantage)  # before the fits, which take long
     return rank_path(estimator, data).select("largest", max_advantage=max_advantage)
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
-from unspot.data.dataset import Dataset
 from unspot.data.labels import encode
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
@@ -25,7 +24,7 @@ from unspot.evaluation.description_length import mdl as description_length
 from unspot.evaluation.inference import smallest_bound
 from unspot.evaluation.metrics import LESS_IS_BETTER
 from unspot.evaluation.run import check_metrics, over_seeds
-from unspot.evaluation.unseen import attack_eraser
+from unspot.evaluation.unseen import attack_both_ways
 
 if TYPE_CHECKING:
     from unspot.ranks.path import PathPoint, RankPath
@@ -51,6 +50,8 @@ class Selection:
     met : bool
         Whether the rank meets the condition of the rule. If none does, it is the rank that comes
         nearest.
+    max_advantage : float or None
+        What attackers may gain, if that was the condition.
     """
 
     rule: str
@@ -58,6 +59,7 @@ class Selection:
     criterion: str
     tried: Mapping[int, float]
     met: bool = True
+    max_advantage: float | None = None
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for metadata and files."""
@@ -68,13 +70,15 @@ class Selection:
             "criterion": self.criterion,
             "tried": tried,
             "met": self.met,
+            "max_advantage": self.max_advantage,
         }
 
     def __str__(self) -> str:
+        bound = "" if self.max_advantage is None else f", {self.max_advantage:.3g} allowed"
         nearest = "" if self.met else ", which is not enough: it only comes nearest"
         return (
             f"rank {self.rank} by {self.rule!r}: {self.criterion} {self.tried[self.rank]:.3f}"
-            f"{nearest} ({len(self.tried)} ranks were looked at)"
+            f"{bound}{nearest} ({len(self.tried)} ranks were looked at)"
         )
 
 
@@ -108,33 +112,33 @@ _WAY_OUT = {
 def largest(
     path: RankPath,
     *,
-    max_advantage: float = MARGIN,
+    max_advantage: float | None = None,
     attackers: str | Sequence[str] = "quick",
 ) -> Selection:
     """The largest rank at which no attacker can have more than ``max_advantage`` over guessing.
 
     What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
-    confidence that no attacker has more. Attackers learn from one half of the validation rows and
-    are judged on the other half. They are slow, so ranks are bisected, which assumes that the
-    advantage grows with the rank.
+    confidence that no attacker has more. Attackers that learn from one half of the validation rows
+    are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
+    that the advantage grows with the rank.
 
     Parameters
     ----------
-    max_advantage : float
-        The largest advantage of the strongest attacker over guessing, in balanced accuracy.
+    max_advantage : float, optional
+        The largest advantage of the strongest attacker over guessing, in balanced accuracy. By
+        default 0.05, or the smallest that the rows can decide. A smaller one is refused.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
     """
-    refuse_undecidable(path.judged, max_advantage, attackers)
+    allowed = decidable(path.data.validation.z, max_advantage, attackers)
     rank, bounds = _bisect(
         path.points,
         lambda point: advantage_bound(path, point, attackers),
-        lambda bound: bound <= max_advantage,
+        lambda bound: bound <= allowed,
     )
-    criterion = f"the strongest attacker's advantage over guessing is at most ({_CONFIDENCE:.0%})"
-    return Selection(
-        "largest", rank or min(bounds, key=lambda r: bounds[r]), criterion, bounds, rank is not None
-    )
+    criterion = "advantage of the strongest attacker at most"
+    nearest = rank or min(bounds, key=lambda rank: bounds[rank])
+    return Selection("largest", nearest, criterion, bounds, rank is not None, allowed)
 
 
 def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
@@ -215,32 +219,34 @@ RULES: dict[str, Callable[..., Selection]] = {
 }
 
 
-def refuse_undecidable(
-    judged: Dataset, max_advantage: float, attackers: str | Sequence[str] = "quick"
-) -> None:
-    """Raise an error if even an attacker that guesses would be above the bound on these rows."""
-    check_share("max_advantage", max_advantage)
+def decidable(
+    z: Any, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
+) -> float:
+    """The bound that rows with these labels shall decide; an error if they cannot."""
     names = attackers
     if isinstance(attackers, str):
         names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
-    counts = encode(judged.test.z, n_rows=len(judged.test)).counts
-    smallest = smallest_bound(counts, (1 - _CONFIDENCE) / len(names))
-    if smallest > max_advantage:
+    counts = encode(z).counts
+    smallest = smallest_bound(counts, 1 - _CONFIDENCE, len(names))
+    if max_advantage is None:
+        return max(MARGIN, smallest)
+    if check_share("max_advantage", max_advantage) < smallest:
         more = (smallest / max(max_advantage, 0.001)) ** 2
         raise ValueError(
             f"Got max_advantage={max_advantage:g}, but expected at least "
-            f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {len(judged.test):,} "
+            f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {counts.sum():,} "
             "rows, on which attackers that only guess may look as good as that. Allow more, or "
             f"give about {more:.2g} times as many rows."
         )
+    return max_advantage
 
 
 def advantage_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """An upper bound on the advantage of the strongest attacker, as ``certify`` has it."""
+    """An upper bound on the advantage of the strongest attacker, on all validation rows."""
     how: Any = {"budget": attackers} if isinstance(attackers, str) else {"attackers": attackers}
-    attacked = attack_eraser(point.eraser, path.judged, random_state=path.random_state, **how)
+    attacked = attack_both_ways(point.eraser, path.judged, random_state=path.random_state, **how)
     return attacked.upper_bound(1 - _CONFIDENCE)
 
 
