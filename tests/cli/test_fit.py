@@ -129,12 +129,12 @@ def test_parameters_as_typed():
 def test_the_rank_is_chosen(cli, table, tmp_path):
     out = tmp_path / "e.safetensors"
     done = cli(
-        "fit", table, "-c", "gender", "-f", "emb", "-r", "auto", "--max-advantage", 0.1, "-o", out
+        "fit", table, "-c", "gender", "-f", "emb", "-r", "auto", "--max-advantage", 0.3, "-o", out
     )
     assert done.code == 0, done.err
     assert "the strongest attacker gains" in done.out
     selection = load(out).metadata["inner"]["selection"]
-    assert selection["max_advantage"] == 0.1
+    assert selection["max_advantage"] == 0.3
     assert load(out).rank == selection["rank"]
 
 

@@ -20,7 +20,7 @@ from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import PCAProjection, RandomProjection
 from unspot.io.journal import read_journal
 from unspot.sweeps.grid import cells, data_fingerprint, named_methods
-from unspot.sweeps.run import read_results, sweep
+from unspot.sweeps.run import METRICS_VERSION, read_results, sweep
 
 TIMES = ["fit_seconds", "seconds"]
 
@@ -138,7 +138,10 @@ def test_a_result_file_of_the_version_before_is_read():
 
 
 def test_a_result_file_of_the_version_before_goes_on(tmp_path):
-    """The keys of its cells are those of today: nothing is measured again."""
+    """The keys of its cells are those of today: nothing is measured again.
+
+    Attackers learn from other rows since, so it goes on only if its version says that it is new.
+    """
     X, z = np.random.default_rng(0).normal(size=(120, 6)).round(3), np.repeat(["a", "b"], 60)
     X[z == "b", 0] += 1
     X[z == "b", 1] *= 2
@@ -147,9 +150,17 @@ def test_a_result_file_of_the_version_before_goes_on(tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_bytes(OLD_RESULTS.read_bytes())
     methods, metrics = ["original", "leace", "pca"], ("linear", "variance")
-    frame = sweep(methods, data, [2, 4], seeds=2, metrics=metrics, path=path, resume=True)
-    assert path.read_bytes() == OLD_RESULTS.read_bytes()
-    pd.testing.assert_frame_equal(frame, read_results(OLD_RESULTS))
+
+    def go_on():
+        return sweep(methods, data, [2, 4], seeds=2, metrics=metrics, path=path, resume=True)
+
+    with pytest.raises(ValueError, match="other settings .version was 3 and is"):
+        go_on()
+    now = f'"version": {METRICS_VERSION}'.encode()
+    path.write_bytes(OLD_RESULTS.read_bytes().replace(b'"version": 3', now))
+    as_new = path.read_bytes()
+    pd.testing.assert_frame_equal(go_on(), read_results(OLD_RESULTS))
+    assert path.read_bytes() == as_new
 
 
 def test_truncated_file_is_repaired(data, tmp_path):

@@ -49,7 +49,8 @@ def path(
     max_advantage: Annotated[
         float | None,
         typer.Option(
-            metavar="A", help="largest: what attackers may gain (default 0.05, if rows suffice)."
+            metavar="A",
+            help="largest: what attackers may gain (default 0.05, or what rows can decide).",
         ),
     ] = None,
     attackers: Annotated[
