@@ -46,7 +46,7 @@ def test_labels_of_the_rows(cli, files, fitted, kind, command):
 @pytest.mark.parametrize(
     ("command", "other", "said"),
     [
-        (EVALUATE, "train", "learn from 100 rows, probes from 200"),
+        (EVALUATE, "train", "learn from 100 rows, probes from 200 rows"),
         (CERTIFY, "attack", "learned from 200 rows that the eraser was fitted on"),
     ],
 )

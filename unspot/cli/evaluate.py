@@ -234,7 +234,7 @@ def _show(evaluation: Evaluation, rows: Dataset, data: Path, train: Path | None)
         who = "attackers and probes learn"
     source = "split at random, stratified by class" if train is None else f"the first {train}"
     typer.secho(evaluation.name, bold=True)
-    typer.echo(f"  {data}: {who} from {n_train}, all are tested on {n_test} ({source}).\n")
+    typer.echo(f"  {data}: {who} from {n_train} rows, all are tested on {n_test} ({source}).\n")
     better = {"lower": "  lower is better", "higher": "  higher is better", "none": ""}
     cells = [("", "before", "after", "")]
     for row in evaluation:
