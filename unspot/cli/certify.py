@@ -52,6 +52,28 @@ def certify(
             help="The largest advantage over guessing that counts as erased.",
         ),
     ] = 0.05,
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a record with hashes, for unspot verify; JSON."),
+    ] = None,
+    purpose: Annotated[
+        str, typer.Option(metavar="TEXT", help="In the record: what the erasure is for.")
+    ] = "",
+    population: Annotated[
+        str, typer.Option(metavar="TEXT", help="In the record: whose rows these are.")
+    ] = "",
+    period: Annotated[
+        str, typer.Option(metavar="TEXT", help="In the record: from when the rows are.")
+    ] = "",
+    operator: Annotated[
+        str, typer.Option(metavar="TEXT", help="In the record: who certifies.")
+    ] = "",
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", "-t", metavar="NAME", help="In the record: labels of the downstream task."
+        ),
+    ] = None,
     fail: Annotated[
         bool,
         typer.Option(
@@ -71,7 +93,9 @@ def certify(
     from unspot.eraser import load
 
     inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.refuse_inputs({"--json": json, "--html": html}, inputs)
+    options.refuse_inputs({"--json": json, "--html": html, "--audit": audit}, inputs)
+    words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
+    _refuse_words_without_record({**words, "task": task}, audit)
     check_share("--margin", margin)
     loaded = load(eraser)
     test, learn = read_rows(
@@ -81,6 +105,7 @@ def certify(
         flags=("--attack-rows", "--attack-labels"),
         concept=concept,
         features=features,
+        task=task,
     )
     rows = unseen_rows(loaded, test, learn, data, seed)
     if learn is not None:  # these rows and no others, also where the eraser was fitted on them
@@ -102,7 +127,23 @@ def certify(
         verbose=shows and sys.stderr.isatty(),
     )
     options.write_json(certificate, json)
-    write_page(certificate, loaded, rows, html)
+    record = None
+    if audit is not None:
+        from unspot.cli.verify import audit_record
+
+        settings = {
+            "concept": concept,
+            "features": features,
+            "task": task,
+            "budget": budget,
+            "attackers": attackers,
+            "alpha": alpha,
+            "margin": margin,
+            "seed": seed,
+        }
+        record = audit_record(certificate, loaded, rows, inputs, settings, words)
+        options.write_json(record, audit)
+    write_page(record or certificate, loaded, rows, html)
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
         typer.secho(verdict, bold=True, fg=COLOURS[certificate.verdict])
@@ -114,6 +155,14 @@ def certify(
             )
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(EXIT_CODES[certificate.verdict])
+
+
+def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:
+    given = [name for name, text in words.items() if text]
+    if given and audit is None:
+        raise ValueError(
+            f"Got --{given[0]}, but no --audit FILE, the record that it goes into. Add --audit."
+        )
 
 
 def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:
