@@ -61,6 +61,8 @@ def verify(
     stated: AuditRecord = as_type(AuditRecord, content)
     files = dict(zip(ROLES, (eraser, data, labels, attack_rows, attack_labels), strict=True))
     _refuse_unknown(files, stated)
+    if rerun:
+        _refuse_rerun(files, stated)
     checks = check_content(content)
     for role, source in stated.sources.items():
         option = f"--{role.replace('_', '-')}"
@@ -88,12 +90,25 @@ def _refuse_unknown(files: Mapping[str, Path | None], record: AuditRecord) -> No
             )
 
 
+def _refuse_rerun(files: Mapping[str, Path | None], record: AuditRecord) -> None:
+    """An error where numbers cannot be computed again: exit code 0 would mislead."""
+    if record.settings is None:
+        raise ValueError(
+            "Got --rerun, but the certificate was made in Python, and has no options of unspot "
+            "certify to repeat. Run the program that made it, or leave --rerun out."
+        )
+    missing = [f"--{role.replace('_', '-')}" for role in record.sources if not files.get(role)]
+    if missing:
+        raise ValueError(
+            f"Got --rerun without {' and '.join(missing)}, but expected every file that the "
+            "certificate was made from. Give them, or leave --rerun out."
+        )
+
+
 def _rerun(record: AuditRecord, files: Mapping[str, Path | None], checks: list[Check]) -> Check:
     """Certify again with the settings of the record, where all files are those of the record."""
     from unspot.evaluation.verification import Check, check_numbers
 
-    if record.settings is None:
-        return Check("numbers", None, "not run again: the certificate was made in Python")
     wrong = [check.name for check in checks if not check.ok]
     if wrong:
         return Check("numbers", None, f"not run again: first the {', '.join(wrong)} must match")

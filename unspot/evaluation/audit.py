@@ -102,7 +102,7 @@ class ThreatModel:
             not_covered=(
                 "Rows of another source, period or model than the test rows.",
                 "Other attackers, more effort or more labelled rows. The two-sample test looks for "
-                "any difference between the classes, but too small a one escapes it too.",
+                "any difference between the classes, but misses one that is too small.",
                 "An adversary who has the eraser and rows from before erasure.",
                 "Rows that belong together, such as several of one person: the numbers count test "
                 "rows as independent.",
@@ -363,7 +363,7 @@ def _rows_of_cell(certificate: Certificate, data: Dataset) -> dict[str, dict[str
 
 def _certify_again_when(certificate: Certificate) -> tuple[str, ...]:
     return (
-        "the eraser changes: its hash is another one then;",
+        "the eraser changes, which shows in its hash;",
         "the model that makes the vectors changes, or the way they are computed, scaled or stored;",
         "rows come from another source or period, or the shares of the classes shift;",
         f"an adversary may have more than {certificate.n_attack_rows:,} labelled rows;",

@@ -18,7 +18,7 @@ __all__ = ["TOLERANCE", "Check", "check_content", "check_numbers", "check_source
 TOLERANCE = 0.01
 
 #: What follows from the numbers of a certificate, and stands in its file beside them.
-_DERIVED = ("verdict", "leaks", "chance", "strongest", "advantage", "upper_bound")
+_DERIVED = ("verdict", "leaks", "chance", "advantage", "upper_bound")
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,14 @@ def _check_hash(content: Mapping[str, Any]) -> Check:
 
 def _check_verdict(content: Mapping[str, Any]) -> Check:
     stated = content["certificate"]
-    computed = Certificate.from_dict(stated).to_dict()
-    for name in _DERIVED:
-        if stated.get(name) != computed[name]:
-            reason = f"{name} is {stated.get(name)!r}, but {computed[name]!r} follows from the rest"
+    certificate = Certificate.from_dict(stated)
+    derived = {name: getattr(certificate, name) for name in _DERIVED}
+    derived["strongest"] = certificate.strongest.name
+    for name, value in derived.items():
+        if stated.get(name) != value:
+            reason = f"{name} is {stated.get(name)!r}, but {value!r} follows from the rest"
             return Check("verdict", False, reason)
-    return Check("verdict", True, f"{computed['verdict']} follows from the numbers")
+    return Check("verdict", True, f"{certificate.verdict} follows from the numbers")
 
 
 def check_source(role: str, stated: Source, path: Path | None, option: str) -> Check:
@@ -93,12 +95,14 @@ def check_numbers(stated: Certificate, again: Certificate) -> Check:
     before, after = ({r.name: r.advantage for r in c.attackers} for c in (stated, again))
     if before.keys() != after.keys():
         others = ", ".join(sorted(before.keys() ^ after.keys()))
-        return Check("numbers", False, f"other attackers than in the certificate: {others}{versions}")
+        return Check(
+            "numbers", False, f"other attackers than in the certificate: {others}{versions}"
+        )
     name = max(before, key=lambda attacker: abs(after[attacker] - before[attacker]))
     gap = abs(after[name] - before[name])
     reason = (
-        f"the verdict is {again.verdict} again; advantages differ by at most {100 * gap:.1f} points "
-        f"({name}), where {100 * TOLERANCE:g} are tolerated{versions}"
+        f"the verdict is {again.verdict} again; advantages differ by at most {100 * gap:.1f} "
+        f"points ({name}), where {100 * TOLERANCE:.1f} are tolerated{versions}"
     )
     if again.verdict != stated.verdict:
         reason = f"the verdict is {again.verdict}, but {stated.verdict} was certified{versions}"

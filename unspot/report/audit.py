@@ -19,10 +19,10 @@ _LEARNED = {
 
 #: The limits of a budget in words.
 _EFFORT = {
-    "max_rows": "rows at most",
+    "max_rows": "rows to learn from, at most",
     "products": "products of two columns",
     "landmarks": "landmarks of kernels",
-    "networks": "networks in one",
+    "networks": "networks, averaged",
     "epochs": "epochs of networks",
     "trees": "boosted trees",
 }
@@ -68,6 +68,7 @@ def audit_parts(record: AuditRecord | None) -> tuple[AuditPart, ...]:
         _EFFORT.get(name, name.replace("_", " ")): f"{limit:,}" if isinstance(limit, int) else limit
         for name, limit in record.effort.items()
     }
+    effort["machine"] = record.environment
     parts = (
         AuditPart("Purpose", facts=_facts(about)),
         AuditPart("Rows and power", facts=_facts(power)),

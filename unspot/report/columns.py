@@ -94,8 +94,8 @@ def sort_results(results: Any) -> Results:
         kind = _kind(result)
         if kind == "path":
             paths[name or result.method] = json.loads(result.to_json())["points"]
-        elif kind == "certificate" and name == BEFORE:
-            before = result
+        elif kind in ("certificate", "audit") and name == BEFORE:
+            before = getattr(result, "certificate", result)
         else:
             column = _column(name, kind, result)
             key = name or _key(column, columns)
