@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from unspot import Dataset, Eraser, Split
+from unspot import LEACE, Dataset, Eraser, Split
 from unspot.evaluation.audit import (
     FORMAT,
     AuditRecord,
@@ -144,6 +144,15 @@ def test_rows_in_memory_are_known_by_a_fingerprint(record, data, eraser):
     again = AuditRecord.of(certificate_of(), eraser, changed)
     assert again.sources["test"].fingerprint != record.sources["test"].fingerprint
     assert again.sources["train"] == record.sources["train"]
+
+
+def test_the_rows_of_the_fit_have_the_fingerprint_in_the_eraser(data):
+    fitted = LEACE().fit(data.train.X, data.train.z)
+    record = AuditRecord.of(certificate_of(), fitted, data)
+    assert record.sources["train"].fingerprint == fitted.eraser_.metadata["fingerprint"]
+    assert AuditRecord.of(certificate_of(), None, data).sources.keys() == {
+        "train", "validation", "test",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

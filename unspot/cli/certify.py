@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 #: for a verdict.
 EXIT_CODES = {"HOLDS": 0, "LEAKS": 3, "INCONCLUSIVE": 4}
 COLOURS = {"HOLDS": "green", "LEAKS": "red", "INCONCLUSIVE": "yellow"}
+
+#: The heading of options that say more about an audit record.
+_RECORD = "In the record of --audit"
+
+
+def _words(about: str) -> Any:
+    return typer.Option(metavar="TEXT", help=about, rich_help_panel=_RECORD)
 
 
 def certify(
@@ -56,22 +63,18 @@ def certify(
         Path | None,
         typer.Option(metavar="FILE", help="Write a record with hashes, for unspot verify; JSON."),
     ] = None,
-    purpose: Annotated[
-        str, typer.Option(metavar="TEXT", help="In the record: what the erasure is for.")
-    ] = "",
-    population: Annotated[
-        str, typer.Option(metavar="TEXT", help="In the record: whose rows these are.")
-    ] = "",
-    period: Annotated[
-        str, typer.Option(metavar="TEXT", help="In the record: from when the rows are.")
-    ] = "",
-    operator: Annotated[
-        str, typer.Option(metavar="TEXT", help="In the record: who certifies.")
-    ] = "",
+    purpose: Annotated[str, _words("What the erasure is for.")] = "",
+    population: Annotated[str, _words("Whose rows these are.")] = "",
+    period: Annotated[str, _words("From when the rows are.")] = "",
+    operator: Annotated[str, _words("Who certifies.")] = "",
     task: Annotated[
         str | None,
         typer.Option(
-            "--task", "-t", metavar="NAME", help="In the record: labels of the downstream task."
+            "--task",
+            "-t",
+            metavar="NAME",
+            help="Labels of the downstream task: rows of each cell, and what erasure costs it.",
+            rich_help_panel=_RECORD,
         ),
     ] = None,
     fail: Annotated[

@@ -69,7 +69,9 @@ def verify(
         checks.append(check_source(role, source, files.get(role), option))
     if rerun:
         checks.append(_rerun(stated, files, checks))
-    typer.secho(f"{record.name}: {stated.certificate.verdict}, {stated.created}", bold=True)
+    who = f" by {stated.operator}" if stated.operator else ""
+    title = f"{record.name}: {stated.certificate.verdict}, certified on {stated.created}{who}"
+    typer.secho(options.without_controls(title), bold=True)
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark, colour = _MARKS[check.ok]

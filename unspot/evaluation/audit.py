@@ -261,7 +261,7 @@ class AuditRecord:
             "Advantage over guessing": f"at most {_points(max(found.upper_bound, 0.0))}, with "
             f"{100 * (1 - found.alpha):g} % confidence; {_points(found.margin)} count as erased",
             "Attackers": ", ".join(report.name for report in found.attackers),
-            **{row.label: format_value(row.after, row.unit) for row in self.utility},
+            **self.costs(),
             "Certified": " by ".join(filter(None, (self.created[:10], self.operator))),
             **{f"Hash of the {name}": f"`{text}`" for name, text in self.hashes().items()},
         }
@@ -278,6 +278,13 @@ class AuditRecord:
                 "",
             ]
         )
+
+    def costs(self) -> dict[str, str]:
+        """What erasure cost, by the name of the measure: before → after."""
+        return {
+            row.label: f"{format_value(row.before, row.unit)} → {format_value(row.after, row.unit)}"
+            for row in self.utility
+        }
 
     def hashes(self) -> dict[str, str]:
         """Every hash in the record, by what it is of."""

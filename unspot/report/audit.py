@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from unspot.evaluation.audit import AuditRecord
-from unspot.evaluation.results import format_value
 from unspot.report.contents import AuditPart, Facts
 
 __all__ = ["audit_parts"]
@@ -44,7 +43,7 @@ def audit_parts(record: AuditRecord | None) -> tuple[AuditPart, ...]:
         "population": record.population,
         "period": record.period,
         "certified by": record.operator,
-        "certified on": record.created[:16].replace("T", " ") + " UTC" if record.created else "",
+        "certified on": f"{record.created[:16].replace('T', ' ')} UTC",
     }
     detectable = certificate.detectable
     power = {
@@ -60,10 +59,6 @@ def audit_parts(record: AuditRecord | None) -> tuple[AuditPart, ...]:
         "probability of a false alarm": certificate.alpha,
         "seed": certificate.metadata.get("random_state"),
     }
-    kept = {
-        row.label: f"{format_value(row.before, row.unit)} → {format_value(row.after, row.unit)}"
-        for row in record.utility
-    }
     effort = {
         _EFFORT.get(name, name.replace("_", " ")): f"{limit:,}" if isinstance(limit, int) else limit
         for name, limit in record.effort.items()
@@ -72,7 +67,7 @@ def audit_parts(record: AuditRecord | None) -> tuple[AuditPart, ...]:
     parts = (
         AuditPart("Purpose", facts=_facts(about)),
         AuditPart("Rows and power", facts=_facts(power)),
-        AuditPart("Cost of the erasure", facts=_facts(kept)),
+        AuditPart("Cost of the erasure", facts=_facts(record.costs())),
         AuditPart("Effort of the attackers", facts=_facts(effort)),
         AuditPart("The adversary has", threats.adversary_has),
         AuditPart("The adversary may", threats.adversary_may),
