@@ -230,8 +230,10 @@ class AuditRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in the JSON."""
-        plain = {**asdict(self), "certificate": self.certificate.to_dict()}
-        return {"format": FORMAT, **plain}
+        content = {"format": FORMAT, **asdict(self), "certificate": self.certificate.to_dict()}
+        # Through JSON, so that what is kept is plain: tuples become lists.
+        plain: dict[str, Any] = json.loads(json.dumps(content, allow_nan=False))
+        return plain
 
     def to_json(self) -> str:
         """JSON text; ``unspot verify`` and ``unspot report`` read it."""
