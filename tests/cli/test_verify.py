@@ -196,6 +196,13 @@ def test_words_need_a_record_to_stand_in(cli, made, option):
     assert "--audit" in done.err
 
 
+def test_a_record_to_stdout_is_json_alone(cli, made):
+    given = ("-c", "gender", "--attackers", "logistic", "-b", "quick", "--no-fail")
+    done = cli("certify", made / "e.safetensors", made / "rows.npz", *given, "--audit", "-")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["sources"]["data"]["name"] == "rows.npz"
+
+
 def test_a_record_does_not_replace_what_is_read(cli, made):
     data = made / "rows.npz"
     done = cli("certify", made / "e.safetensors", data, "-c", "gender", "--audit", data)

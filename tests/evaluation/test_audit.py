@@ -342,7 +342,9 @@ def test_files_are_compared_and_those_not_given_are_left_out(tmp_path):
     left_out = check_source("attack_rows", source, None, "--attack-rows")
     assert left_out.ok is None
     assert "--attack-rows" in left_out.reason
-    assert check_source("test", Source("data", fingerprint="1"), path, "--data").ok is None
+    in_memory = check_source("test", Source("data", fingerprint="1"), None, "--test")
+    assert in_memory.ok is None
+    assert "--test" not in in_memory.reason  # there is no such option
 
 
 # -- numbers again ---------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def certify(
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack
 
-    shows = not quiet and json != options.STDOUT
+    shows = not quiet and options.STDOUT not in (json, audit)
     certificate = attack(
         loaded,
         rows,

@@ -76,10 +76,10 @@ def _check_verdict(content: Mapping[str, Any]) -> Check:
 def check_source(role: str, stated: Source, path: Path | None, option: str) -> Check:
     """Whether a file is the one that a record was made from."""
     name = role.replace("_", " ")
-    if path is None:
-        return Check(name, None, f"not checked: give {option} {stated.name}")
     if not stated.sha256:
         return Check(name, None, "not checked: the rows were in memory, and have no file")
+    if path is None:
+        return Check(name, None, f"not checked: give {option} {stated.name}")
     computed = file_sha256(path)
     if computed == stated.sha256:
         return Check(name, True, f"{path.name} is the file that was certified: sha256 {computed}")
