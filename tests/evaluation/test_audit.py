@@ -165,6 +165,16 @@ def test_the_threat_model_says_who_learned_from_what(attack_rows, needle):
     assert any("attacker-0, attacker-1" in text for text in found.adversary_may)
 
 
+def test_the_threat_model_says_what_is_counted_as_independent():
+    rows, groups = (
+        " ".join(ThreatModel.of(certificate_of(metadata=facts)).not_covered)
+        for facts in ({}, {"n_test_groups": 1060})
+    )
+    assert "test rows as independent" in rows
+    assert "1,060" in groups
+    assert "test rows as independent" not in groups
+
+
 # -- the schema ------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,8 @@ def _certified_again(record: AuditRecord, files: Mapping[str, Path | None]) -> C
     from unspot.evaluation.certificate import Certificate
     from unspot.io.records import parse
 
-    settings: dict[str, Any] = asdict(record.settings)  # type: ignore[arg-type]
+    every: dict[str, Any] = asdict(record.settings)  # type: ignore[arg-type]
+    settings = {name: value for name, value in every.items() if value is not None}
     with TemporaryDirectory() as folder:
         out = Path(folder) / "audit.json"
         certify(**files, **settings, audit=out, fail=False, quiet=True)  # type: ignore[arg-type]

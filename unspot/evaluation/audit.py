@@ -63,6 +63,7 @@ class Settings:
     concept: str | None = None
     features: str | None = None
     task: str | None = None
+    groups: str | None = None
     budget: str = "standard"
     attackers: str | None = None
     alpha: float = 0.05
@@ -104,8 +105,7 @@ class ThreatModel:
                 "Other attackers, more effort or more labelled rows. The two-sample test looks for "
                 "any difference between the classes, but misses one that is too small.",
                 "An adversary who has the eraser and rows from before erasure.",
-                "Rows that belong together, such as several of one person: the numbers count test "
-                "rows as independent.",
+                _dependence(certificate),
                 "Whatever else is known about a row: other columns, its text, its origin.",
                 "Whether decisions of a model that is trained on the vectors are fair.",
                 "A choice among several erasers by their certificates on the same test rows.",
@@ -368,6 +368,16 @@ def _rows_of_cell(certificate: Certificate, data: Dataset) -> dict[str, dict[str
     )
     concepts, labels = (sorted({cell[i] for cell in cells}) for i in (0, 1))
     return {concept: {label: cells[concept, label] for label in labels} for concept in concepts}
+
+
+def _dependence(certificate: Certificate) -> str:
+    groups = certificate.metadata.get("n_test_groups")
+    if groups:
+        return f"Dependence between groups: the numbers count {groups:,} of them as independent."
+    return (
+        "Rows that belong together, such as several of one person: the numbers count test rows as "
+        "independent."
+    )
 
 
 def _certify_again_when(certificate: Certificate) -> tuple[str, ...]:
