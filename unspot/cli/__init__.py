@@ -28,6 +28,7 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "verify",
     "path",
     "sweep",
     "bench",
@@ -111,7 +112,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; it always ends in ``SystemExit``.
 
     The exit code is 0; 1 for a bug, or if every cell of a sweep failed; 2 for a user's error; 3
-    for a leak, if ``unspot certify`` was asked to fail on one; 130 after Ctrl-C.
+    for a leak that ``unspot certify`` finds, or a change that ``unspot verify`` does; 130 after
+    Ctrl-C.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

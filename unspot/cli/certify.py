@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 #: for a verdict.
 EXIT_CODES = {"HOLDS": 0, "LEAKS": 3, "INCONCLUSIVE": 4}
 COLOURS = {"HOLDS": "green", "LEAKS": "red", "INCONCLUSIVE": "yellow"}
+
+#: The heading of options that say more about an audit record.
+_RECORD = "In the record of --audit"
+
+
+def _words(about: str) -> Any:
+    return typer.Option(metavar="TEXT", help=about, rich_help_panel=_RECORD)
 
 
 def certify(
@@ -52,6 +59,24 @@ def certify(
             help="The largest advantage over guessing that counts as erased.",
         ),
     ] = 0.05,
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a record with hashes, for unspot verify; JSON."),
+    ] = None,
+    purpose: Annotated[str, _words("What the erasure is for.")] = "",
+    population: Annotated[str, _words("Whose rows these are.")] = "",
+    period: Annotated[str, _words("From when the rows are.")] = "",
+    operator: Annotated[str, _words("Who certifies.")] = "",
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            "-t",
+            metavar="NAME",
+            help="Labels of the downstream task: rows of each cell, and what erasure costs it.",
+            rich_help_panel=_RECORD,
+        ),
+    ] = None,
     fail: Annotated[
         bool,
         typer.Option(
@@ -71,7 +96,9 @@ def certify(
     from unspot.eraser import load
 
     inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.refuse_inputs({"--json": json, "--html": html}, inputs)
+    options.refuse_inputs({"--json": json, "--html": html, "--audit": audit}, inputs)
+    words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
+    _refuse_words_without_record({**words, "task": task}, audit)
     check_share("--margin", margin)
     loaded = load(eraser)
     test, learn = read_rows(
@@ -81,6 +108,7 @@ def certify(
         flags=("--attack-rows", "--attack-labels"),
         concept=concept,
         features=features,
+        task=task,
     )
     rows = unseen_rows(loaded, test, learn, data, seed)
     if learn is not None:  # these rows and no others, also where the eraser was fitted on them
@@ -89,7 +117,7 @@ def certify(
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack
 
-    shows = not quiet and json != options.STDOUT
+    shows = not quiet and options.STDOUT not in (json, audit)
     certificate = attack(
         loaded,
         rows,
@@ -102,7 +130,23 @@ def certify(
         verbose=shows and sys.stderr.isatty(),
     )
     options.write_json(certificate, json)
-    write_page(certificate, loaded, rows, html)
+    record = None
+    if audit is not None:
+        from unspot.cli.verify import audit_record
+
+        settings = {
+            "concept": concept,
+            "features": features,
+            "task": task,
+            "budget": budget,
+            "attackers": attackers,
+            "alpha": alpha,
+            "margin": margin,
+            "seed": seed,
+        }
+        record = audit_record(certificate, loaded, rows, inputs, settings, words)
+        options.write_json(record, audit)
+    write_page(record or certificate, loaded, rows, html)
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
         typer.secho(verdict, bold=True, fg=COLOURS[certificate.verdict])
@@ -114,6 +158,14 @@ def certify(
             )
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(EXIT_CODES[certificate.verdict])
+
+
+def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:
+    given = [name for name, text in words.items() if text]
+    if given and audit is None:
+        raise ValueError(
+            f"Got --{given[0]}, but no --audit FILE, the record that it goes into. Add --audit."
+        )
 
 
 def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:

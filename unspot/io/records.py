@@ -29,12 +29,28 @@ _WORDS = {
 
 
 def parse(text: str | bytes, what: str = "JSON") -> Any:
-    """The content of JSON or TOML text; a ValueError if it is neither, or nested too deeply."""
-    read: Callable[..., Any] = json.loads if what == "JSON" else tomllib.loads
+    """The content of JSON or TOML text; a ValueError if it is neither, or nested too deeply.
+
+    A name that occurs twice is an error too: readers differ in which of the two they take.
+    """
+    read: Callable[..., Any] = _read_json if what == "JSON" else tomllib.loads
     try:
         return read(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _read_json(text: str | bytes) -> Any:
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice} is given twice")
+    return content
 
 
 def as_type(kind: Any, value: Any, where: str = "") -> Any:

@@ -32,13 +32,14 @@ _IDENTITY = ("method", "inner", "rank", "parameters", "fingerprint")
 
 @dataclass(frozen=True)
 class Column:
-    """One eraser: its evaluation, its certificate, or both."""
+    """One eraser: its evaluation, its certificate, or both; and the certificate's audit record."""
 
     name: str
     method: str
     rank: int | None = None
     evaluation: Any = None
     certificate: Any = None
+    audit: Any = None
 
     def row(self, key: str) -> Any:
         """A row of the evaluation, or None."""
@@ -93,8 +94,8 @@ def sort_results(results: Any) -> Results:
         kind = _kind(result)
         if kind == "path":
             paths[name or result.method] = json.loads(result.to_json())["points"]
-        elif kind == "certificate" and name == BEFORE:
-            before = result
+        elif kind in ("certificate", "audit") and name == BEFORE:
+            before = getattr(result, "certificate", result)
         else:
             column = _column(name, kind, result)
             key = name or _key(column, columns)
@@ -115,7 +116,12 @@ def _named(results: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _kind(result: Any) -> str:
-    marks = {"evaluation": "rows", "certificate": "attackers", "path": "points"}
+    marks = {
+        "evaluation": "rows",
+        "certificate": "attackers",
+        "audit": "threat_model",
+        "path": "points",
+    }
     for kind, attribute in marks.items():
         if hasattr(result, attribute) and hasattr(result, "to_json"):
             return kind
@@ -127,6 +133,8 @@ def _kind(result: Any) -> str:
 
 def _column(name: str, kind: str, result: Any) -> Column:
     column = Column(name, "", **{kind: result})
+    if kind == "audit":
+        column = replace(column, certificate=result.certificate)
     method = method_name(column.eraser) or name or "erased"
     return replace(column, method=method, rank=column.eraser.get("rank"))
 
@@ -162,7 +170,8 @@ def _merged(first: Column, second: Column) -> Column:
             )
     evaluated = second if second.evaluation is not None else first
     certificate = first.certificate or second.certificate
-    return replace(evaluated, name=first.name, certificate=certificate)
+    audit = first.audit or second.audit
+    return replace(evaluated, name=first.name, certificate=certificate, audit=audit)
 
 
 def _with_names(columns: list[Column]) -> Iterator[Column]:

@@ -12,6 +12,7 @@ __all__ = [
     "BEFORE",
     "VIEWS_FORMAT",
     "Attack",
+    "AuditPart",
     "Contents",
     "Facts",
     "GapPoint",
@@ -140,6 +141,15 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class AuditPart:
+    """A part of what an auditor reads: sentences, and names with values."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    facts: Facts = ()
+
+
+@dataclass(frozen=True)
 class Contents:
     """Everything a report shows, except the pictures of the embeddings.
 
@@ -168,6 +178,7 @@ class Contents:
     neighbours: tuple[NeighbourList, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     notes: tuple[str, ...] = ()
+    audit: tuple[AuditPart, ...] = ()
 
     @property
     def headline(self) -> Verdict | None:

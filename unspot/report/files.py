@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+from unspot.evaluation.audit import FORMAT as AUDIT_FORMAT
+from unspot.evaluation.audit import AuditRecord
 from unspot.evaluation.certificate import Certificate
 from unspot.evaluation.results import Evaluation
 from unspot.io.records import as_type, parse
@@ -16,7 +18,10 @@ from unspot.report.contents import VIEWS_FORMAT, Views
 __all__ = ["PathNumbers", "read_result", "read_results", "split_name"]
 
 PATH_FORMAT = "unspot-path/1"
-_EXPECTED = "Expected a file written by the option --json of unspot evaluate, certify or path."
+_EXPECTED = (
+    "Expected a file written by the option --json of unspot evaluate, certify or path, or by "
+    "certify --audit."
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def split_name(entry: str) -> tuple[str, Path]:
 
 
 def read_result(path: Path) -> Any:
-    """An Evaluation, a Certificate, PathNumbers or Views, depending on what the file holds."""
+    """An Evaluation, a Certificate, an AuditRecord, PathNumbers or Views: what the file holds."""
     try:
         content = parse(path.read_bytes())
     except ValueError as error:
@@ -103,6 +108,8 @@ def _result(content: Any) -> Any:
         return None
     if content.get("format") == VIEWS_FORMAT:
         return Views.from_dict(content)
+    if content.get("format") == AUDIT_FORMAT:
+        return AuditRecord.from_dict(content)
     if content.get("format") == PATH_FORMAT:
         return PathNumbers.from_dict(content)
     if "rows" in content:

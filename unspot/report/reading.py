@@ -10,6 +10,7 @@ from typing import Any
 
 from unspot.checks import did_you_mean
 from unspot.evaluation.metrics import about
+from unspot.report.audit import audit_parts
 from unspot.report.columns import (
     Column,
     Results,
@@ -72,6 +73,7 @@ def read_contents(
         neighbours=tuple(neighbours),
         facts=facts(columns),
         notes=notes(sorted_results),
+        audit=audit_parts(columns[at].audit) if columns else (),
     )
     return replace(
         contents,

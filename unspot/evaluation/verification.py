@@ -1,0 +1,119 @@
+"""Checks of an audit record that somebody hands over: hashes, the verdict, the numbers again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unspot.evaluation.audit import FORMAT, AuditRecord, Source, canonical_sha256, file_sha256
+from unspot.evaluation.certificate import Certificate
+from unspot.io.records import as_type, parse
+
+__all__ = ["TOLERANCE", "Check", "check_content", "check_numbers", "check_source", "read_record"]
+
+#: The largest difference of an advantage that another machine or version may make.
+TOLERANCE = 0.01
+
+#: What follows from the numbers of a certificate, and stands in its file beside them.
+_DERIVED = ("verdict", "leaks", "chance", "advantage", "upper_bound")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of ``unspot verify``: ``ok`` is None for what was left out."""
+
+    name: str
+    ok: bool | None
+    reason: str
+
+
+def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The content of a record's file, of the right types but perhaps changed."""
+    expected = "Expected a file written by unspot certify --audit."
+    try:
+        content = parse(Path(path).read_bytes())
+        if isinstance(content, dict) and content.get("format") != FORMAT:
+            has = "a certificate without hashes" if "attackers" in content else "no audit record"
+            raise ValueError(f"it is {has}")
+        as_type(AuditRecord, content)
+        Certificate.from_dict(content["certificate"])
+        canonical_sha256(content)  # refuses NaN
+    except ValueError as error:
+        raise ValueError(
+            f"Got {str(path)!r}, which cannot be verified ({error}). {expected}"
+        ) from None
+    return dict(content)
+
+
+def check_content(content: Mapping[str, Any]) -> list[Check]:
+    """Whether the content of a record matches its hash, and its verdict its numbers."""
+    return [_check_hash(content), _check_verdict(content)]
+
+
+def _check_hash(content: Mapping[str, Any]) -> Check:
+    stated, computed = str(content.get("sha256")), canonical_sha256(content)
+    if stated == computed:
+        return Check("certificate", True, f"unchanged since it was written: sha256 {computed}")
+    reason = f"changed after it was written: its content has sha256 {computed}, but it states "
+    return Check("certificate", False, reason + stated)
+
+
+def _check_verdict(content: Mapping[str, Any]) -> Check:
+    stated = content["certificate"]
+    certificate = Certificate.from_dict(stated)
+    derived = {name: getattr(certificate, name) for name in _DERIVED}
+    derived["strongest"] = certificate.strongest.name
+    for name, value in derived.items():
+        if stated.get(name) != value:
+            reason = f"{name} is {stated.get(name)!r}, but {value!r} follows from the rest"
+            return Check("verdict", False, reason)
+    return Check("verdict", True, f"{certificate.verdict} follows from the numbers")
+
+
+def check_source(role: str, stated: Source, path: Path | None, option: str) -> Check:
+    """Whether a file is the one that a record was made from."""
+    name = role.replace("_", " ")
+    if not stated.sha256:
+        return Check(name, None, "not checked: the rows were in memory, and have no file")
+    if path is None:
+        return Check(name, None, f"not checked: give {option} {stated.name}")
+    computed = file_sha256(path)
+    if computed == stated.sha256:
+        return Check(name, True, f"{path.name} is the file that was certified: sha256 {computed}")
+    reason = f"{path.name} is another file: sha256 {computed}, but expected {stated.sha256}"
+    return Check(name, False, reason)
+
+
+def check_numbers(stated: Certificate, again: Certificate) -> Check:
+    """Whether a second run gave the same numbers, or nearly so; which versions differ."""
+    versions = _other_versions(stated.metadata, again.metadata)
+    if again == stated:  # metadata do not count
+        return Check("numbers", True, f"the same again, to the last digit{versions}")
+    before, after = ({r.name: r.advantage for r in c.attackers} for c in (stated, again))
+    if before.keys() != after.keys():
+        others = ", ".join(sorted(before.keys() ^ after.keys()))
+        return Check(
+            "numbers", False, f"other attackers than in the certificate: {others}{versions}"
+        )
+    name = max(before, key=lambda attacker: abs(after[attacker] - before[attacker]))
+    gap = abs(after[name] - before[name])
+    reason = (
+        f"the verdict is {again.verdict} again; advantages differ by at most {100 * gap:.1f} "
+        f"points ({name}), where {100 * TOLERANCE:.1f} are tolerated{versions}"
+    )
+    if again.verdict != stated.verdict:
+        reason = f"the verdict is {again.verdict}, but {stated.verdict} was certified{versions}"
+    return Check("numbers", again.verdict == stated.verdict and gap <= TOLERANCE, reason)
+
+
+def _other_versions(stated: Mapping[str, Any], again: Mapping[str, Any]) -> str:
+    before, after = (dict(facts.get("versions", {})) for facts in (stated, again))
+    others = [
+        f"{name} {before.get(name, 'missing')} then, {after.get(name, 'missing')} now"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+    return f" (versions differ: {'; '.join(others)})" if others else ""
