@@ -264,6 +264,7 @@ def test_each_verdict_has_a_next_step(clean, leaking):
     # An interval of a quarter of the width takes sixteen times as many rows.
     assert replace(clean, margin=clean.margin / 4).rows_needed > 10 * needed
     assert clean.next_step in str(clean)
+    assert replace(clean, margin=0.0).rows_needed > needed  # and no division by zero
     assert "rank" in leaking.next_step
     assert "Certify again" in replace(clean, margin=0.3).next_step
 

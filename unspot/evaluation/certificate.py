@@ -199,7 +199,8 @@ class Certificate:
         widest = max(report.interval[1] - report.advantage for report in self.attackers)
         # Up to half of the margin may be a leak: with a larger one, more rows show LEAKS.
         room = self.margin - min(max(self.advantage, 0.0), self.margin / 2)
-        rows = self.n_test_rows * (widest / room) ** 2
+        # No number of rows shows that there is nothing at all.
+        rows = self.n_test_rows * (min(widest, 1.0) / max(room, 1e-4)) ** 2
         return int(float(f"{rows:.2g}"))
 
     def __str__(self) -> str:
@@ -236,14 +237,14 @@ class Certificate:
                 f"{self.p_value:.2g}, where {half:g} would be a leak)."
             )
             return (
-                f"The erasure holds: on {where}, {strongest}, {guessing}; their advantage is "
+                f"The erasure holds: on {where}, {strongest}, against {guessing}; the advantage is "
                 f"{bound}, within the margin of {_points(self.margin)}.{small}"
             )
         if self.verdict == "INCONCLUSIVE":
             return (
                 f"These rows cannot decide: no leak was found, but an advantage of up to "
                 f"{_points(self.upper_bound)} ({self._confidence}) is possible, more than the "
-                f"margin of {_points(self.margin)}. On {where}, {strongest}, {guessing}."
+                f"margin of {_points(self.margin)}. On {where}, {strongest}, against {guessing}."
             )
         if found and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
