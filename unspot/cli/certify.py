@@ -21,6 +21,7 @@ def certify(
     concept: options.ConceptOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
+    groups: options.Groups = None,
     attack_rows: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that attackers learn from; else half of DATA."),
@@ -69,6 +70,7 @@ def certify(
         flags=("--attack-rows", "--attack-labels"),
         concept=concept,
         features=features,
+        groups=groups,
     )
     rows, seen = _dataset(loaded, test, learn, data, seed)
     # After all that can be wrong with the files: it imports torch.
@@ -117,11 +119,12 @@ def _dataset(
     test = whole
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
-        rows = Dataset.from_arrays(whole.X, whole.z, random_state=seed)
+        rows = Dataset.from_arrays(whole.X, whole.z, groups=whole.groups, random_state=seed)
         learn, test = rows.validation, rows.test
     elif learn is None:
         codes = encode(whole.z, n_rows=len(whole)).codes
-        parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        parts = stratified_parts(codes, (0.5, 0.5), rng, whole.groups)
         learn, test = (whole.take(part) for part in parts)
     if was_fitted_on(eraser, test):
         all_seen = share_fitted_on(eraser, whole) == 1

@@ -30,6 +30,7 @@ def path(
     features: options.Features = None,
     labels: options.LabelsFile = None,
     task: options.Task = None,
+    groups: options.Groups = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
     parameters: options.Parameters = None,
@@ -90,7 +91,8 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
-    table = read_table(data, features=features, concept=concept, task=task, labels_file=labels)
+    columns = {"concept": concept, "task": task, "groups": groups}
+    table = read_table(data, features=features, **columns, labels_file=labels)
     rows = _dataset(table, data.name, seed)
     shows = not quiet and json != options.STDOUT
     # After all that can be wrong with the files: it imports torch.
@@ -172,7 +174,8 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
 
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
-    return Dataset.from_arrays(X, table.z, table.y, random_state=seed, name=name)
+    how = {"groups": table.groups, "random_state": seed, "name": name}
+    return Dataset.from_arrays(X, table.z, table.y, **how)
 
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:

@@ -25,8 +25,15 @@ _TRIES = 50
 #: Groups that exchange labels which vary within them: of like size, where there are as many.
 _FEWEST_ALIKE = 10
 
-#: Rows whose neighbours are looked at, and rows that these are searched among.
-_QUERIES, _MOST_ROWS = 300, 50_000
+#: Rows that are searched for groups, rows whose neighbours are looked at, and how many of these.
+MOST_ROWS, _QUERIES, _MOST_NEIGHBOURS = 50_000, 300, 1024
+
+#: Fewer rows tell nothing of groups: of a class, and of all such classes.
+_FEWEST_OF_CLASS, _FEWEST_QUERIES = 32, 100
+
+#: What independent rows do not reach by luck: how much faster distances grow than later on (1.2 of
+#: normal rows, 1.3 of the bundled words), and how much more labels agree with the nearest row's.
+_STEP, _NEAR_EXCESS = 1.5, 0.15
 
 
 def group_codes(groups: Any, n_rows: int) -> Codes:
@@ -161,3 +168,73 @@ def _dealt(n_rows: Array, sizes: Sequence[float], draws: Array) -> list[int]:
         empty.discard(p)
         dealt.append(p)
     return dealt
+
+
+# -- Groups that nobody named ----------------------------------------------------------------------
+
+
+def looks_grouped(X: Any, z: Any) -> bool:
+    """Whether rows look as if they came in groups: near-duplicates that share their label.
+
+    Two things must come together. Within a class, distances grow in a step: a row has some rows
+    close by, then none for a while. Of independent rows the distance grows ever faster from one
+    doubling of the neighbours to the next, as balls reach the edge of the law. And labels agree
+    with those of the nearest row far more often than with those beyond the step; a leak would
+    reach these too. Groups of more than a quarter of their class look like clusters, and are
+    taken for such.
+
+    Cost: the distances of 300 rows to at most 50,000, the first ones.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> authors, X = np.repeat(np.arange(60), 10), rng.normal(size=(600, 20))
+    >>> z = rng.integers(2, size=60)[authors]  # one label for each author
+    >>> looks_grouped(X, z), looks_grouped(3 * rng.normal(size=(60, 20))[authors] + X, z)
+    (False, True)
+    """
+    rows = np.asarray(X[:MOST_ROWS], dtype=np.float64)
+    codes = encode(z, min_classes=1).codes[:MOST_ROWS]
+    counts = np.bincount(codes)[codes]
+    fitting = np.flatnonzero(counts >= _FEWEST_OF_CLASS)
+    if len(fitting) < _FEWEST_QUERIES:
+        return False
+    queries = np.random.default_rng(0).permutation(fitting)[:_QUERIES]
+    distances = _distances(rows, queries)
+    same = codes == codes[queries, None]
+    n_doublings = int(np.log2(min(counts[queries].min() / 2, _MOST_NEIGHBOURS)))
+    neighbours = 2 ** np.arange(n_doublings + 1)
+    step = _first_step(np.where(same, distances, np.inf), neighbours)
+    if step is None:
+        return False
+    beyond = 2 * neighbours[step + 1]
+    order = np.argsort(distances, axis=1)[:, :beyond]
+    agrees = np.take_along_axis(same, order, axis=1)
+    chance = np.mean(counts / len(codes))
+    near, far = agrees[:, 0].mean() - chance, agrees[:, beyond // 2 :].mean() - chance
+    return bool(near >= _NEAR_EXCESS and far <= near / 2)
+
+
+def _distances(rows: Array, queries: Codes) -> Array:
+    """From the queried rows to all, (queries, n); infinite to themselves."""
+    centred = rows - rows.mean(axis=0)
+    norms = (centred**2).sum(axis=1)
+    squared = norms[queries, None] + norms - 2 * centred[queries] @ centred.T
+    squared[np.arange(len(queries)), queries] = np.inf
+    return np.sqrt(np.maximum(squared, 0.0))
+
+
+def _first_step(distances: Array, neighbours: Codes) -> int | None:
+    """The doubling of the neighbours in which distances grow far faster than in a later one."""
+    nearest = np.sort(np.partition(distances, neighbours[-1] - 1)[:, : neighbours[-1]])
+    floor = 1e-6 * nearest[:, -1].max()  # rows that occur twice are at no distance
+    if not floor > 0:
+        return None
+    logs = np.log(np.maximum(nearest[:, neighbours - 1], floor)).mean(axis=0)
+    # In d dimensions the logarithm of the distance to the k-th neighbour grows by 1/(kd) with k.
+    units = [np.sum(1 / np.arange(k, 2 * k)) for k in neighbours[:-1]]
+    growth = np.diff(logs) / units
+    later = np.minimum.accumulate(growth[::-1])[::-1]
+    ratios = growth[:-1] / np.maximum(later[1:], 1e-12)
+    step = int(np.argmax(ratios)) if len(ratios) else 0
+    return step if len(ratios) and ratios[step] >= _STEP else None

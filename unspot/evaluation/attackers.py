@@ -223,10 +223,12 @@ def attack_codes(
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
+    groups: NDArray[np.int64] | None = None,
 ) -> tuple[AttackResult, ...]:
     """``attack`` on rows that are checked and labels that are encoded.
 
-    Balanced accuracy and advantage are NaN where a class has no test row.
+    Balanced accuracy and advantage are NaN where a class has no test row. ``groups`` are those of
+    the rows to learn from, as numbers: attackers choose their strength on groups of their own.
     """
     from tqdm import tqdm
 
@@ -235,7 +237,7 @@ def attack_codes(
     names = _names(limits.attackers if attackers is None else attackers)
     _refuse_too_few(labels)
     seed = int(generator(random_state).integers(2**31))
-    rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed)
+    rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed, groups)
     test = X_test.astype(np.float64, copy=False)
     if attackers is None and not has_residue(rows.X):
         names = tuple(name for name in names if name != "residue")  # it would have nothing to see
@@ -303,7 +305,13 @@ def _weights(predict: Callable[[Array], Array], rows: TrainingRows) -> Array:
     return choices[best if gains[best] > error else 0]
 
 
-def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> TrainingRows:
+def _sample(
+    X: Array,
+    labels: Labels,
+    max_rows: int,
+    seed: int,
+    groups: NDArray[np.int64] | None = None,
+) -> TrainingRows:
     """About ``max_rows`` of the rows, the classes in their shares, with a validation part."""
     rng = np.random.default_rng(seed)
     chosen = np.arange(len(X))
@@ -315,7 +323,8 @@ def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> TrainingRows:
             for k, count in enumerate(wanted)
         ]
         chosen = np.sort(np.concatenate(drawn))
-    return TrainingRows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng)
+    groups = None if groups is None else groups[chosen]
+    return TrainingRows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng, groups)
 
 
 # -- what is wrong with the input ----------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,8 +17,10 @@ from unspot.data.dataset import (
     Dataset,
     Split,
     refuse_continuous,
+    refuse_shared_groups,
     share_among,
     share_fitted_on,
+    warn_if_grouped,
 )
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import generator, refuse_extreme
@@ -26,6 +29,7 @@ from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.evaluation.inference import (
     agreement_p_values,
     balanced_interval,
+    counts_in_groups,
     detectable_advantage,
     effective_rows,
     recalls,
@@ -124,6 +128,8 @@ def certify(
     _check_alpha(alpha)
     check_choice("budget", budget, tuple(_TWO_SAMPLE))
     labels, test_labels = _held_out_labels(eraser, data, attack_rows)
+    warn_if_grouped(data)
+    groups = data.test.group_codes
     X, X_test = erased_rows(eraser, data, SPLIT_OF[attack_rows], "test")
     seeds = generator(random_state).integers(2**31, size=3)
     results = attack_codes(
@@ -135,16 +141,22 @@ def certify(
         attackers=attackers,
         random_state=int(seeds[0]),
         verbose=verbose,
+        groups=getattr(data, SPLIT_OF[attack_rows]).group_codes,
     )
-    two_sample = _two_sample(X_test, test_labels, budget, alpha, int(seeds[1]))
-    p_values = _agreement(results, test_labels.codes, alpha, int(seeds[2]))
+    two_sample = _two_sample(X_test, test_labels, budget, alpha, int(seeds[1]), groups)
+    p_values = _agreement(results, test_labels.codes, alpha, int(seeds[2]), groups)
     counts, n_attackers = test_labels.counts, len(results)
     chance = 1 / len(counts)
-    n_effective = int(effective_rows(counts))
+    n_effective = int(
+        min(
+            effective_rows(counts_in_groups(r.guesses, test_labels.codes, groups, len(counts)))
+            for r in results
+        )
+    )
     return Certificate(
         leaks=bool(p_values.min() <= alpha / 2 or two_sample.p_value <= alpha / 2),
         attackers=tuple(
-            _report(result, float(p_value), test_labels, alpha / n_attackers)
+            _report(result, float(p_value), test_labels, alpha / n_attackers, groups)
             for result, p_value in zip(results, p_values, strict=True)
         ),
         attack_p_value=float(p_values.min()),
@@ -161,10 +173,18 @@ def certify(
     )
 
 
-def _report(result: AttackResult, p_value: float, labels: Labels, alpha: float) -> AttackerReport:
-    chance = 1 / len(labels.classes)
-    shares = recalls(result.guesses, labels.codes, len(labels.classes))
-    low, high = balanced_interval(shares, labels.counts, alpha)
+def _report(
+    result: AttackResult,
+    p_value: float,
+    labels: Labels,
+    alpha: float,
+    groups: NDArray[np.int64] | None,
+) -> AttackerReport:
+    K = len(labels.classes)
+    chance = 1 / K
+    shares = recalls(result.guesses, labels.codes, K)
+    counts = counts_in_groups(result.guesses, labels.codes, groups, K, alpha)
+    low, high = balanced_interval(shares, counts, alpha)
     return AttackerReport(
         name=result.name,
         accuracy=result.accuracy,
@@ -199,7 +219,11 @@ def _check_alpha(alpha: Any) -> None:
 
 
 def _agreement(
-    results: Sequence[AttackResult], codes: NDArray[np.int64], alpha: float, seed: int
+    results: Sequence[AttackResult],
+    codes: NDArray[np.int64],
+    alpha: float,
+    seed: int,
+    groups: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
     """The attackers' p-values, of more permutations where few leave the verdict open.
 
@@ -208,14 +232,20 @@ def _agreement(
     """
     predicted = [r.probabilities for r in results], [r.guesses for r in results]
     many = max(_AGREEMENT, math.ceil(4 / alpha))  # one may be as extreme as the labels
-    p_values = agreement_p_values(*predicted, codes, seed, n_permutations=_AGREEMENT)
+    judged = partial(agreement_p_values, *predicted, codes, seed, groups=groups)
+    p_values = judged(n_permutations=_AGREEMENT)
     if many == _AGREEMENT or p_values.min() > 1 / (1 + _AGREEMENT):
         return p_values
-    return agreement_p_values(*predicted, codes, seed, n_permutations=many)
+    return judged(n_permutations=many)
 
 
 def _two_sample(
-    X: NDArray[Any], labels: Labels, budget: str, alpha: float, seed: int
+    X: NDArray[Any],
+    labels: Labels,
+    budget: str,
+    alpha: float,
+    seed: int,
+    groups: NDArray[np.int64] | None,
 ) -> TwoSampleTest:
     """The two-sample test, of more permutations where few leave the verdict open, as above."""
     from unspot.evaluation.two_sample import compare_laws
@@ -227,11 +257,12 @@ def _two_sample(
     many = max(
         usual, math.ceil(2 / alpha)
     )  # one extreme permutation is too many here: each takes long
-    test = compare_laws(X, labels, max_rows=max_rows, n_permutations=usual, random_state=seed)
+    compare = partial(compare_laws, X, labels, random_state=seed, groups=groups)
+    test = compare(max_rows=max_rows, n_permutations=usual)
     if many == usual or test.p_value > 1 / (1 + usual):
         return test
     fewer_rows = max(min(max_rows, _MAX_PERMUTED // (many * K)), 4 * K)
-    return compare_laws(X, labels, max_rows=fewer_rows, n_permutations=many, random_state=seed)
+    return compare(max_rows=fewer_rows, n_permutations=many)
 
 
 # -- which rows ------------------------------------------------------------------------------------
@@ -259,6 +290,8 @@ def _held_out_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, 
     _refuse_missing_class(labels, names[0])
     _refuse_missing_class(test_labels, "test")
     _refuse_too_few(labels, test_labels, names[0])
+    refuse_shared_groups(**dict(zip(names, splits, strict=True)))
+    _refuse_single_groups(data.test, test_labels)
     _refuse_shared(data.test, splits[0], names[0])
     _refuse_fitted_on(eraser, data.test, test_labels, "test")
     if attack_rows == "unseen":
@@ -294,6 +327,20 @@ def _refuse_too_few(labels: Labels, test_labels: Labels, name: str) -> None:
             f"Got 1 row of class {labels.classes[fewest]!s} in the test split, but expected at "
             "least 2 rows of every class. Add rows, or merge it with another class."
         )
+
+
+def _refuse_single_groups(test: Split, labels: Labels) -> None:
+    """A class that is in one group only cannot be told from that group."""
+    groups = test.group_codes
+    if groups is None:
+        return
+    for k, name in enumerate(labels.classes):
+        if len(np.unique(groups[labels.codes == k])) < 2:
+            raise ValueError(
+                f"Got one group with rows of class {name!s} in the test split, but expected at "
+                "least 2 of every class: a class in one group is not told from the group. Add "
+                "groups, or merge the class with another."
+            )
 
 
 def _refuse_shared(test: Split, learn: Split, name: str) -> None:

@@ -202,6 +202,7 @@ def strongest_attack(problem: Problem) -> Finding:
             codes,
             budget=problem.budget,
             random_state=problem.random_state,
+            groups=data.train.group_codes,
         )
 
     def shares(result: AttackResult, start: int, end: int | None) -> NDArray[Any]:
@@ -221,7 +222,7 @@ def strongest_attack(problem: Problem) -> Finding:
     )
     attackers = {
         side: [
-            _on_test(result, problem.concept.test, shares(result, choosing, None), len(listed))
+            _on_test(result, problem, shares(result, choosing, None), len(listed))
             for result in listed
         ]
         for side, listed in zip(("before", "after"), both, strict=True)
@@ -230,18 +231,21 @@ def strongest_attack(problem: Problem) -> Finding:
 
 
 def _on_test(
-    result: Any, codes: NDArray[np.int64], shares: NDArray[Any], n_attackers: int
+    result: Any, problem: Problem, shares: NDArray[Any], n_attackers: int
 ) -> dict[str, Any]:
     """An attacker's scores on the test rows, which are the last that it judged."""
     from unspot.evaluation.attack_models import log_loss
-    from unspot.evaluation.inference import balanced_interval
+    from unspot.evaluation.inference import balanced_interval, counts_in_groups
 
+    codes, groups, alpha = problem.concept.test, problem.test.group_codes, 0.05 / n_attackers
+    guesses = result.guesses[-len(codes) :]
+    counts = counts_in_groups(guesses, codes, groups, len(shares), alpha)
     probabilities = result.probabilities[-len(codes) :]
     return {
         "name": result.name,
         "accuracy": float(np.mean(probabilities.argmax(axis=1) == codes)),
         "balanced_accuracy": float(shares.mean()),
-        "interval": list(balanced_interval(shares, np.bincount(codes), 0.05 / n_attackers)),
+        "interval": list(balanced_interval(shares, counts, alpha)),
         "advantage": float(shares.mean() - 1 / len(shares)),
         "log_loss_bits": float(log_loss(probabilities, codes)),
     }
@@ -301,7 +305,10 @@ def two_sample(problem: Problem) -> Finding:
 
     def p_value(data: Dataset) -> Value:
         test = compare_laws(
-            data.test.X, problem.concept.test_labels, random_state=problem.random_state
+            data.test.X,
+            problem.concept.test_labels,
+            random_state=problem.random_state,
+            groups=data.test.group_codes,
         )
         return Value(test.p_value)
 

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from unspot.checks import check_choice, check_count, did_you_mean
-from unspot.data.dataset import Dataset, Lexicon, Split, refuse_continuous
+from unspot.data.dataset import (
+    Dataset,
+    Lexicon,
+    Split,
+    refuse_continuous,
+    refuse_shared_groups,
+    warn_if_grouped,
+)
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
@@ -96,6 +103,7 @@ def evaluate(
     problem = Problem(data, erased(eraser, data), seeds, budget, _seed(random_state))
     problem.concept.refuse_missing_class()
     _ = problem.validation_codes  # unknown classes there are refused now, not after an hour
+    warn_if_grouped(data)
     if functions.keys() & set(TASK_METRICS):
         _warn_if_concept_decides_task(problem)
     findings, seconds = _measure(problem, functions, verbose)
@@ -238,6 +246,7 @@ def _check_data(data: Any) -> None:
     for split in data:
         refuse_nonfinite(split.X)
         refuse_continuous(split.z)
+    refuse_shared_groups(train=data.train, validation=data.validation, test=data.test)
 
 
 def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:
