@@ -77,16 +77,17 @@ def certify(
     from unspot.evaluation.held_out import certify as attack
 
     shows = not quiet and json != options.STDOUT
-    certificate = attack(
-        loaded,
-        rows,
-        attackers=options.comma_list(attackers),
-        budget=budget,
-        alpha=alpha,
-        attack_rows="seen" if seen else "unseen",
-        random_state=seed,
-        verbose=shows and sys.stderr.isatty(),
-    )
+    with options.warnings_as_sentences(quiet=quiet):
+        certificate = attack(
+            loaded,
+            rows,
+            attackers=options.comma_list(attackers),
+            budget=budget,
+            alpha=alpha,
+            attack_rows="seen" if seen else "unseen",
+            random_state=seed,
+            verbose=shows and sys.stderr.isatty(),
+        )
     options.write_json(certificate, json)
     write_page(certificate, loaded, rows, html)
     exceeds = max_advantage is not None and certificate.upper_bound > max_advantage

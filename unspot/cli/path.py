@@ -133,7 +133,8 @@ def path(
         name = concept or (labels or data).stem
         with naming_full_disk(output):
             with_source(chosen.eraser_, table, data, name, selection=selection).save(output)
-    certificates, verdict = _certify(chosen, rows, seed)
+    with options.warnings_as_sentences(quiet=quiet):
+        certificates, verdict = _certify(chosen, rows, seed)
     write_page(*certificates, rank=chosen.rank_)
     if shows:
         typer.echo(f"\nChosen: {chosen.selection_}.\n{verdict}")

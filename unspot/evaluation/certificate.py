@@ -180,12 +180,15 @@ class Certificate:
 
     def _footer(self) -> str:
         seen = "was not fitted on" if self.attack_rows == "unseen" else "was fitted on"
+        n_groups = self.metadata.get("n_test_groups")
+        units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
         return (
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that the eraser "
             f"{seen}, and are judged on {self.n_test_rows:,} others.\n"
             f"Two-sample test p = {self.p_value:.2g}; attackers together p = "
             f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}.\n"
+            f"a false alarm has a probability of at most {self.alpha:g}. This holds if the "
+            f"{units} are independent of each other.\n"
             "Balanced: accuracy in %, every class counted alike; advantages over guessing, which "
             f"gets {100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class "
             f"is {100 * self.majority:.1f} %."

@@ -112,6 +112,9 @@ def certify(
     fewer rows.
     Intervals are of the balanced accuracy, Bonferroni-corrected, given the class counts of the test
     rows; see ``unspot.evaluation.inference.balanced_interval``.
+    All this takes rows to be independent of each other. If they come in groups, such as texts of
+    one author, give the groups to ``Dataset.from_arrays``: labels are then permuted by group,
+    intervals go by the variation from group to group, and only groups must be independent.
 
     Examples
     --------
@@ -198,11 +201,13 @@ def _report(
 
 def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     """In the words of an evaluation, so that a report reads both."""
+    groups = data.test.group_codes
     seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
         "n_features": data.n_features,
+        "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,
         "versions": versions(),
     }

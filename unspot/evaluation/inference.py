@@ -164,9 +164,11 @@ def _design(
         # Every class is all right or all wrong, or in one group: nothing shows that the rows of a
         # group have more than one voice.
         return float((counts / n_groups).max()), float(max(n_groups.min() - 1, 1))
-    # What the recalls would be without each group (the jackknife): a large one pulls them to itself.
+    # The jackknife, which leaves each group out: a large one pulls the recalls to itself.
     luck *= np.sqrt((n_groups - 1) / n_groups) / (counts - members)
     by_class = (luck**2).sum(axis=0)
+    if not by_class.any():
+        return 1.0, float(n_groups.min() - 1)
     between = float((luck.sum(axis=1) ** 2).sum())
     freedom = by_class.sum() ** 2 / float((by_class**2 / (n_groups - 1)).sum())
     return between / independent, freedom

@@ -262,6 +262,7 @@ def description_length(problem: Problem) -> Finding:
                 max_rows=MAX_CODED,
                 control=order == 0,
                 random_state=problem.random_state + order,
+                groups=data.test.group_codes,
             )
             for order in range(min(problem.seeds, MAX_ORDERS))
         ]
