@@ -27,7 +27,10 @@ def test_a_group_is_in_one_split_and_sizes_are_met(kind):
     z = np.repeat(np.where(rng.permutation(60) % 4 == 0, "rare", "common"), sizes)
     order = rng.permutation(len(z))
     data = Dataset.from_arrays(
-        np.arange(2.0 * len(z)).reshape(-1, 2)[order], z[order], groups=groups[order], random_state=1
+        np.arange(2.0 * len(z)).reshape(-1, 2)[order],
+        z[order],
+        groups=groups[order],
+        random_state=1,
     )
     assert data.grouped
     refuse_shared_groups(train=data.train, validation=data.validation, test=data.test)
@@ -78,8 +81,13 @@ def test_a_class_in_too_few_groups_is_named():
 
 def test_a_group_in_two_splits_is_named():
     X, z = np.zeros((4, 1)), np.array([0, 1, 0, 1])
-    first, second = Split(X, z, groups=np.array(list("abcd"))), Split(X, z, groups=["e", "f", "c", "g"])
-    with pytest.raises(ValueError, match=r"group c in the train split and in the test split.*whole"):
+    first, second = (
+        Split(X, z, groups=np.array(list("abcd"))),
+        Split(X, z, groups=["e", "f", "c", "g"]),
+    )
+    with pytest.raises(
+        ValueError, match=r"group c in the train split and in the test split.*whole"
+    ):
         refuse_shared_groups(train=first, test=second)
     refuse_shared_groups(train=first, test=Split(X, z))
 

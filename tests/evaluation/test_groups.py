@@ -1,4 +1,4 @@
-"""Rows in groups: no leak where groups alone resemble each other, and leaks that are still found."""
+"""Rows in groups: no leak where only groups resemble each other, and true leaks are found."""
 
 import json
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_attackers_of_groups_raise_no_false_alarm(sizes, labels, rare):
 
 @pytest.mark.parametrize("labels", ["one", "share", "sorted"])
 def test_attackers_who_know_are_found(labels):
-    X, z, groups = users(0, labels=labels)
+    _, z, groups = users(0, labels=labels)
     knows = np.where(np.random.default_rng(0).random(len(z)) < 0.8, z, 1 - z)
     attacker = [0.1 + 0.8 * np.eye(2)[knows]]
     assert agreement_p_values(attacker, [knows], z, 0, groups=groups)[0] == 0.001
@@ -194,7 +194,10 @@ def test_attackers_choose_their_strength_on_other_groups():
     assert not set(groups[rows.is_validation]) & set(groups[~rows.is_validation])
     assert set(rows.validation.codes) == {0, 1}
     few = np.where(z == 0, 0, groups)  # a class in one group is split by row
-    assert set(TrainingRows.split(X, z, 2, np.random.default_rng(0), few).validation.codes) == {0, 1}
+    assert set(TrainingRows.split(X, z, 2, np.random.default_rng(0), few).validation.codes) == {
+        0,
+        1,
+    }
 
 
 def test_a_group_is_coded_in_one_block():

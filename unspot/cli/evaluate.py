@@ -102,8 +102,8 @@ def read_rows(
     flags : pair of str
         The options that give ``learn``, for messages.
     **names
-        ``concept``, ``features``, ``task`` and ``groups``: columns or arrays. By default the concept and the
-        features are those that ``unspot fit`` wrote into the eraser.
+        ``concept``, ``features``, ``task`` and ``groups``: columns or arrays. By default the
+        concept and the features are those that ``unspot fit`` wrote into the eraser.
     """
     data, labels = test
     others, labels_of_others = learn
@@ -195,8 +195,9 @@ def _dataset(test: Split, learn: Split | None, name: str, seed: int) -> Dataset:
     from unspot.data.labels import encode
 
     if learn is None:
-        how = {"groups": test.groups, "random_state": seed, "name": name}
-        return Dataset.from_arrays(test.X, test.z, test.y, **how)
+        return Dataset.from_arrays(
+            test.X, test.z, test.y, groups=test.groups, random_state=seed, name=name
+        )
     codes = encode(learn.z, name="the concept in --train").codes
     parts = stratified_parts(codes, (0.8, 0.2), np.random.default_rng(seed), learn.groups)
     train, validation = (learn.take(part) for part in parts)

@@ -175,8 +175,9 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
 
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
-    how = {"groups": table.groups, "random_state": seed, "name": name}
-    return Dataset.from_arrays(X, table.z, table.y, **how)
+    return Dataset.from_arrays(
+        X, table.z, table.y, groups=table.groups, random_state=seed, name=name
+    )
 
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:

@@ -196,8 +196,9 @@ def _refuse_few_groups(concept: Labels, groups: NDArray[np.int64]) -> None:
     n_groups = np.bincount(cells % K, minlength=K)
     fewest = int(np.argmin(n_groups))
     if n_groups[fewest] < 3:
+        many = "group" if n_groups[fewest] == 1 else "groups"
         raise ValueError(
-            f"Got {n_groups[fewest]} groups with rows of class {concept.classes[fewest]!s}, but "
+            f"Got {n_groups[fewest]} {many} with rows of class {concept.classes[fewest]!s}, but "
             "expected at least 3, one for each split: a group is not divided. Add groups, merge "
             "the class with another, or leave the groups out if rows are independent of each other."
         )
@@ -230,7 +231,7 @@ def stratified_parts(
     return [np.sort(np.concatenate(part)) for part in parts]
 
 
-# -- Rows in groups ----------------------------------------------------------------------------------
+# -- Rows in groups --------------------------------------------------------------------------------
 
 
 def refuse_shared_groups(**splits: Split) -> None:

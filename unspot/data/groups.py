@@ -122,7 +122,7 @@ def _of_like_size(sizes: Array) -> list[Codes]:
 def grouped_parts(
     cells: Codes, groups: Any, sizes: Sequence[float], rng: np.random.Generator
 ) -> list[Codes]:
-    """Sorted row numbers of disjoint parts of whole groups, with about the given share of each cell.
+    """Sorted row numbers of disjoint parts of whole groups, each with about its share of each cell.
 
     A group counts by the cell that most of its rows are in. Large groups are dealt first, each to a
     part drawn by what the parts still lack, so that small ones even out the sizes. Every part gets

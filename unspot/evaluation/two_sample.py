@@ -201,7 +201,8 @@ def _sample_of_groups(
     place = np.empty_like(codes)  # of a row in its group, at random
     place[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
     rows_up_to = np.cumsum(np.bincount(place))  # all groups' rows, at most 1, 2, … of each
-    chosen = np.flatnonzero(place < max(1, np.searchsorted(rows_up_to, max_rows, side="right")))
+    most = max(1, int(np.searchsorted(rows_up_to, max_rows, side="right")))
+    chosen = np.flatnonzero(place < most)
     if len(chosen) > max_rows:
         chosen = chosen[_sample(codes[chosen], max_rows, rng)]
     return chosen
