@@ -75,6 +75,8 @@ def test_a_class_in_too_few_groups_is_named():
         Dataset.from_arrays(np.zeros((60, 1)), z, groups=groups)
     with pytest.raises(ValueError, match="59 labels in groups for 60 rows"):
         Dataset.from_arrays(np.zeros((60, 1)), z, groups=groups[1:])
+    with pytest.raises(ValueError, match=r"fractional numbers as groups.*name.*Round"):
+        Dataset.from_arrays(np.zeros((60, 1)), z, groups=groups / 7)
     with pytest.raises(ValueError, match="missing labels in groups"):
         Dataset.from_arrays(np.zeros((60, 1)), z, groups=[None, *groups[1:]])
 
@@ -140,6 +142,12 @@ def test_users_look_grouped(n_groups, n_rows, d, noise):
     assert looks_grouped(*users(n_groups, n_rows, d, noise)[:2])
 
 
+def test_many_rows_in_the_order_of_their_classes_look_grouped_too():
+    X, z, _ = users(4000, 8, 10, 0.3)
+    order = np.argsort(z, kind="stable")
+    assert looks_grouped(X[order], z[order])
+
+
 @pytest.mark.parametrize("d", [2, 5, 50])
 @pytest.mark.parametrize("apart", [0, 3, 30])
 @pytest.mark.parametrize("share", [0.5, 0.1])
@@ -149,13 +157,13 @@ def test_classes_well_apart_are_no_groups(d, apart, share):
         z = rng.random(800) < share
         X = rng.normal(size=(800, d))
         X[:, 0] += apart * z
-        assert not looks_grouped(X, np.where(z, "f", "m"))
+        assert not looks_grouped(X, z.astype(int))
 
 
 def test_neither_are_words_nor_near_duplicates_whose_labels_differ():
     words = load_glove_gender()
-    assert not looks_grouped(words.test.X, words.test.z)
-    assert not looks_grouped(words.train.X, words.train.z)
+    for split in (words.train, words.test):
+        assert not looks_grouped(split.X, np.unique(split.z, return_inverse=True)[1])
     X, _, groups = users(60, 10, 20, 0.1)
     assert not looks_grouped(X, np.random.default_rng(0).integers(2, size=len(groups)))
     assert not looks_grouped(np.ones((400, 3)), np.arange(400) % 2)

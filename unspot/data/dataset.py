@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.groups import MOST_ROWS, group_codes, grouped_parts, looks_grouped
+from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
 from unspot.data.labels import Labels, check_length, encode, is_continuous
 from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
@@ -250,14 +250,13 @@ def refuse_shared_groups(**splits: Split) -> None:
                 )
 
 
-def warn_if_grouped(data: Dataset) -> None:
-    """Warn where the rows that are judged, or learned from, look as if they came in groups."""
-    splits = [s for s in (data.validation, data.test) if len(s)]
-    if data.grouped or not splits:
+def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> None:
+    """Warn where rows of splits without groups, with their labels as codes, look grouped."""
+    if any(split.groups is not None for split, _ in splits):
         return
-    X = np.concatenate([split.X[: MOST_ROWS // 2] for split in splits])
-    z = np.concatenate([np.asarray(s.z[: MOST_ROWS // 2], dtype=object) for s in splits])
-    if looks_grouped(X, z):
+    chosen = [(split.X, codes, first_rows(codes)) for split, codes in splits if len(split)]
+    X = np.concatenate([X[rows] for X, _, rows in chosen])
+    if looks_grouped(X, np.concatenate([codes[rows] for _, codes, rows in chosen])):
         warnings.warn(
             "Got rows that look grouped: each has near-duplicates with its own label, as texts of "
             "one author or scans of one patient have. Verdict, intervals and p-values expect rows "

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import encode
+from unspot.data.labels import encode, is_continuous
 
-__all__ = ["group_codes", "group_shares", "grouped_parts", "looks_grouped", "shuffler"]
+__all__ = [
+    "first_rows",
+    "group_codes",
+    "group_shares",
+    "grouped_parts",
+    "looks_grouped",
+    "shuffler",
+]
 
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
@@ -26,7 +33,7 @@ _TRIES = 50
 _FEWEST_ALIKE = 10
 
 #: Rows that are searched for groups, rows whose neighbours are looked at, and how many of these.
-MOST_ROWS, _QUERIES, _MOST_NEIGHBOURS = 50_000, 300, 1024
+_MOST_ROWS, _QUERIES, _MOST_NEIGHBOURS = 10_000, 300, 1024
 
 #: Fewer rows tell nothing of groups: of a class, and of all such classes.
 _FEWEST_OF_CLASS, _FEWEST_QUERIES = 32, 100
@@ -44,6 +51,11 @@ def group_codes(groups: Any, n_rows: int) -> Codes:
     >>> group_codes(["ann", "bob", "ann"], 3)
     array([0, 1, 0])
     """
+    if is_continuous(groups):
+        raise ValueError(
+            "Got fractional numbers as groups, but expected a name or a number for each group: "
+            "rows of one group have the same. Round them, or make them text."
+        )
     return encode(groups, n_rows=n_rows, name="groups", min_classes=1).codes
 
 
@@ -173,7 +185,7 @@ def _dealt(n_rows: Array, sizes: Sequence[float], draws: Array) -> list[int]:
 # -- Groups that nobody named ----------------------------------------------------------------------
 
 
-def looks_grouped(X: Any, z: Any) -> bool:
+def looks_grouped(X: Any, codes: Codes) -> bool:
     """Whether rows look as if they came in groups: near-duplicates that share their label.
 
     Two things must come together. Within a class, distances grow in a step: a row has some rows
@@ -183,7 +195,8 @@ def looks_grouped(X: Any, z: Any) -> bool:
     reach these too. Groups of more than a quarter of their class look like clusters, and are
     taken for such.
 
-    Cost: the distances of 300 rows to at most 50,000, the first ones.
+    Cost: the distances of 300 rows to at most 10,000, the first of each class: rows of a group are
+    often next to each other.
 
     Examples
     --------
@@ -193,8 +206,8 @@ def looks_grouped(X: Any, z: Any) -> bool:
     >>> looks_grouped(X, z), looks_grouped(3 * rng.normal(size=(60, 20))[authors] + X, z)
     (False, True)
     """
-    rows = np.asarray(X[:MOST_ROWS], dtype=np.float64)
-    codes = encode(z, min_classes=1).codes[:MOST_ROWS]
+    some = first_rows(codes)
+    rows, codes = np.asarray(X[some], dtype=np.float64), codes[some]
     counts = np.bincount(codes)[codes]
     fitting = np.flatnonzero(counts >= _FEWEST_OF_CLASS)
     if len(fitting) < _FEWEST_QUERIES:
@@ -213,6 +226,14 @@ def looks_grouped(X: Any, z: Any) -> bool:
     chance = np.mean(counts / len(codes))
     near, far = agrees[:, 0].mean() - chance, agrees[:, beyond // 2 :].mean() - chance
     return bool(near >= _NEAR_EXCESS and far <= near / 2)
+
+
+def first_rows(codes: Codes) -> Codes:
+    """The numbers of the rows that are searched for groups: the first of each class."""
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes)
+    place = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
+    return np.sort(order[place < max(1, _MOST_ROWS // len(counts))])
 
 
 def _distances(rows: Array, queries: Codes) -> Array:

@@ -131,8 +131,8 @@ def certify(
     _check_alpha(alpha)
     check_choice("budget", budget, tuple(_TWO_SAMPLE))
     labels, test_labels = _held_out_labels(eraser, data, attack_rows)
-    warn_if_grouped(data)
-    groups = data.test.group_codes
+    learn, groups = getattr(data, SPLIT_OF[attack_rows]), data.test.group_codes
+    warn_if_grouped((learn, labels.codes), (data.test, test_labels.codes))
     X, X_test = erased_rows(eraser, data, SPLIT_OF[attack_rows], "test")
     seeds = generator(random_state).integers(2**31, size=3)
     results = attack_codes(
@@ -144,7 +144,7 @@ def certify(
         attackers=attackers,
         random_state=int(seeds[0]),
         verbose=verbose,
-        groups=getattr(data, SPLIT_OF[attack_rows]).group_codes,
+        groups=learn.group_codes,
     )
     two_sample = _two_sample(X_test, test_labels, budget, alpha, int(seeds[1]), groups)
     p_values = _agreement(results, test_labels.codes, alpha, int(seeds[2]), groups)

@@ -102,8 +102,9 @@ def evaluate(
     functions = check_metrics(_preset(metrics, asked), asked)
     problem = Problem(data, erased(eraser, data), seeds, budget, _seed(random_state))
     problem.concept.refuse_missing_class()
-    _ = problem.validation_codes  # unknown classes there are refused now, not after an hour
-    warn_if_grouped(data)
+    # Unknown classes among the validation rows are refused now too, not after an hour.
+    judged = (data.validation, problem.validation_codes), (data.test, problem.concept.test)
+    warn_if_grouped(*judged)
     if functions.keys() & set(TASK_METRICS):
         _warn_if_concept_decides_task(problem)
     findings, seconds = _measure(problem, functions, verbose)
