@@ -10,6 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from unspot import Dataset, Split, certify, evaluate
 from unspot.data.labels import encode
 from unspot.evaluation.attack_models import TrainingRows
+from unspot.evaluation.attackers import attack
 from unspot.evaluation.description_length import _after_groups, code_labels
 from unspot.evaluation.inference import (
     agreement_p_values,
@@ -193,6 +194,11 @@ def test_attackers_choose_their_strength_on_other_groups():
     assert 0.1 < rows.is_validation.mean() < 0.2
     assert not set(groups[rows.is_validation]) & set(groups[~rows.is_validation])
     assert set(rows.validation.codes) == {0, 1}
+    (by_row,), (by_group,) = (
+        attack(X, z, X, z, attackers=["rbf"], budget="quick", groups=g) for g in (None, groups)
+    )
+    # What is learned by heart pays on rows of the same users, and not on others.
+    assert by_row.accuracy > 0.9 > by_group.accuracy
     few = np.where(z == 0, 0, groups)  # a class in one group is split by row
     assert set(TrainingRows.split(X, z, 2, np.random.default_rng(0), few).validation.codes) == {
         0,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, did_you_mean
+from unspot.data.groups import group_codes
 from unspot.data.labels import Labels
 from unspot.data.rows import generator
 from unspot.evaluation.attack_models import (
@@ -153,6 +154,7 @@ def attack(
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
+    groups: Any = None,
 ) -> tuple[AttackResult, ...]:
     """Let a family of attackers recover the concept, as well as each can.
 
@@ -173,6 +175,8 @@ def attack(
         only, so that the choice of others does not change it.
     verbose : bool
         Show a progress bar.
+    groups : array-like of shape (n,), optional
+        What training rows come in: attackers choose their strength on groups of their own.
 
     Returns
     -------
@@ -209,6 +213,7 @@ def attack(
         attackers=attackers,
         random_state=random_state,
         verbose=verbose,
+        groups=None if groups is None else group_codes(groups, len(X)),
     )
 
 

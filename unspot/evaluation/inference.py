@@ -226,7 +226,8 @@ def agreement_p_values(
     agreement of all attackers, in units of its spread, is what each is compared with (Westfall and
     Young 1993). Exact for any number of attackers, however they depend on each other, and for
     unbalanced classes. Rows in groups get the labels of another group: exact if groups are
-    independent of each other, and a group's labels of its rows and of how many they are.
+    independent of each other, and a group's label of its rows and of how many they are. Where
+    labels vary within groups of several sizes it is nearly so.
 
     O(B·K·n·attackers) time, in blocks of 64 MB.
 

@@ -220,6 +220,7 @@ def strongest_advantage(
         point.eraser(path.validation.X),
         path.validation.z,
         random_state=path.random_state,
+        groups=path.train.groups,
         **how,
     )
     return max(result.advantage for result in results)
