@@ -34,6 +34,7 @@ def certify(
     concept: options.ConceptOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
+    groups: options.Groups = None,
     attack_rows: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that attackers learn from; else half of DATA."),
@@ -109,6 +110,7 @@ def certify(
         concept=concept,
         features=features,
         task=task,
+        groups=groups,
     )
     rows = unseen_rows(loaded, test, learn, data, seed)
     if learn is not None:  # these rows and no others, also where the eraser was fitted on them
@@ -118,17 +120,18 @@ def certify(
     from unspot.evaluation.held_out import certify as attack
 
     shows = not quiet and options.STDOUT not in (json, audit)
-    certificate = attack(
-        loaded,
-        rows,
-        attackers=options.comma_list(attackers),
-        budget=budget,
-        alpha=alpha,
-        margin=margin,
-        attack_rows="seen" if seen else "unseen",
-        random_state=seed,
-        verbose=shows and sys.stderr.isatty(),
-    )
+    with options.warnings_as_sentences(quiet=quiet):
+        certificate = attack(
+            loaded,
+            rows,
+            attackers=options.comma_list(attackers),
+            budget=budget,
+            alpha=alpha,
+            margin=margin,
+            attack_rows="seen" if seen else "unseen",
+            random_state=seed,
+            verbose=shows and sys.stderr.isatty(),
+        )
     options.write_json(certificate, json)
     record = None
     if audit is not None:
@@ -138,6 +141,7 @@ def certify(
             "concept": concept,
             "features": features,
             "task": task,
+            "groups": groups,
             "budget": budget,
             "attackers": attackers,
             "alpha": alpha,

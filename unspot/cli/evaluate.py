@@ -23,6 +23,7 @@ def evaluate(
     labels: options.LabelsFile = None,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
+    groups: options.Groups = None,
     train: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that probes learn from; by default some of DATA."),
@@ -59,6 +60,7 @@ def evaluate(
         concept=concept,
         features=features,
         task=task,
+        groups=groups,
     )
     rows = unseen_rows(loaded, test, learn, data, seed)
     shows = not quiet and json != options.STDOUT
@@ -100,8 +102,8 @@ def read_rows(
     flags : pair of str
         The options that give ``learn``, for messages.
     **names
-        ``concept``, ``features`` and ``task``: columns or arrays. By default the concept and the
-        features are those that ``unspot fit`` wrote into the eraser.
+        ``concept``, ``features``, ``task`` and ``groups``: columns or arrays. By default the
+        concept and the features are those that ``unspot fit`` wrote into the eraser.
     """
     data, labels = test
     others, labels_of_others = learn
@@ -133,6 +135,7 @@ def _read_split(
     concept: str | None,
     features: str | None,
     task: str | None = None,
+    groups: str | None = None,
 ) -> Split:
     import numpy as np
 
@@ -152,14 +155,15 @@ def _read_split(
     elif concept is None and name and not has_column(labels, name):
         name = None  # fit names the concept after its file of labels if that has one column
     vectors = features or _features_of_fit(eraser, path)
-    table = read_table(path, features=vectors, concept=name, task=task, labels_file=labels)
+    columns_of = {"concept": name, "task": task, "groups": groups}
+    table = read_table(path, features=vectors, **columns_of, labels_file=labels)
     refuse_continuous(table.z)
     # A pattern gives the columns in the order of the file.
     columns = in_order_of_fit(table.features, eraser.metadata.get("features", ()), str(path))
     X = np.asarray(table.X)
     if columns != list(table.features):
         X = X[:, [table.features.index(name) for name in columns]]
-    return Split(X, np.asarray(table.z), table.y)
+    return Split(X, np.asarray(table.z), table.y, groups=table.groups)
 
 
 def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
@@ -194,7 +198,9 @@ def unseen_rows(
         return Dataset(learn, learn, whole, name=data.name)
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
-        return Dataset.from_arrays(whole.X, whole.z, whole.y, random_state=seed, name=data.name)
+        return Dataset.from_arrays(
+            whole.X, whole.z, whole.y, groups=whole.groups, random_state=seed, name=data.name
+        )
     first, second = _halves(whole, seed)
     return Dataset(first if learn is None else learn, first, second, name=data.name)
 
@@ -206,7 +212,7 @@ def _halves(whole: Split, seed: int) -> list[Split]:
     from unspot.data.labels import encode
 
     codes = encode(whole.z, n_rows=len(whole)).codes
-    parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed))
+    parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed), whole.groups)
     return [whole.take(part) for part in parts]
 
 

@@ -74,6 +74,13 @@ LabelsFile = Annotated[
 Task = Annotated[
     str | None, typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task.")
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What rows come in, such as authors: split, permuted and judged by group.",
+    ),
+]
 
 # -- What is done ----------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ def path(
     features: options.Features = None,
     labels: options.LabelsFile = None,
     task: options.Task = None,
+    groups: options.Groups = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
     parameters: options.Parameters = None,
@@ -93,7 +94,8 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
-    table = read_table(data, features=features, concept=concept, task=task, labels_file=labels)
+    columns = {"concept": concept, "task": task, "groups": groups}
+    table = read_table(data, features=features, **columns, labels_file=labels)
     rows = _dataset(table, data.name, seed)
     shows = not quiet and json != options.STDOUT
     # After all that can be wrong with the files: it imports torch.
@@ -102,7 +104,7 @@ def path(
     if rule == "largest":  # a bound that the rows cannot decide is refused now
         from unspot.ranks.selection import decidable
 
-        decidable(rows.validation.z, max_advantage, attackers or "quick")
+        decidable(rows.validation, max_advantage, attackers or "quick")
     estimator = make_estimator(method, settings, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
@@ -135,7 +137,8 @@ def path(
         name = concept or (labels or data).stem
         with naming_full_disk(output):
             with_source(chosen.eraser_, table, data, name, selection=selection).save(output)
-    certificates, verdict = _certify(chosen, rows, seed)
+    with options.warnings_as_sentences(quiet=quiet):
+        certificates, verdict = _certify(chosen, rows, seed)
     write_page(*certificates, rank=chosen.rank_)
     if shows:
         typer.echo(f"\nChosen: {chosen.selection_}.\n{verdict}")
@@ -178,7 +181,9 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
 
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
-    return Dataset.from_arrays(X, table.z, table.y, random_state=seed, name=name)
+    return Dataset.from_arrays(
+        X, table.z, table.y, groups=table.groups, random_state=seed, name=name
+    )
 
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:

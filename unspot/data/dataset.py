@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
 from unspot.data.labels import Labels, check_length, encode, is_continuous
 from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
@@ -26,15 +28,16 @@ MAX_SHARED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of a data set: embeddings, concept, and optionally task and names."""
+    """Rows of a data set: embeddings, concept, and optionally task, names and groups."""
 
     X: NDArray[Any]  # (n, d)
     z: NDArray[Any]  # (n,), the concept
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), for example words or ids
+    groups: NDArray[Any] | None = None  # (n,), what rows come in: the author of each text
 
     def __post_init__(self) -> None:
-        for what in ("z", "y", "names"):
+        for what in ("z", "y", "names", "groups"):
             value = getattr(self, what)
             if value is not None:
                 check_length(value, len(self.X), what)
@@ -54,6 +57,11 @@ class Split:
                 many = f"of {len(classes):,} classes"
                 parts.append(f"{what} {', '.join(classes) if len(classes) <= 6 else many}")
         return "; ".join(parts)
+
+    @property
+    def group_codes(self) -> NDArray[np.int64] | None:
+        """The groups as numbers, if there are any."""
+        return None if self.groups is None else group_codes(self.groups, len(self))
 
     def take(self, rows: NDArray[Any]) -> Split:
         """Some of the rows, by number or by mask."""
@@ -105,6 +113,11 @@ class Dataset:
         return f"<Dataset {self.name!r}: {counts} rows of {self.train.contents()}{words}>"
 
     @property
+    def grouped(self) -> bool:
+        """Whether it is known what rows come in."""
+        return any(split.groups is not None for split in self)
+
+    @property
     def n_features(self) -> int:
         return int(self.train.X.shape[1])
 
@@ -116,6 +129,7 @@ class Dataset:
         y: Any = None,
         *,
         names: Any = None,
+        groups: Any = None,
         sizes: tuple[float, float, float] = (0.5, 0.2, 0.3),
         random_state: Any = None,
         name: str = "data",
@@ -129,6 +143,10 @@ class Dataset:
             categories: cut a continuous concept into bins.
         names : array-like, optional
             A name for each row.
+        groups : array-like, optional
+            What rows come in, such as the author of each text or the patient of each scan. Rows of
+            a group stay together: all of them are in one split. Groups are to be independent of
+            each other.
         sizes : three fractions that add to one
             Shares of train, validation and test.
         random_state : int, Generator or None
@@ -146,14 +164,17 @@ class Dataset:
         concept = encode(z, n_rows=len(X), min_rows=3)
         cells = concept.codes
         whole = Split(X, concept.values, names=None if names is None else np.asarray(names))
+        if groups is not None:
+            _refuse_few_groups(concept, group_codes(groups, len(X)))
+            whole = replace(whole, groups=np.asarray(in_memory(groups)))
         if y is not None:
             task = encode(y, n_rows=len(X), name="y")
             whole = replace(whole, y=task.values)
             pairs = concept.codes * len(task.classes) + task.codes
             joint = np.unique(pairs, return_inverse=True)[1]
-            if np.bincount(joint).min() >= 3:
+            if groups is None and np.bincount(joint).min() >= 3:
                 cells = joint
-        parts = stratified_parts(cells, sizes, np.random.default_rng(random_state))
+        parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
         return cls(train, validation, test, name=name)
 
@@ -168,10 +189,33 @@ def refuse_continuous(z: Any) -> None:
         )
 
 
+def _refuse_few_groups(concept: Labels, groups: NDArray[np.int64]) -> None:
+    """Raise an error unless every class has a group for each of three splits."""
+    K = len(concept.classes)
+    cells = np.unique(groups * K + concept.codes)
+    n_groups = np.bincount(cells % K, minlength=K)
+    fewest = int(np.argmin(n_groups))
+    if n_groups[fewest] < 3:
+        many = "group" if n_groups[fewest] == 1 else "groups"
+        raise ValueError(
+            f"Got {n_groups[fewest]} {many} with rows of class {concept.classes[fewest]!s}, but "
+            "expected at least 3, one for each split: a group is not divided. Add groups, merge "
+            "the class with another, or leave the groups out if rows are independent of each other."
+        )
+
+
 def stratified_parts(
-    cells: NDArray[Any], sizes: tuple[float, ...], rng: np.random.Generator
+    cells: NDArray[Any],
+    sizes: tuple[float, ...],
+    rng: np.random.Generator,
+    groups: Any = None,
 ) -> list[NDArray[np.int64]]:
-    """Sorted row numbers of disjoint parts, each with the given share of every cell."""
+    """Sorted row numbers of disjoint parts, each with the given share of every cell.
+
+    Of rows in groups the parts are whole groups, and their shares as near as these allow.
+    """
+    if groups is not None:
+        return grouped_parts(cells, groups, sizes, rng)
     ends = np.cumsum(sizes)
     parts: list[list[NDArray[np.int64]]] = [[] for _ in sizes]
     for cell in np.unique(cells):
@@ -185,6 +229,42 @@ def stratified_parts(
         for part, start, end in zip(parts, [0, *cuts[:-1]], cuts, strict=True):
             part.append(rows[start:end])
     return [np.sort(np.concatenate(part)) for part in parts]
+
+
+# -- Rows in groups --------------------------------------------------------------------------------
+
+
+def refuse_shared_groups(**splits: Split) -> None:
+    """Raise an error if rows of one group are in two splits."""
+    known: dict[Any, str] = {}
+    for name, split in splits.items():
+        if split.groups is None:
+            continue
+        for group in set(np.asarray(split.groups).tolist()):
+            if known.setdefault(group, name) != name:
+                raise ValueError(
+                    f"Got rows of the group {group!s} in the {known[group]} split and in the "
+                    f"{name} split, but expected each group in one of them: what is learned of a "
+                    "group by heart is no evidence. Split whole groups, as "
+                    "Dataset.from_arrays(X, z, groups=groups) does."
+                )
+
+
+def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> None:
+    """Warn where rows of splits without groups, with their labels as codes, look grouped."""
+    if any(split.groups is not None for split, _ in splits):
+        return
+    chosen = [(split.X, codes, first_rows(codes)) for split, codes in splits if len(split)]
+    X = np.concatenate([X[rows] for X, _, rows in chosen])
+    if looks_grouped(X, np.concatenate([codes[rows] for _, codes, rows in chosen])):
+        warnings.warn(
+            "Got rows that look grouped: each has near-duplicates with its own label, as texts of "
+            "one author or scans of one patient have. Verdict, intervals and p-values expect rows "
+            "that are independent of each other, and would see a leak where there is none. Say "
+            "what the rows come in: Dataset.from_arrays(X, z, groups=authors), or --groups COLUMN.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 # -- Rows that were seen before ------------------------------------------------------------------

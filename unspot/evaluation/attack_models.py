@@ -66,12 +66,20 @@ class TrainingRows:
 
     @classmethod
     def split(
-        cls, X: Array, codes: Codes, n_classes: int, rng: np.random.Generator
+        cls,
+        X: Array,
+        codes: Codes,
+        n_classes: int,
+        rng: np.random.Generator,
+        groups: Codes | None = None,
     ) -> TrainingRows:
-        """Set rows of every class aside for validation."""
-        _, validation = stratified_parts(codes, (1 - VALIDATION_SHARE, VALIDATION_SHARE), rng)
+        """Set rows of every class aside for validation; whole groups where each has several."""
+        sizes = 1 - VALIDATION_SHARE, VALIDATION_SHARE
+        parts = stratified_parts(codes, sizes, rng, groups)
+        if groups is not None and any(len(np.unique(codes[part])) < n_classes for part in parts):
+            parts = stratified_parts(codes, sizes, rng)
         is_validation = np.zeros(len(codes), dtype=bool)
-        is_validation[validation] = True
+        is_validation[parts[1]] = True
         return cls(X, codes, n_classes, is_validation)
 
     def seen_as(self, view: Predict) -> TrainingRows:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, did_you_mean
+from unspot.data.groups import group_codes
 from unspot.data.labels import Labels
 from unspot.data.rows import generator
 from unspot.evaluation.attack_models import (
@@ -179,6 +180,7 @@ def attack(
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
+    groups: Any = None,
 ) -> tuple[AttackResult, ...]:
     """Let a family of attackers recover the concept, as well as each can.
 
@@ -199,6 +201,8 @@ def attack(
         only, so that the choice of others does not change it.
     verbose : bool
         Show a progress bar.
+    groups : array-like of shape (n,), optional
+        What training rows come in: attackers choose their strength on groups of their own.
 
     Returns
     -------
@@ -235,6 +239,7 @@ def attack(
         attackers=attackers,
         random_state=random_state,
         verbose=verbose,
+        groups=None if groups is None else group_codes(groups, len(X)),
     )
 
 
@@ -249,10 +254,12 @@ def attack_codes(
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
+    groups: NDArray[np.int64] | None = None,
 ) -> tuple[AttackResult, ...]:
     """``attack`` on rows that are checked and labels that are encoded.
 
-    Balanced accuracy and advantage are NaN where a class has no test row.
+    Balanced accuracy and advantage are NaN where a class has no test row. ``groups`` are those of
+    the rows to learn from, as numbers: attackers choose their strength on groups of their own.
     """
     from tqdm import tqdm
 
@@ -261,7 +268,7 @@ def attack_codes(
     names = _names(limits.attackers if attackers is None else attackers)
     _refuse_too_few(labels)
     seed = int(generator(random_state).integers(2**31))
-    rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed)
+    rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed, groups)
     test = X_test.astype(np.float64, copy=False)
     if attackers is None and not has_residue(rows.X):
         names = tuple(name for name in names if name != "residue")  # it would have nothing to see
@@ -319,7 +326,13 @@ def _weights(predict: Callable[[Array], Array], rows: TrainingRows) -> Array:
     return choices[best if gains[best] > error else 0]
 
 
-def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> TrainingRows:
+def _sample(
+    X: Array,
+    labels: Labels,
+    max_rows: int,
+    seed: int,
+    groups: NDArray[np.int64] | None = None,
+) -> TrainingRows:
     """About ``max_rows`` of the rows, the classes in their shares, with a validation part."""
     rng = np.random.default_rng(seed)
     chosen = np.arange(len(X))
@@ -331,7 +344,8 @@ def _sample(X: Array, labels: Labels, max_rows: int, seed: int) -> TrainingRows:
             for k, count in enumerate(wanted)
         ]
         chosen = np.sort(np.concatenate(drawn))
-    return TrainingRows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng)
+    groups = None if groups is None else groups[chosen]
+    return TrainingRows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng, groups)
 
 
 # -- what is wrong with the input ----------------------------------------------------------------

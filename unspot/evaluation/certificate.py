@@ -276,13 +276,16 @@ class Certificate:
         )
 
     def _footer(self) -> str:
+        n_groups = self.metadata.get("n_test_groups")
+        units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
         return (
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
             f"Two-sample test p = {self.p_value:.2g}; attackers together p = "
             f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}. Where the bound on the "
-            f"advantage is within {_points(self.margin)}, the erasure holds.\n"
+            f"a false alarm has a probability of at most {self.alpha:g}, if the {units} are "
+            "independent of each other. Where the bound on the advantage is within "
+            f"{_points(self.margin)}, the erasure holds.\n"
             "Balanced: accuracy in %, every class counted alike; advantages over guessing, which "
             f"gets {100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class "
             f"is {100 * self.majority:.1f} %."

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
+from unspot.data.groups import shuffler
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.networks import Networks, Recipe, train_networks
@@ -165,28 +166,52 @@ def code_labels(
     control: bool = True,
     max_rows: int | None = None,
     random_state: Any = 0,
+    groups: Codes | None = None,
 ) -> MDL:
-    """``mdl`` of rows that are checked and labels that are encoded."""
+    """``mdl`` of rows that are checked and labels that are encoded.
+
+    Rows in groups are sent group by group, so that no probe knows a part of the group it codes.
+    """
     check_choice("scheme", scheme, ("online", "paper"))
     fit = _probe_fitter(probe)
     if max_rows is not None:
         check_count("max_rows", max_rows, least=2)
     rng = generator(random_state)
-    order = rng.permutation(len(X))[:max_rows]
+    order = rng.permutation(len(X))
+    if groups is not None:
+        place = rng.permutation(groups.max() + 1)
+        order = order[np.argsort(place[groups[order]], kind="stable")]
+    order = order[:max_rows]
+    ends = block_ends(len(order))
+    if groups is not None:
+        groups = groups[order]
+        ends = _after_groups(ends, groups)
     rows = X.astype(np.float64, copy=False)[order]
     codes, n_classes = labels.codes[order], len(labels.classes)
-    result = _length(rows, codes, n_classes, scheme, fit, rng)
+    result = _length(rows, codes, n_classes, scheme, fit, rng, ends)
     if control:
-        permuted = rng.permutation(codes)
-        of_control = _length(rows, permuted, n_classes, scheme, fit, rng)
+        permuted = shuffler(codes, groups)(rng)
+        of_control = _length(rows, permuted, n_classes, scheme, fit, rng, ends)
         result = replace(result, control_bits=of_control.bits)
     return result
 
 
+def _after_groups(ends: list[int], groups: Codes) -> list[int]:
+    """Ends of blocks, each moved on to the end of the group that it is in."""
+    last = np.append(np.flatnonzero(np.diff(groups)) + 1, len(groups))
+    moved: list[int] = np.unique(last[np.searchsorted(last, ends)]).tolist()
+    return moved
+
+
 def _length(
-    X: Array, codes: Codes, n_classes: int, scheme: Scheme, fit: Fitter, rng: np.random.Generator
+    X: Array,
+    codes: Codes,
+    n_classes: int,
+    scheme: Scheme,
+    fit: Fitter,
+    rng: np.random.Generator,
+    ends: list[int],
 ) -> MDL:
-    ends = block_ends(len(X))
     first = float(ends[0] * np.log2(n_classes))
     blocks = [Block(0, ends[0], first, first)]
     prior = running_prior(codes, n_classes)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.dataset import Dataset
+from unspot.data.dataset import Dataset, warn_if_grouped
 from unspot.data.labels import Labels
 from unspot.data.rows import as_seed
 from unspot.evaluation.attackers import AttackResult
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
-from unspot.evaluation.inference import agreement_p_values, detectable_advantage, effective_rows
+from unspot.evaluation.inference import agreement_p_values, detectable_advantage
 from unspot.evaluation.results import eraser_facts
-from unspot.evaluation.unseen import Attacked, AttackRows, attack_eraser
+from unspot.evaluation.unseen import (
+    SPLIT_OF,
+    Attacked,
+    AttackRows,
+    attack_eraser,
+    check_attack_rows,
+    checked_labels,
+)
 from unspot.machine import versions
 
 if TYPE_CHECKING:
@@ -96,6 +104,9 @@ def certify(
     fewer rows.
     Intervals are of the balanced accuracy, Bonferroni-corrected, given the class counts of the test
     rows; see ``unspot.evaluation.inference.balanced_interval``.
+    All this takes rows to be independent of each other. If they come in groups, such as texts of
+    one author, give the groups to ``Dataset.from_arrays``: labels are then permuted by group,
+    intervals go by the variation from group to group, and only groups must be independent.
 
     Examples
     --------
@@ -112,20 +123,27 @@ def certify(
     _check_alpha(alpha)
     check_choice("budget", budget, tuple(_TWO_SAMPLE))
     check_share("margin", margin)
+    check_attack_rows(attack_rows)
     seed = as_seed(random_state)
+    labels = None
+    if attack_rows != "cross-fit":
+        labels = checked_labels(eraser, data, attack_rows)
+        learn = getattr(data, SPLIT_OF[attack_rows])
+        warn_if_grouped((learn, labels[0].codes), (data.test, labels[1].codes))
     attacked = attack_eraser(
         eraser,
         data,
         attack_rows=attack_rows,
+        labels=labels,
         budget=budget,
         attackers=attackers,
         random_state=seed,
         verbose=verbose,
     )
-    results, labels = attacked.results, attacked.labels
-    two_sample = _two_sample(*attacked.sample, budget, alpha, seed)
-    p_values = _agreement(results, labels.codes, alpha, seed)
-    counts = labels.counts
+    results, judged = attacked.results, attacked.labels
+    two_sample = _two_sample(*attacked.sample, budget=budget, alpha=alpha, seed=seed)
+    p_values = _agreement(results, judged.codes, alpha, seed, attacked.groups)
+    counts = judged.counts
     return Certificate(
         attackers=tuple(
             _report(attacked, result, float(p_value), alpha)
@@ -134,17 +152,17 @@ def certify(
         attack_p_value=float(p_values.min()),
         p_value=two_sample.p_value,
         detectable=detectable_advantage(
-            1 / len(counts), int(effective_rows(counts)), alpha / (2 * len(results))
+            1 / len(counts), attacked.effective_rows, alpha / (2 * len(results))
         ),
-        majority=float(counts.max() / len(labels)),
+        majority=float(counts.max() / len(judged)),
         alpha=alpha,
         n_classes=len(counts),
         n_attack_rows=results[0].n_rows,
-        n_test_rows=len(labels),
+        n_test_rows=len(judged),
         attack_rows=attack_rows,
         budget=budget,
         margin=margin,
-        rows_of_class={str(c): int(n) for c, n in zip(labels.classes, counts, strict=True)},
+        rows_of_class={str(c): int(n) for c, n in zip(judged.classes, counts, strict=True)},
         metadata=_metadata(eraser, data, random_state),
     )
 
@@ -167,11 +185,13 @@ def _report(
 
 def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     """In the words of an evaluation, so that a report reads both."""
+    groups = data.test.group_codes
     seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
         "n_features": data.n_features,
+        "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,
         "versions": versions(),
     }
@@ -188,7 +208,11 @@ def _check_alpha(alpha: Any) -> None:
 
 
 def _agreement(
-    results: Sequence[AttackResult], codes: NDArray[np.int64], alpha: float, seed: int
+    results: Sequence[AttackResult],
+    codes: NDArray[np.int64],
+    alpha: float,
+    seed: int,
+    groups: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
     """The attackers' p-values, of more permutations where few leave the verdict open.
 
@@ -197,14 +221,21 @@ def _agreement(
     """
     predicted = [r.probabilities for r in results], [r.guesses for r in results]
     many = max(_AGREEMENT, math.ceil(4 / alpha))  # one may be as extreme as the labels
-    p_values = agreement_p_values(*predicted, codes, seed, n_permutations=_AGREEMENT)
+    judged = partial(agreement_p_values, *predicted, codes, seed, groups=groups)
+    p_values = judged(n_permutations=_AGREEMENT)
     if many == _AGREEMENT or p_values.min() > 1 / (1 + _AGREEMENT):
         return p_values
-    return agreement_p_values(*predicted, codes, seed, n_permutations=many)
+    return judged(n_permutations=many)
 
 
 def _two_sample(
-    X: NDArray[Any], labels: Labels, budget: str, alpha: float, seed: int
+    X: NDArray[Any],
+    labels: Labels,
+    groups: NDArray[np.int64] | None,
+    *,
+    budget: str,
+    alpha: float,
+    seed: int,
 ) -> TwoSampleTest:
     """The two-sample test, of more permutations where few leave the verdict open, as above."""
     from unspot.evaluation.two_sample import compare_laws
@@ -216,8 +247,9 @@ def _two_sample(
     many = max(
         usual, math.ceil(2 / alpha)
     )  # one extreme permutation is too many here: each takes long
-    test = compare_laws(X, labels, max_rows=max_rows, n_permutations=usual, random_state=seed)
+    compare = partial(compare_laws, X, labels, random_state=seed, groups=groups)
+    test = compare(max_rows=max_rows, n_permutations=usual)
     if many == usual or test.p_value > 1 / (1 + usual):
         return test
     fewer_rows = max(min(max_rows, _MAX_PERMUTED // (many * K)), 4 * K)
-    return compare_laws(X, labels, max_rows=fewer_rows, n_permutations=many, random_state=seed)
+    return compare(max_rows=fewer_rows, n_permutations=many)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.groups import group_shares, shuffler
+
 __all__ = [
     "accuracy_interval",
     "agreement_p_values",
     "balanced_interval",
+    "counts_in_groups",
     "detectable_advantage",
     "effective_rows",
     "recalls",
@@ -78,6 +81,8 @@ def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float
     right for many classes, of which those without a hit have no arm downwards, and those without a
     miss none upwards. Of one class, both are Clopper and Pearson's.
 
+    For rows in groups give the counts of ``counts_in_groups``.
+
     Examples
     --------
     >>> low, high = balanced_interval(np.array([0.5, 0.5]), np.array([50, 50]), 0.05)
@@ -93,7 +98,7 @@ def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float
 
 def _joined_arms(shares: Array, counts: Array, alpha: float) -> Array:
     """Down and up, from the exact interval of each class."""
-    ends = _exact_ends(np.round(shares * counts), counts, alpha)
+    ends = _exact_ends(np.round(shares * counts, 6), counts, alpha)  # no rounding errors as hits
     joined: Array = np.linalg.norm(ends - shares[:, None], axis=0) / len(counts)
     return joined
 
@@ -108,6 +113,66 @@ def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:
     n = middle * (1 - middle) / variance if variance > 0 else effective_rows(counts)
     low, high = accuracy_interval(middle * n, n, alpha)
     return np.array([middle - low, high - middle])
+
+
+def counts_in_groups(
+    guesses: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    groups: NDArray[np.int64] | None,
+    n_classes: int,
+    alpha: float | None = None,
+) -> Array:
+    """Independent rows of each class that would tell as much as these rows, which are in groups.
+
+    The counts of the classes over the design effect: the variance of the balanced accuracy by its
+    variation from group to group, over that of independent rows. It is one at least: groups may
+    by luck seem to vary less. With ``alpha`` it is larger, as Student's interval of the confidence
+    1 − alpha is wider than the normal one, since few groups tell little of their own variation
+    (Korn and Graubard 1998).
+
+    Examples
+    --------
+    >>> codes, groups = np.repeat([0, 1], 50), np.arange(100) // 5
+    >>> says = np.random.default_rng(0).integers(2, size=20)  # the same of all rows of a group
+    >>> counts_in_groups(says[groups], codes, groups, 2).round()
+    array([10., 10.])
+    """
+    counts = np.bincount(codes, minlength=n_classes)
+    if groups is None:
+        return counts
+    effect, freedom = _design(guesses, codes, groups, n_classes)
+    if alpha is not None:
+        from scipy.stats import norm, t
+
+        effect *= float(t.isf(alpha / 2, freedom) / norm.isf(alpha / 2)) ** 2
+    return counts / max(1.0, effect)
+
+
+def _design(
+    guesses: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    n_classes: int,
+) -> tuple[float, float]:
+    """The design effect, and the degrees of freedom of its estimate."""
+    shares = recalls(guesses, codes, n_classes)
+    luck, members = np.zeros((2, groups.max() + 1, n_classes))
+    np.add.at(luck, (groups, codes), (guesses == codes) - shares[codes])
+    np.add.at(members, (groups, codes), 1)
+    counts, n_groups = members.sum(axis=0), (members > 0).sum(axis=0)
+    independent = float(np.nansum(shares * (1 - shares) / counts))
+    if independent == 0 or n_groups.min() < 2:
+        # Every class is all right or all wrong, or in one group: nothing shows that the rows of a
+        # group have more than one voice.
+        return float((counts / n_groups).max()), float(max(n_groups.min() - 1, 1))
+    # The jackknife, which leaves each group out: a large one pulls the recalls to itself.
+    luck *= np.sqrt((n_groups - 1) / n_groups) / (counts - members)
+    by_class = (luck**2).sum(axis=0)
+    if not by_class.any():
+        return 1.0, float(n_groups.min() - 1)
+    between = float((luck.sum(axis=1) ** 2).sum())
+    freedom = by_class.sum() ** 2 / float((by_class**2 / (n_groups - 1)).sum())
+    return between / independent, freedom
 
 
 def effective_rows(counts: Array) -> float:
@@ -184,6 +249,7 @@ def agreement_p_values(
     seed: int,
     *,
     n_permutations: int = 999,
+    groups: NDArray[np.int64] | None = None,
 ) -> Array:
     """Corrected p-values, one for each attacker, that its guesses agree with the labels by luck.
 
@@ -191,7 +257,9 @@ def agreement_p_values(
     that it gave to them. Labels are permuted over the rows while guesses stay; the largest
     agreement of all attackers, in units of its spread, is what each is compared with (Westfall and
     Young 1993). Exact for any number of attackers, however they depend on each other, and for
-    unbalanced classes.
+    unbalanced classes. Rows in groups get the labels of another group: exact if groups are
+    independent of each other, and a group's label of its rows and of how many they are. Where
+    labels vary within groups of several sizes it is nearly so.
 
     O(B·K·n·attackers) time, in blocks of 64 MB.
 
@@ -203,6 +271,8 @@ def agreement_p_values(
         The classes that they say.
     codes : array of shape (n,)
         The labels 0…K−1.
+    groups : array of shape (n,), optional
+        Numbers of the groups that rows come in.
 
     Examples
     --------
@@ -211,10 +281,13 @@ def agreement_p_values(
     >>> agreement_p_values([knows, blind], [codes, 0 * codes], codes, seed=0)
     array([0.001, 1.   ])
     """
-    alike = np.diag(1.0 / np.bincount(codes, minlength=probabilities[0].shape[1]).clip(min=1))
-    scores = [alike[guess] for guess in guesses] + list(probabilities)
+    K = probabilities[0].shape[1]
+    shares = group_shares(codes, groups, K)
+    hits = [np.eye(K)[guess] for guess in guesses]
+    scores = [s * (1 - shares) for s in (*hits, *(p * shares for p in probabilities))]
     stacked = _in_units(np.stack(scores, axis=2))  # (n, K, 2·attackers)
-    agreement = _agreement(stacked, codes, np.random.default_rng(seed), n_permutations)
+    shuffled, rng = shuffler(codes, groups), np.random.default_rng(seed)
+    agreement = _agreement(stacked, codes, lambda: shuffled(rng), n_permutations)
     standard = _standardised(agreement)  # (1 + B, 2·attackers)
     best = np.maximum(*np.split(standard, 2, axis=1))  # (1 + B, attackers)
     largest = best[1:].max(axis=1)
@@ -234,21 +307,37 @@ def _in_units(scores: Array) -> NDArray[np.float32]:
 
 
 def _agreement(
-    scores: Array, codes: NDArray[np.int64], rng: np.random.Generator, n_permutations: int
+    scores: Array,
+    codes: NDArray[np.int64],
+    permuted: Callable[[], NDArray[np.int64]],
+    n_permutations: int,
 ) -> Array:
-    """Mean score of the labels, observed first and then permuted: (1 + B, 2·attackers)."""
+    """Scores of classes against other rows, observed first and permuted then: (1 + B, 2·attackers).
+
+    Means against means, and not sums: in groups of several sizes a class does not keep its number
+    of rows, which says nothing about the attackers.
+    """
     n, K, _ = scores.shape
-    means = [_mean_score(scores, codes[None], K)]
+    means = [_contrasts(scores, codes[None], K)]
     step = max(1, _BLOCK_VALUES // n)
     for start in range(0, n_permutations, step):
-        block = [rng.permutation(codes) for _ in range(min(step, n_permutations - start))]
-        means.append(_mean_score(scores, np.stack(block), K))
+        block = [permuted() for _ in range(min(step, n_permutations - start))]
+        means.append(_contrasts(scores, np.stack(block), K))
     return np.concatenate(means)
 
 
-def _mean_score(scores: Array, labels: NDArray[np.int64], K: int) -> Array:
-    parts = [(labels == k).astype(np.float32) @ scores[:, k] for k in range(K)]
-    return np.sum(parts, axis=0, dtype=np.float64) / scores.shape[0]
+def _contrasts(scores: Array, labels: NDArray[np.int64], K: int) -> Array:
+    """Mean score of each class's rows less that of the others, summed over classes.
+
+    Scores add to zero, so that the sum over the others is known too.
+    """
+    n = len(scores)
+    total = np.zeros((len(labels), scores.shape[2]))
+    for k in range(K):
+        of_class = (labels == k).astype(np.float32)
+        rows = of_class.sum(axis=1, keepdims=True).clip(min=1, max=n - 1)
+        total += (of_class @ scores[:, k]) * (n / (rows * (n - rows)))
+    return total
 
 
 def _standardised(values: Array) -> Array:

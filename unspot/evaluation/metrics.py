@@ -272,6 +272,7 @@ def description_length(problem: Problem) -> Finding:
                 max_rows=MAX_CODED,
                 control=order == 0,
                 random_state=problem.random_state + order,
+                groups=data.test.group_codes,
             )
             for order in range(min(problem.seeds, MAX_ORDERS))
         ]
@@ -315,7 +316,10 @@ def two_sample(problem: Problem) -> Finding:
 
     def p_value(data: Dataset) -> Value:
         test = compare_laws(
-            data.test.X, problem.concept.test_labels, random_state=problem.random_state
+            data.test.X,
+            problem.concept.test_labels,
+            random_state=problem.random_state,
+            groups=data.test.group_codes,
         )
         return Value(test.p_value)
 

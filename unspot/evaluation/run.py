@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from unspot.checks import check_choice, check_count, did_you_mean
-from unspot.data.dataset import Dataset, refuse_continuous, stratified_parts
+from unspot.data.dataset import (
+    Dataset,
+    refuse_continuous,
+    refuse_shared_groups,
+    stratified_parts,
+    warn_if_grouped,
+)
 from unspot.data.labels import encode
 from unspot.data.rows import as_seed, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
@@ -98,6 +104,8 @@ def evaluate(
     functions = check_metrics(_preset(metrics, asked), asked)
     problem = Problem(data, erased(eraser, data), seeds, budget, as_seed(random_state), eraser)
     problem.concept.refuse_missing_class()
+    concept = problem.concept
+    warn_if_grouped((data.train, concept.train.codes), (data.test, concept.test))
     if functions.keys() & set(TASK_METRICS):
         _warn_if_concept_decides_task(problem)
     findings, seconds = _measure(problem, functions, verbose)
@@ -196,7 +204,8 @@ def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
     Attackers learn from one half of them, and all is judged on the other half.
     """
     codes = encode(data.validation.z, n_rows=len(data.validation)).codes
-    halves = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(random_state))
+    rng = np.random.default_rng(random_state)
+    halves = stratified_parts(codes, (0.5, 0.5), rng, data.validation.groups)
     learn, judge = (data.validation.take(half) for half in halves)
     return Dataset(data.train, learn, judge, data.name, data.lexicon)
 
@@ -245,6 +254,7 @@ def _check_data(data: Any) -> None:
     for split in data:
         refuse_nonfinite(split.X)
         refuse_continuous(split.z)
+    refuse_shared_groups(train=data.train, validation=data.validation, test=data.test)
 
 
 def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:

@@ -2,7 +2,9 @@
 
 The statistic is MMD² between the classes, for several bandwidths and in two metrics; the largest
 of them, each in units of its own permutations, decides. Labels are permuted over the pooled rows,
-so the p-value is valid at any number of rows, whatever the law and however many kernels.
+so the p-value is valid at any number of rows, whatever the law and however many kernels. Rows in
+groups are compared with rows of other groups only, every group counts alike, and labels go from
+group to group.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspot.data.groups import group_codes, shuffler
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import balanced_counts, generator
 from unspot.data.statistics import whitening
@@ -61,6 +64,7 @@ def two_sample_test(
     metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
+    groups: Any = None,
 ) -> TwoSampleTest:
     """Test whether the classes have one and the same law, by MMD² and permutations.
 
@@ -78,9 +82,12 @@ def two_sample_test(
         Distances as they are, and in whitened coordinates, where directions of low variance
         count as much as the others.
     max_rows : int
-        More rows than this are sampled down, the classes as evenly as they have rows.
+        More rows than this are sampled down, the classes as evenly as they have rows; in groups,
+        every group to as many rows.
     random_state : int, Generator or None
         Decides sample and permutations.
+    groups : array-like of shape (n,), optional
+        What rows come in, such as the author of each text: labels are permuted by group.
 
     Notes
     -----
@@ -110,6 +117,7 @@ def two_sample_test(
         metrics=metrics,
         max_rows=max_rows,
         random_state=random_state,
+        groups=None if groups is None else group_codes(groups, len(rows)),
     )
 
 
@@ -123,17 +131,23 @@ def compare_laws(
     metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
+    groups: NDArray[np.int64] | None = None,
 ) -> TwoSampleTest:
     """``two_sample_test`` of rows that are checked and labels that are encoded."""
     _refuse_single_rows(labels)
     rows = X.astype(np.float64, copy=False)
     kernels = _checked(bandwidths, metrics, n_permutations, max_rows, len(labels.classes))
     rng = generator(random_state)
-    chosen = _sample(labels.codes, max_rows, rng)
+    if groups is None:
+        chosen = _sample(labels.codes, max_rows, rng)
+    else:
+        chosen = _sample_of_groups(labels.codes, groups, max_rows, rng)
     codes = labels.codes[chosen]
-    permuted = np.stack([codes, *(rng.permutation(codes) for _ in range(n_permutations))])
+    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
+    shuffled = shuffler(codes, among)
+    permuted = np.stack([codes, *(shuffled(rng) for _ in range(n_permutations))])
     similarity = [
-        _within_similarity(_in_metric(rows[chosen], metric), permuted, kernels)
+        _within_similarity(_in_metric(rows[chosen], metric), permuted, kernels, among)
         for metric in metrics
     ]
     standard = _standardised(np.concatenate(similarity)).max(axis=0)  # (1 + B,)
@@ -178,6 +192,22 @@ def _sample(codes: NDArray[np.int64], max_rows: int, rng: np.random.Generator) -
     return np.sort(np.concatenate(drawn))
 
 
+def _sample_of_groups(
+    codes: NDArray[np.int64], groups: NDArray[np.int64], max_rows: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Rows of as many groups as possible: each to so many rows that all fit, then some groups."""
+    order = np.lexsort((rng.random(len(codes)), groups))
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    place = np.empty_like(codes)  # of a row in its group, at random
+    place[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+    rows_up_to = np.cumsum(np.bincount(place))  # all groups' rows, at most 1, 2, … of each
+    most = max(1, int(np.searchsorted(rows_up_to, max_rows, side="right")))
+    chosen = np.flatnonzero(place < most)
+    if len(chosen) > max_rows:
+        chosen = chosen[_sample(codes[chosen], max_rows, rng)]
+    return chosen
+
+
 def _in_metric(X: NDArray[np.float64], metric: str) -> Tensor:
     """Centred rows of unit mean squared distance, in single precision."""
     Y = X - X.mean(axis=0)
@@ -189,33 +219,55 @@ def _in_metric(X: NDArray[np.float64], metric: str) -> Tensor:
 
 
 def _within_similarity(
-    Y: Tensor, permuted: NDArray[np.int64], bandwidths: tuple[float, ...]
+    Y: Tensor,
+    permuted: NDArray[np.int64],
+    bandwidths: tuple[float, ...],
+    groups: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
-    """Σₖ Sₖₖ/(nₖ − 1) for every bandwidth and every row of labels: (M, 1 + B)."""
+    """Σₖ Sₖₖ/(nₖ − 1) for every bandwidth and every row of labels: (M, 1 + B).
+
+    In groups, a row counts as its group's share of it, and pairs of one group do not count at all:
+    they are alike because of the group, whatever the class.
+    """
     codes = torch.as_tensor(permuted.T.copy())  # (n, 1 + B)
-    weights = 1.0 / (torch.bincount(codes[:, 0]) - 1).double()
+    groups = np.arange(len(Y)) if groups is None else groups
+    group = torch.as_tensor(groups)
+    alike = 1.0 / torch.bincount(group)[group].float()  # (n,)
+    weights = _class_weights(permuted[0], groups)
     sums = torch.zeros(len(bandwidths), codes.shape[1], dtype=torch.float64)
     tiles = range(0, len(Y), TILE_ROWS)
     for j in tiles:
         right, right_codes = Y[j : j + TILE_ROWS], codes[j : j + TILE_ROWS]
         indicators = torch.nn.functional.one_hot(right_codes, len(weights)).flatten(1).float()
+        indicators *= alike[j : j + TILE_ROWS, None]
         for i in tiles:
             if i > j:
                 break
             left_codes = codes[i : i + TILE_ROWS]
             squared = torch.cdist(Y[i : i + TILE_ROWS], right).square_()
+            same_group = group[i : i + TILE_ROWS, None] == group[j : j + TILE_ROWS]
             for m, bandwidth in enumerate(bandwidths):
-                kernel = _centred_kernel(squared, bandwidth, on_diagonal=i == j)
+                kernel = _centred_kernel(squared, bandwidth).masked_fill_(same_group, 0.0)
                 found = (kernel @ indicators).view(*left_codes.shape, -1)  # (rows, 1 + B, K)
                 same = found.gather(2, left_codes[:, :, None]).squeeze(2)
+                same *= alike[i : i + TILE_ROWS, None]
                 sums[m] += (1 if i == j else 2) * (same * weights[left_codes]).sum(dim=0)
     return sums.numpy()
 
 
-def _centred_kernel(squared: Tensor, bandwidth: float, *, on_diagonal: bool) -> Tensor:
+def _class_weights(codes: NDArray[np.int64], groups: NDArray[np.int64]) -> Tensor:
+    """Rows over pairs of rows of different groups in each class: 1/(nₖ − 1) without groups."""
+    K = int(codes.max()) + 1
+    cells, members = np.unique(groups * K + codes, return_counts=True)
+    shares = members / np.bincount(groups)[cells // K]  # of a class in a group
+    n, squares = (np.bincount(cells % K, weights=w) for w in (shares, shares**2))
+    pairs = n**2 - squares
+    return torch.as_tensor(np.divide(n, pairs, out=np.zeros_like(n), where=pairs > 1e-9))
+
+
+def _centred_kernel(squared: Tensor, bandwidth: float) -> Tensor:
     # A constant less changes every permutation's sum alike; it leaves the digits to what differs.
-    kernel = torch.exp(squared / -bandwidth).sub_(float(np.exp(-1 / bandwidth)))
-    return kernel.fill_diagonal_(0.0) if on_diagonal else kernel
+    return torch.exp(squared / -bandwidth).sub_(float(np.exp(-1 / bandwidth)))
 
 
 def _standardised(sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,14 +21,21 @@ from unspot.data.dataset import (
     Dataset,
     Split,
     refuse_continuous,
+    refuse_shared_groups,
     share_among,
     share_fitted_on,
     stratified_parts,
 )
+from unspot.data.groups import group_codes
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import refuse_extreme
 from unspot.evaluation.attackers import MIN_OF_A_CLASS, AttackResult, attack_codes, rows_needed
-from unspot.evaluation.inference import balanced_interval, recalls
+from unspot.evaluation.inference import (
+    balanced_interval,
+    counts_in_groups,
+    effective_rows,
+    recalls,
+)
 from unspot.evaluation.problem import erased_rows
 
 __all__ = [
@@ -37,9 +44,11 @@ __all__ = [
     "attack_both_ways",
     "attack_eraser",
     "can_cross_fit",
+    "check_attack_rows",
     "checked_labels",
 ]
 
+Groups = NDArray[np.int64] | None
 AttackRows = Literal["unseen", "seen", "cross-fit"]
 
 #: The split that attackers learn from.
@@ -61,13 +70,16 @@ class Attacked:
     results : tuple of AttackResult
     labels : Labels
         Of the judged rows, in the order of the attackers' guesses.
-    sample : tuple of array and Labels
+    groups : array of int or None
+        What the judged rows come in.
+    sample : tuple of array, Labels and groups
         Judged rows that one eraser has erased: what a two-sample test compares.
     """
 
     results: tuple[AttackResult, ...]
     labels: Labels
-    sample: tuple[NDArray[Any], Labels]
+    groups: Groups
+    sample: tuple[NDArray[Any], Labels, Groups]
 
     @property
     def strongest(self) -> AttackResult:
@@ -76,8 +88,18 @@ class Attacked:
 
     def interval(self, result: AttackResult, alpha: float = 0.05) -> tuple[float, float]:
         """Of a balanced accuracy, for all attackers at once: it pays for the choice of one."""
+        each = alpha / len(self.results)
         shares = recalls(result.guesses, self.labels.codes, len(self.labels.classes))
-        return balanced_interval(shares, self.labels.counts, alpha / len(self.results))
+        return balanced_interval(shares, self._counts(result, each), each)
+
+    @property
+    def effective_rows(self) -> int:
+        """Rows in equal classes, independent of each other, that would tell as much."""
+        return int(min(effective_rows(self._counts(result)) for result in self.results))
+
+    def _counts(self, result: AttackResult, alpha: float = 0.05) -> NDArray[Any]:
+        codes, n_classes = self.labels.codes, len(self.labels.classes)
+        return counts_in_groups(result.guesses, codes, self.groups, n_classes, alpha)
 
     def upper_bound(self, alpha: float = 0.05) -> float:
         """No attacker's advantage over guessing is above this, with confidence 1 − alpha."""
@@ -111,13 +133,22 @@ def attack_eraser(
         What ``checked_labels`` gave for these rows, for those who have it already.
     """
     how: dict[str, Any] = {"budget": budget, "attackers": attackers, "verbose": verbose}
-    check_choice("attack_rows", attack_rows, (*SPLIT_OF, "cross-fit"))
+    check_attack_rows(attack_rows)
     if attack_rows == "cross-fit":
         return _cross_fitted(eraser, data, random_state, how)
     learned, judged = labels or checked_labels(eraser, data, attack_rows)
     X, X_test = erased_rows(eraser, data, SPLIT_OF[attack_rows], "test")
-    results = attack_codes(X, learned, X_test, judged.codes, random_state=random_state, **how)
-    return Attacked(results, judged, (X_test, judged))
+    groups = getattr(data, SPLIT_OF[attack_rows]).group_codes
+    results = attack_codes(
+        X, learned, X_test, judged.codes, random_state=random_state, groups=groups, **how
+    )
+    judged_groups = data.test.group_codes
+    return Attacked(results, judged, judged_groups, (X_test, judged, judged_groups))
+
+
+def check_attack_rows(attack_rows: str) -> None:
+    """One of the ways to choose the rows that attackers learn from."""
+    check_choice("attack_rows", attack_rows, (*SPLIT_OF, "cross-fit"))
 
 
 def attack_both_ways(eraser: Any, data: Dataset, **how: Any) -> Attacked:
@@ -129,7 +160,8 @@ def attack_both_ways(eraser: Any, data: Dataset, **how: Any) -> Attacked:
     ways = [attack_eraser(eraser, rows, **how) for rows in (data, swapped)]
     classes = ways[0].labels.classes
     judged = Labels(np.concatenate([way.labels.codes for way in ways]), classes)
-    return Attacked(_pooled_results(ways, judged), judged, ways[0].sample)
+    groups = _joined_groups([data.test, data.validation])
+    return Attacked(_pooled_results(ways, judged), judged, groups, ways[0].sample)
 
 
 # -- fold by fold ----------------------------------------------------------------------------------
@@ -163,8 +195,10 @@ def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) ->
     parts = [
         _fold(eraser, whole, labels, folds[j:] + folds[:j], seed + j, how) for j in range(FOLDS)
     ]
-    judged = Labels(labels.codes[np.concatenate(folds)], labels.classes)
-    return Attacked(_pooled_results(parts, judged), judged, parts[0].sample)
+    order = np.concatenate(folds)
+    judged = Labels(labels.codes[order], labels.classes)
+    groups = whole.take(order).group_codes
+    return Attacked(_pooled_results(parts, judged), judged, groups, parts[0].sample)
 
 
 def _pooled_results(parts: Sequence[Attacked], judged: Labels) -> tuple[AttackResult, ...]:
@@ -181,7 +215,15 @@ def _pooled(data: Dataset) -> Split:
     """All rows of the data, each once: two splits may be the same rows."""
     splits = list({id(split): split for split in data}.values())
     z = np.concatenate([np.asarray(split.z, dtype=object) for split in splits])
-    return Split(np.concatenate([np.asarray(split.X) for split in splits]), encode(z).values)
+    X = np.concatenate([np.asarray(split.X) for split in splits])
+    return Split(X, encode(z).values, groups=_joined_groups(splits))
+
+
+def _joined_groups(splits: Sequence[Split]) -> Groups:
+    if any(split.groups is None for split in splits):
+        return None
+    joined = np.concatenate([np.asarray(split.groups) for split in splits])
+    return group_codes(joined, len(joined))
 
 
 def _folds(whole: Split, seed: int) -> tuple[Labels, list[NDArray[np.int64]]]:
@@ -196,7 +238,7 @@ def _folds(whole: Split, seed: int) -> tuple[Labels, list[NDArray[np.int64]]]:
             f"{FOLDS * MIN_OF_A_CLASS} of every class. Give more rows, or merge small classes."
         )
     rng = np.random.default_rng(seed)
-    return labels, stratified_parts(labels.codes, (1 / FOLDS,) * FOLDS, rng)
+    return labels, stratified_parts(labels.codes, (1 / FOLDS,) * FOLDS, rng, whole.groups)
 
 
 def _fold(
@@ -213,8 +255,12 @@ def _fold(
     unseen = Dataset(whole.take(fit), whole.take(learn), whole.take(judge))
     X, X_judge = erased_rows(fitted, unseen, "validation", "test")
     learned, judged = (Labels(labels.codes[rows], labels.classes) for rows in (learn, judge))
-    results = attack_codes(X, learned, X_judge, judged.codes, random_state=seed, **how)
-    return Attacked(results, judged, (X_judge, judged))
+    groups = unseen.validation.group_codes
+    results = attack_codes(
+        X, learned, X_judge, judged.codes, random_state=seed, groups=groups, **how
+    )
+    judged_groups = unseen.test.group_codes
+    return Attacked(results, judged, judged_groups, (X_judge, judged, judged_groups))
 
 
 def _joined(folds: Sequence[AttackResult], codes: NDArray[np.int64]) -> AttackResult:
@@ -254,6 +300,8 @@ def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, La
     _refuse_missing_class(labels, names[0])
     _refuse_missing_class(test_labels, "test")
     _refuse_too_few(labels, test_labels, names[0])
+    refuse_shared_groups(**dict(zip(names, splits, strict=True)))
+    _refuse_single_groups(data.test, test_labels)
     _refuse_shared(data.test, splits[0], names[0])
     _refuse_fitted_on(eraser, data.test, test_labels, "test")
     if attack_rows == "unseen":
@@ -290,6 +338,20 @@ def _refuse_too_few(labels: Labels, test_labels: Labels, name: str) -> None:
             f"Got 1 row of class {labels.classes[fewest]!s} in the test split, but expected at "
             "least 2 rows of every class. Add rows, or merge it with another class."
         )
+
+
+def _refuse_single_groups(test: Split, labels: Labels) -> None:
+    """A class that is in one group only cannot be told from that group."""
+    groups = test.group_codes
+    if groups is None:
+        return
+    for k, name in enumerate(labels.classes):
+        if len(np.unique(groups[labels.codes == k])) < 2:
+            raise ValueError(
+                f"Got one group with rows of class {name!s} in the test split, but expected at "
+                "least 2 of every class: a class in one group is not told from the group. Add "
+                "groups, or merge the class with another."
+            )
 
 
 def _refuse_shared(test: Split, learn: Split, name: str) -> None:

@@ -129,6 +129,7 @@ def open_table(
     concept: str | None = None,
     task: str | None = None,
     names: str | None = None,
+    groups: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
     in_memory: int = LOAD_BYTES,
 ) -> Table:
@@ -138,7 +139,7 @@ def open_table(
 
     Parameters
     ----------
-    path, features, concept, task, names, labels_file
+    path, features, concept, task, names, groups, labels_file
         As in ``read_table``.
     in_memory : int
         The size on disk up to which Parquet files are read whole.
@@ -148,7 +149,7 @@ def open_table(
     parts = parquet_parts([path]) if format_ == ".parquet" else []
     n_bytes = sum(part.stat().st_size for part in parts if part.is_file())
     reader = READERS[format_] if n_bytes <= in_memory else _leave_on_disk
-    roles = {"z": concept, "y": task, "names": names}
+    roles = {"z": concept, "y": task, "names": names, "groups": groups}
     return read_with(reader, path, features, roles, labels_file)
 
 

@@ -28,6 +28,7 @@ class Table:
     z: NDArray[Any] | None = None  # (n,), the concept
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), the name of each row
+    groups: NDArray[Any] | None = None  # (n,), what rows come in
     features: tuple[str, ...] = ()  # the columns or the array that X came from
 
     def __len__(self) -> int:
@@ -41,6 +42,7 @@ def read_table(
     concept: str | None = None,
     task: str | None = None,
     names: str | None = None,
+    groups: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
 ) -> Table:
     """Read embeddings and labels.
@@ -53,7 +55,7 @@ def read_table(
         What holds the vectors: an array of the ``.npz`` ("X" by default), a vector
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
-    concept, task, names : str, optional
+    concept, task, names, groups : str, optional
         Columns, or arrays of the ``.npz``.
     labels_file : path, optional
         A second file with the labels, row by row: ``.txt`` (one label per line), ``.npy``,
@@ -73,7 +75,7 @@ def read_table(
     ((3, 2), array(['f', 'm', 'f'], dtype='<U1'))
     """
     path = Path(path)
-    roles = {"z": concept, "y": task, "names": names}
+    roles = {"z": concept, "y": task, "names": names, "groups": groups}
     return read_with(READERS[file_format(path)], path, features, roles, labels_file)
 
 

@@ -289,7 +289,7 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     _refuse_small_classes(labels, parts[1])
     train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
     data = Dataset(train, aside, aside)
-    decidable(aside.z, max_advantage)  # before the fits, which take long
+    decidable(aside, max_advantage)  # before the fits, which take long
     return rank_path(estimator, data).select("largest", max_advantage=max_advantage)
 
 

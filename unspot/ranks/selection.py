@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
+from unspot.data.dataset import Split
 from unspot.data.labels import encode
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
@@ -130,7 +131,7 @@ def largest(
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
     """
-    allowed = decidable(path.data.validation.z, max_advantage, attackers)
+    allowed = decidable(path.data.validation, max_advantage, attackers)
     rank, bounds = _bisect(
         path.points,
         lambda point: advantage_bound(path, point, attackers),
@@ -220,23 +221,28 @@ RULES: dict[str, Callable[..., Selection]] = {
 
 
 def decidable(
-    z: Any, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
+    split: Split, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """The bound that rows with these labels shall decide; an error if they cannot."""
+    """The bound that these rows shall decide; an error if they cannot."""
     names = attackers
     if isinstance(attackers, str):
         names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
-    counts = encode(z).counts
+    labels, groups = encode(split.z), split.group_codes
+    counts = labels.counts
+    if groups is not None:  # at worst the rows of a group tell as much as one row
+        pairs = np.unique(np.stack([groups, labels.codes]), axis=1)
+        counts = np.bincount(pairs[1], minlength=len(labels.classes))
     smallest = smallest_bound(counts, 1 - _CONFIDENCE, len(names))
     if max_advantage is None:
         return max(MARGIN, smallest)
     if check_share("max_advantage", max_advantage) < smallest:
         more = (smallest / max(max_advantage, 0.001)) ** 2
+        units = "rows" if groups is None else "groups"
         raise ValueError(
             f"Got max_advantage={max_advantage:g}, but expected at least "
             f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {counts.sum():,} "
-            "rows, on which attackers that only guess may look as good as that. Allow more, or "
-            f"give about {more:.2g} times as many rows."
+            f"{units}, on which attackers that only guess may look as good as that. Allow more, or "
+            f"give about {more:.2g} times as many {units}."
         )
     return max_advantage
 

@@ -1,0 +1,280 @@
+"""Rows in groups: no leak where only groups resemble each other, and true leaks are found."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from unspot import Dataset, Split, certify, evaluate
+from unspot.data.labels import encode
+from unspot.evaluation.attack_models import TrainingRows
+from unspot.evaluation.attackers import attack
+from unspot.evaluation.description_length import _after_groups, code_labels
+from unspot.evaluation.inference import (
+    agreement_p_values,
+    balanced_interval,
+    counts_in_groups,
+    recalls,
+)
+from unspot.evaluation.two_sample import _in_metric, _within_similarity, two_sample_test
+
+FAST = ["logistic", "trees"]
+
+
+def sizes_of(kind, labels, rng):
+    """Rows of each group."""
+    if kind == "equal":
+        return np.full(len(labels), 10)
+    if kind == "unequal":
+        return np.minimum(1 + rng.geometric(0.1, size=len(labels)), 200)
+    return np.where(labels == 1, 40, 4)  # groups of the second class are large, and that is all
+
+
+def labels_of(kind, labels, groups, rng):
+    """Labels of rows: of their group; or each group has its share of them, in order or not."""
+    if kind == "one":
+        return labels[groups]
+    z = (rng.random(len(groups)) < rng.beta(0.5, 0.5, size=len(labels))[groups]).astype(int)
+    return z[np.lexsort((z, groups))] if kind == "sorted" else z
+
+
+def users(seed, n_groups=60, sizes="equal", labels="one", rare=0.5, d=5, leak=0.0):
+    """Rows around a place of each user, labels of users that have nothing to do with the place."""
+    rng = np.random.default_rng(seed)
+    of_group = rng.permutation(np.arange(n_groups) < rare * n_groups).astype(int)
+    groups = np.repeat(np.arange(n_groups), sizes_of(sizes, of_group, rng))
+    X = rng.normal(size=(n_groups, d))[groups] + 0.3 * rng.normal(size=(len(groups), d))
+    z = labels_of(labels, of_group, groups, rng)
+    X[:, 0] += leak * z
+    return X, z, groups
+
+
+def attackers_of(X, seed):
+    """Three that have learned nothing: directions drawn at random."""
+    scores = X @ np.random.default_rng(seed + 10_000).normal(size=(X.shape[1], 3))
+    chances = 1 / (1 + np.exp(-scores.T))
+    probabilities = [np.stack([1 - p, p], axis=1) for p in chances]
+    return probabilities, [p.argmax(axis=1) for p in probabilities]
+
+
+# -- p-values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "labels", "rare"),
+    [
+        ("equal", "one", 0.5),
+        ("equal", "one", 0.1),
+        ("unequal", "one", 0.5),
+        ("by label", "one", 0.1),
+        ("equal", "share", 0.5),
+        ("unequal", "sorted", 0.5),
+    ],
+)
+def test_attackers_of_groups_raise_no_false_alarm(sizes, labels, rare):
+    """At most 5 % of 200, and three standard errors; by rows it would be 40 to 70 %."""
+    by_group, by_row = [], []
+    for seed in range(200):
+        X, z, groups = users(seed, sizes=sizes, labels=labels, rare=rare)
+        attackers = attackers_of(X, seed)
+        by_group.append(agreement_p_values(*attackers, z, seed, n_permutations=99, groups=groups))
+        if seed < 50:
+            by_row.append(agreement_p_values(*attackers, z, seed, n_permutations=99))
+    assert np.mean(np.min(by_group, axis=1) <= 0.05) <= 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
+    assert np.mean(np.min(by_row, axis=1) <= 0.05) > 0.25
+
+
+@pytest.mark.parametrize("labels", ["one", "share", "sorted"])
+def test_attackers_who_know_are_found(labels):
+    _, z, groups = users(0, labels=labels)
+    knows = np.where(np.random.default_rng(0).random(len(z)) < 0.8, z, 1 - z)
+    attacker = [0.1 + 0.8 * np.eye(2)[knows]]
+    assert agreement_p_values(attacker, [knows], z, 0, groups=groups)[0] == 0.001
+
+
+def test_every_row_a_group_is_the_test_without_groups():
+    X, z, _ = users(0, leak=0.4)
+    attackers = attackers_of(X, 0)
+    alone = agreement_p_values(*attackers, z, 0, groups=np.arange(len(z)))
+    assert alone == pytest.approx(agreement_p_values(*attackers, z, 0), abs=0.06)
+
+
+# -- intervals -------------------------------------------------------------------------------------
+
+
+def guessed(rng, n_groups, sizes, labels, leak):
+    """Guesses by a threshold along one direction, in which users differ."""
+    of_group = rng.integers(2, size=n_groups)
+    of_group[:4] = 0, 0, 1, 1
+    groups = np.repeat(np.arange(n_groups), sizes_of(sizes, of_group, rng))
+    z = labels_of(labels, of_group, groups, rng)
+    x = rng.normal(size=n_groups)[groups] + 0.3 * rng.normal(size=len(groups)) + leak * z
+    return (x > leak / 2).astype(int), z, groups
+
+
+@pytest.mark.parametrize("n_groups", [20, 60, 200])
+@pytest.mark.parametrize("sizes", ["equal", "unequal"])
+@pytest.mark.parametrize("labels", ["one", "share"])
+def test_intervals_of_groups_cover_the_truth(n_groups, sizes, labels):
+    """At least 93 % at 95 %; by rows half as often at worst."""
+    guesses, z, _ = guessed(np.random.default_rng(1), 100_000, sizes, labels, 1.0)
+    truth, inside, inside_by_row = recalls(guesses, z, 2).mean(), [], []
+    for seed in range(400):
+        guesses, z, groups = guessed(np.random.default_rng(seed), n_groups, sizes, labels, 1.0)
+        shares = recalls(guesses, z, 2)
+        for counts, found in (
+            (counts_in_groups(guesses, z, groups, 2, 0.05), inside),
+            (np.bincount(z), inside_by_row),
+        ):
+            low, high = balanced_interval(shares, counts, 0.05)
+            found.append(low <= truth <= high)
+    assert np.mean(inside) >= 0.93
+    assert np.mean(inside_by_row) < 0.85
+
+
+def test_groups_are_never_worth_more_than_their_rows():
+    rng = np.random.default_rng(0)
+    codes, groups = np.arange(400) % 2, np.arange(400) // 4
+    independent = counts_in_groups(rng.integers(2, size=400), codes, groups, 2)
+    assert np.all(independent <= 200)
+    assert independent.min() > 130
+    # One right and one wrong of each class in every group: they do not vary at all.
+    even = counts_in_groups(np.where(np.arange(400) % 4 < 2, codes, 1 - codes), codes, groups, 2)
+    np.testing.assert_array_equal(even, [200, 200])
+    # All right: nothing shows that the rows of a group have more than one voice.
+    np.testing.assert_array_equal(counts_in_groups(codes, codes, groups, 2), [100, 100])
+    few = [counts_in_groups(codes * 0, codes, groups, 2, alpha) for alpha in (None, 0.05, 0.001)]
+    assert few[0][0] > few[1][0] > few[2][0]
+
+
+# -- the two-sample test ---------------------------------------------------------------------------
+
+
+def test_the_statistic_leaves_out_pairs_of_one_group():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(9), rng.integers(1, 6, size=9))
+    X, z = rng.normal(size=(len(groups), 3)), (groups % 2 + rng.integers(2, size=len(groups))) % 2
+    Y = _in_metric(X, "raw")
+    (found,) = _within_similarity(Y, z[None], (0.5,), groups)[0]
+    weight = 1 / np.bincount(groups)[groups]
+    rows = Y.double().numpy()
+    expected = 0.0
+    for k in range(2):
+        kernel, pairs, own = 0.0, 0.0, weight[z == k].sum()
+        for i in np.flatnonzero(z == k):
+            for j in np.flatnonzero((z == k) & (groups != groups[i])):
+                squared = ((rows[i] - rows[j]) ** 2).sum()
+                kernel += weight[i] * weight[j] * (np.exp(-squared / 0.5) - np.exp(-2))
+                pairs += weight[i] * weight[j]
+        expected += own * kernel / pairs
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("sizes", ["equal", "by label"])
+def test_laws_of_groups_raise_no_false_alarm(sizes):
+    def p_value(seed, by_group=True, **options):
+        X, z, groups = users(seed, n_groups=30, sizes=sizes, rare=0.3, **options)
+        groups = groups if by_group else None
+        how = {"n_permutations": 39, "max_rows": 60, "metrics": ("raw",), "random_state": seed}
+        return two_sample_test(X, z, groups=groups, **how).p_value
+
+    assert np.mean([p_value(seed) <= 0.05 for seed in range(50)]) <= 0.05 + 3 * 0.031
+    assert np.mean([p_value(seed, by_group=False) <= 0.05 for seed in range(5)]) > 0.5
+    assert np.mean([p_value(seed, leak=3.0) <= 0.05 for seed in range(5)]) > 0.5
+
+
+# -- attackers, code lengths, certificates ---------------------------------------------------------
+
+
+def test_attackers_choose_their_strength_on_other_groups():
+    X, z, groups = users(0)
+    rows = TrainingRows.split(X, z, 2, np.random.default_rng(0), groups)
+    assert 0.1 < rows.is_validation.mean() < 0.2
+    assert not set(groups[rows.is_validation]) & set(groups[~rows.is_validation])
+    assert set(rows.validation.codes) == {0, 1}
+    (by_row,), (by_group,) = (
+        attack(X, z, X, z, attackers=["rbf"], budget="quick", groups=g) for g in (None, groups)
+    )
+    # What is learned by heart pays on rows of the same users, and not on others.
+    assert by_row.accuracy > 0.9 > by_group.accuracy
+    few = np.where(z == 0, 0, groups)  # a class in one group is split by row
+    assert set(TrainingRows.split(X, z, 2, np.random.default_rng(0), few).validation.codes) == {
+        0,
+        1,
+    }
+
+
+def test_a_group_is_coded_in_one_block():
+    assert _after_groups([1, 3, 4, 10], np.array([5, 5, 5, 2, 2, 2, 2, 0, 0, 1])) == [3, 7, 10]
+    X, z, groups = users(0, n_groups=100)
+    how = {"probe": KNeighborsClassifier(1), "control": False, "random_state": 0}
+    by_row = code_labels(X, encode(z), **how)
+    by_group = code_labels(X, encode(z), groups=groups, **how)
+    assert by_row.bits < 0.8 * by_row.prior_bits
+    assert by_group.bits > 0.95 * by_group.prior_bits
+
+
+def without_groups(data):
+    return Dataset(*(replace(split, groups=None) for split in data))
+
+
+def test_users_without_a_leak_are_no_leak():
+    X, z, groups = users(0, d=10)
+    data = Dataset.from_arrays(X, z, groups=groups, random_state=0)
+    found = certify(None, data, attackers=FAST, budget="quick")
+    assert not found.leaks
+    assert json.loads(found.to_json())["metadata"]["n_test_groups"] == 18
+    assert "if the 18 groups of test rows are independent of each other" in str(found)
+    with pytest.warns(UserWarning, match=r"look grouped.*independent of each other.*groups="):
+        bare = certify(None, without_groups(data), attackers=FAST, budget="quick")
+    assert bare.leaks
+    assert "if the test rows are independent of each other" in str(bare)
+    assert found.detectable > 2 * bare.detectable
+    for wide, narrow in zip(found.attackers, bare.attackers, strict=True):
+        assert np.ptp(wide.interval) > 2 * np.ptp(narrow.interval)
+
+
+def test_a_leak_of_users_is_found():
+    X, z, groups = users(0, n_groups=200, d=10, leak=2.0)
+    data = Dataset.from_arrays(X, z, groups=groups, random_state=0)
+    assert certify(None, data, attackers=FAST, budget="quick").leaks
+
+
+@pytest.mark.slow
+def test_false_alarms_of_users_are_rare():
+    """At most 5 % and three standard errors of 40; without groups it is all of them."""
+    alarms = 0
+    for seed in range(40):
+        X, z, groups = users(seed, d=10)
+        data = Dataset.from_arrays(X, z, groups=groups, random_state=seed)
+        found = certify(None, data, attackers=FAST, budget="quick", random_state=seed)
+        alarms += found.leaks
+    assert alarms <= 6
+
+
+def test_groups_that_cannot_be_judged_are_named():
+    X, z, groups = users(0)
+    data = Dataset.from_arrays(X, z, groups=groups, random_state=0)
+    torn = replace(data, validation=replace(data.validation, groups=data.test.groups[:120]))
+    for judge in (certify, evaluate):
+        with pytest.raises(ValueError, match=r"group \d+ in the validation split and in the test"):
+            judge(None, torn)
+    one = np.where(data.test.z == 0, -1, data.test.groups)
+    with pytest.raises(ValueError, match=r"one group with rows of class 0.*at least 2.*merge"):
+        certify(None, replace(data, test=replace(data.test, groups=one)))
+    with pytest.raises(ValueError, match="3 values in groups for 2 rows"):
+        Split(np.ones((2, 1)), np.arange(2), groups=np.arange(3))
+
+
+def test_an_evaluation_goes_by_groups_too():
+    X, z, groups = users(0, d=10)
+    data = Dataset.from_arrays(X, z, groups=groups, random_state=0)
+    metrics = ["attack", "two_sample"]
+    found = evaluate(None, data, metrics=metrics)
+    with pytest.warns(UserWarning, match="look grouped"):
+        bare = evaluate(None, without_groups(data), metrics=metrics)
+    assert found["two_sample"].after.mean > 0.05 > bare["two_sample"].after.mean
+    wide, narrow = (np.ptp(e.details["attackers"]["after"][0]["interval"]) for e in (found, bare))
+    assert wide > 1.5 * narrow
