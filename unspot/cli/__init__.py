@@ -28,6 +28,7 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "monitor",
     "path",
     "sweep",
     "bench",

@@ -13,6 +13,8 @@ from .geometry import word_similarity as word_similarity
 from .group_fairness import Fairness as Fairness
 from .group_fairness import fairness as fairness
 from .held_out import certify as certify
+from .monitor import Monitor as Monitor
+from .monitor import MonitorReport as MonitorReport
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions
