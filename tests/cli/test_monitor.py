@@ -1,4 +1,4 @@
-"""unspot monitor: night after night one verdict, an exit code for scripts, a state that survives."""
+"""unspot monitor: one verdict night after night, an exit code for scripts."""
 
 import json
 import subprocess

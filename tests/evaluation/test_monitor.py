@@ -178,9 +178,9 @@ def test_another_eraser_or_other_settings_are_refused(leak, tmp_path):
     with Monitor(None, leak.X, leak.z, state=state, **FAST) as watch:
         watch.update(*leak.sample(60, random_state=1))
     other = Eraser.projection(np.eye(4)[:, :2])
-    with pytest.raises(ValueError, match="other settings.*monitor was"):
+    with pytest.raises(ValueError, match=r"other settings.*monitor was"):
         Monitor(other, leak.X, leak.z, state=state, **FAST)
-    with pytest.raises(ValueError, match="margin was 0.05 and is 0.2"):
+    with pytest.raises(ValueError, match=r"margin was 0.05 and is 0.2"):
         Monitor(None, leak.X, leak.z, state=state, margin=0.2, **FAST)
     more = leak.sample(200, random_state=2)  # other rows to learn from are allowed
     with Monitor(None, *more, state=state, **FAST) as watch:
@@ -194,7 +194,7 @@ def test_a_damaged_state_names_the_field(leak, tmp_path):
     first, second = state.read_text().splitlines()
     changed = {**json.loads(second), "n_rows": "many"}
     state.write_text(f"{first}\n{json.dumps(changed)}\n")
-    with pytest.raises(ValueError, match="n_rows is 'many'.*Restore"):
+    with pytest.raises(ValueError, match=r"n_rows is 'many'.*Restore"):
         Monitor(None, leak.X, leak.z, state=state, **FAST)
 
 

@@ -1,4 +1,4 @@
-"""``unspot monitor``: an eraser and batches of new labelled rows in, one verdict at all times out."""
+"""``unspot monitor``: an eraser and batches of new rows in, one verdict at all times out."""
 
 from __future__ import annotations
 

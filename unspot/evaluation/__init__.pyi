@@ -4,6 +4,9 @@ from .attackers import attack as attack
 from .certificate import Certificate as Certificate
 from .description_length import MDL as MDL
 from .description_length import mdl as mdl
+from .finite_code import CodeBound as CodeBound
+from .finite_code import FiniteCode as FiniteCode
+from .finite_code import code_bound as code_bound
 from .geometry import WordPairs as WordPairs
 from .geometry import WordSimilarity as WordSimilarity
 from .geometry import load_pairs as load_pairs
