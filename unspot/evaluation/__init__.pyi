@@ -16,6 +16,7 @@ from .geometry import word_similarity as word_similarity
 from .group_fairness import Fairness as Fairness
 from .group_fairness import fairness as fairness
 from .held_out import certify as certify
+from .informed import informed_attack as informed_attack
 from .monitor import Monitor as Monitor
 from .monitor import MonitorReport as MonitorReport
 from .probes import ProbeScores as ProbeScores
