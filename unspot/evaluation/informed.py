@@ -59,9 +59,9 @@ def informed_attack(
     Notes
     -----
     The teacher is the best of three on a fifth of the labelled raw rows. Labels of the other rows
-    are drawn from its probabilities, so that their shares are right and its doubts stay. Results are not to be joined with those of other attackers in one
-    certificate: they answer another question, what the eraser withstands in the hands of those whom
-    it is meant to withstand.
+    are drawn from its probabilities, so that their shares are right and its doubts stay. The
+    results do not belong into one certificate with those of other attackers, since they answer
+    another question: what an eraser withstands that is in the adversary's own hands.
 
     Examples
     --------
