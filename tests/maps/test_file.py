@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 from unspot.eraser import Eraser, load
 from unspot.maps import (
     MAPS,
+    Cells,
     Compress,
     Dense,
     Expand,
@@ -47,6 +48,7 @@ ERASERS = {
     "layer_norm": (LayerNorm(5, epsilon=1e-6),),
     "nystrom": (Nystrom(normal(6, 5), normal(6, 4), 1.5),),
     "transport": (Transport(normal(3, 5), normal(3, 5, 5), normal(5, 3), normal(3)),),
+    "cells": (Cells(normal(3, 5)),),
     "transport by shifts": (Transport(normal(3, 5), None, normal(5, 3), normal(3)),),
 }
 METADATA = {"method": "test", "classes": ["f", "m"], "n_features": 5}
@@ -344,7 +346,7 @@ def test_an_entry_of_the_header_that_is_something_else(name, entry, text, tmp_pa
         ("[{}]", "a map 0 without a kind"),
         ('[{"kind": 5}]', "a map 0 without a kind"),
         ('[{"kind": ["projection"]}]', "a map 0 without a kind"),
-        ('[{"kind": "teleport"}]', "kind 'teleport', but this version knows compress, dense"),
+        ('[{"kind": "teleport"}]', "kind 'teleport', but this version knows cells, compress"),
         ('[{"kind": "oblique"}]', "has no left in its map 0, oblique"),
         ('[{"kind": "projection", "extra": 1}]', "an unknown entry 'extra' in its map 0"),
         ('[{"kind": "projection", "mean": [0]}]', "an unknown entry 'mean' in its map 0"),

@@ -29,6 +29,7 @@ COMMANDS: tuple[str, ...] = (
     "evaluate",
     "certify",
     "verify",
+    "monitor",
     "path",
     "sweep",
     "bench",

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from unspot.data.dataset import Dataset
     from unspot.eraser import Eraser
 
-#: Exit codes and colours of the verdicts. 1 is a crash and 2 an error, so that neither is taken
-#: for a verdict.
-EXIT_CODES = {"HOLDS": 0, "LEAKS": 3, "INCONCLUSIVE": 4}
-COLOURS = {"HOLDS": "green", "LEAKS": "red", "INCONCLUSIVE": "yellow"}
-
 #: The heading of options that say more about an audit record.
 _RECORD = "In the record of --audit"
 
@@ -153,7 +148,7 @@ def certify(
     write_page(record or certificate, loaded, rows, html)
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
-        typer.secho(verdict, bold=True, fg=COLOURS[certificate.verdict])
+        typer.secho(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
         typer.echo(rest)
         if attack_rows is None:
             typer.echo(
@@ -161,7 +156,7 @@ def certify(
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
     if fail and certificate.verdict != "HOLDS":
-        raise typer.Exit(EXIT_CODES[certificate.verdict])
+        raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 
 
 def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:

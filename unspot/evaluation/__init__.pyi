@@ -5,6 +5,9 @@ from .audit import AuditRecord as AuditRecord
 from .certificate import Certificate as Certificate
 from .description_length import MDL as MDL
 from .description_length import mdl as mdl
+from .finite_code import CodeBound as CodeBound
+from .finite_code import FiniteCode as FiniteCode
+from .finite_code import code_bound as code_bound
 from .geometry import WordPairs as WordPairs
 from .geometry import WordSimilarity as WordSimilarity
 from .geometry import load_pairs as load_pairs
@@ -14,6 +17,9 @@ from .geometry import word_similarity as word_similarity
 from .group_fairness import Fairness as Fairness
 from .group_fairness import fairness as fairness
 from .held_out import certify as certify
+from .informed import informed_attack as informed_attack
+from .monitor import Monitor as Monitor
+from .monitor import MonitorReport as MonitorReport
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions

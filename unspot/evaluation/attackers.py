@@ -263,21 +263,32 @@ def attack_codes(
     """
     from tqdm import tqdm
 
-    check_choice("budget", budget, tuple(BUDGETS))
-    limits = BUDGETS[budget]
-    names = _names(limits.attackers if attackers is None else attackers)
-    _refuse_too_few(labels)
-    seed = int(generator(random_state).integers(2**31))
-    rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed, groups)
+    rows, names, effort, seed = _prepared(X, labels, budget, attackers, random_state, groups)
     test = X_test.astype(np.float64, copy=False)
-    if attackers is None and not has_residue(rows.X):
-        names = tuple(name for name in names if name != "residue")  # it would have nothing to see
     results = []
     with tqdm(names, desc="Attacking", unit="attacker", disable=not verbose) as bar:
         for name in bar:
             bar.set_postfix_str(name)
-            results.append(_attack(name, rows, test, codes, limits.effort, seed))
+            results.append(_attack(name, rows, test, codes, effort, seed))
     return tuple(results)
+
+
+#: Rows (n, d) → probabilities (n, K) and guesses (n,).
+Guess = Callable[[Array], tuple[Array, NDArray[np.int64]]]
+
+
+@one_thread()
+def learned_attackers(
+    X: Array,
+    labels: Labels,
+    *,
+    budget: str = "standard",
+    attackers: Sequence[str] | None = None,
+    random_state: Any = 0,
+) -> dict[str, Guess]:
+    """Attackers that have learned and wait for rows, by name; as ``attack_codes`` has them."""
+    rows, names, effort, seed = _prepared(X, labels, budget, attackers, random_state)
+    return {name: _learned(name, rows, effort, seed) for name in names}
 
 
 def rows_needed(n_classes: int) -> int:
@@ -289,16 +300,44 @@ def rows_needed(n_classes: int) -> int:
 MIN_OF_A_CLASS = 5
 
 
-def _attack(
-    name: str, rows: TrainingRows, test: Array, codes: NDArray[np.int64], effort: Effort, seed: int
-) -> AttackResult:
-    started = time.perf_counter()
+def _prepared(
+    X: Array,
+    labels: Labels,
+    budget: str,
+    attackers: Sequence[str] | None,
+    random_state: Any,
+    groups: NDArray[np.int64] | None = None,
+) -> tuple[TrainingRows, tuple[str, ...], Effort, int]:
+    """What to learn from, who learns, how hard, and the seed."""
+    names = attacker_names(budget, attackers)
+    _refuse_too_few(labels)
+    seed = int(generator(random_state).integers(2**31))
+    max_rows = BUDGETS[budget].max_rows
+    rows = _sample(X.astype(np.float64, copy=False), labels, max_rows, seed, groups)
+    if attackers is None and not has_residue(rows.X):
+        names = tuple(name for name in names if name != "residue")  # it would have nothing to see
+    return rows, names, BUDGETS[budget].effort, seed
+
+
+def _learned(name: str, rows: TrainingRows, effort: Effort, seed: int) -> Guess:
     own_seed = (seed + zlib.crc32(name.encode())) % 2**31
     view = _FAMILY[name].view(rows.X)
     seen = rows.seen_as(view)
     predict = _FAMILY[name].model(seen, effort, own_seed)
-    probabilities = np.asarray(predict(view(test)), dtype=np.float64)
-    guesses = (probabilities * _weights(predict, seen)).argmax(axis=1)
+    weights = _weights(predict, seen)
+
+    def guess(X: Array) -> tuple[Array, NDArray[np.int64]]:
+        probabilities = np.asarray(predict(view(X)), dtype=np.float64)
+        return probabilities, (probabilities * weights).argmax(axis=1)
+
+    return guess
+
+
+def _attack(
+    name: str, rows: TrainingRows, test: Array, codes: NDArray[np.int64], effort: Effort, seed: int
+) -> AttackResult:
+    started = time.perf_counter()
+    probabilities, guesses = _learned(name, rows, effort, seed)(test)
     seconds = time.perf_counter() - started
     return AttackResult.of(name, guesses, probabilities, codes, n_rows=len(rows), seconds=seconds)
 
@@ -349,6 +388,12 @@ def _sample(
 
 
 # -- what is wrong with the input ----------------------------------------------------------------
+
+
+def attacker_names(budget: str, attackers: Sequence[str] | None) -> tuple[str, ...]:
+    """The given names, checked; or those of the budget."""
+    check_choice("budget", budget, tuple(BUDGETS))
+    return BUDGETS[budget].attackers if attackers is None else _names(attackers)
 
 
 def _names(attackers: Sequence[str]) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.nonlinear import Dense, LayerNorm, Nystrom, Transport
+from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Nystrom, Transport
 
 __all__ = [
     "MAPS",
+    "Cells",
     "Compress",
     "Dense",
     "Expand",
