@@ -1,6 +1,8 @@
 """Work in threads: results in order, errors in their place, and the limit on BLAS given back."""
 
 import multiprocessing
+import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -11,8 +13,9 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unspot.data.statistics import ClassStatistics
-from unspot.erasers import LEACE, LEOPARD, Cascade
-from unspot.machine import in_threads, one_thread
+from unspot.erasers import LEACE, LEOPARD, RLACE, AdversarialErasure, Cascade, FaRM, KernelErasure, KRaM
+from unspot.machine import divisible, in_threads, one_thread, same_bits
+from unspot.projections import PaperSolver
 
 
 @pytest.fixture(autouse=True)
@@ -155,14 +158,97 @@ def _rows(n, d, dtype=np.float64):
     return X, z
 
 
-def test_a_small_fit_gives_the_same_bits_with_one_thread_and_with_two():
-    bases = []
+@pytest.fixture
+def _large(monkeypatch):
+    """Small fits take the way of large ones: divided over threads."""
+    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
+    monkeypatch.setattr("unspot.erasers.networks._SMALL_LAYER", 0)
+
+
+@pytest.mark.usefixtures("_large")
+@pytest.mark.parametrize(
+    "eraser",
+    [
+        Cascade(LEOPARD(rank=20, random_state=0)),
+        LEOPARD(rank=20, metric="whitened", preserve=0.5, random_state=0),
+        LEOPARD(rank=20, solver=PaperSolver(epochs=3, batch_size=600), random_state=0),
+        LEACE(),
+        RLACE(n_iterations=10, random_state=0),
+        FaRM(n_epochs=2, random_state=0),
+        KRaM(n_epochs=2, random_state=0),
+        AdversarialErasure(n_epochs=2, random_state=0),
+        KernelErasure(n_epochs=2, random_state=0),
+    ],
+    ids=lambda eraser: type(eraser).__name__,
+)
+def test_a_fit_gives_the_same_bits_with_one_thread_and_with_two(eraser):
+    X, z = _rows(1500, 40, np.float32)
+    results = []
     for n_threads in (1, 2):
         torch.set_num_threads(n_threads)
-        cascade = Cascade(LEOPARD(rank=20, random_state=0)).fit(*_rows(1000, 40, np.float32))
-        bases.append(cascade.eraser_.U)
+        with threadpool_limits(n_threads, "blas"):
+            results.append(eraser.fit(X, z).transform(X))
         assert torch.get_num_threads() == n_threads
-    np.testing.assert_array_equal(*bases)
+    np.testing.assert_array_equal(*results)
+
+
+def test_erased_rows_have_the_same_bits_with_one_thread_and_with_two():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 150))
+    eraser = LEACE().fit(X[:600], np.arange(600) % 3)
+    with threadpool_limits(1, "blas"):
+        one = eraser.transform(X)
+    np.testing.assert_array_equal(eraser.transform(X), one)
+    np.testing.assert_array_equal(eraser.eraser_(X.reshape(30, 100, 150)).reshape(X.shape), one)
+
+
+def test_tensors_are_worked_on_by_several_threads_of_one_each():
+    def work(piece):
+        meeting.wait()
+        return threading.current_thread().name, torch.get_num_threads()
+
+    meeting = threading.Barrier(2, timeout=20)
+    with same_bits():
+        assert divisible() == 2
+        names, numbers = zip(*in_threads(work, range(4), most=divisible()), strict=True)
+    assert (len(set(names)), set(numbers)) == (2, {1})
+    assert (divisible(), torch.get_num_threads(), _blas_threads()) == (1, 2, {2})
+
+
+@pytest.mark.parametrize("inside", [one_thread, same_bits])
+def test_one_thread_inside_is_one_thread(inside):
+    with same_bits(), one_thread(), inside():
+        assert divisible() == 1
+    with one_thread(), inside():
+        assert list(in_threads(lambda _: _blas_threads(), [0], most=2)) == [{1}]
+        assert divisible() == 1
+
+
+ONE_RUN = """
+import hashlib, sys
+import numpy as np
+from unspot import Dataset, LEOPARD, evaluate
+from unspot.erasers import leopard
+
+leopard.FEW_PRODUCTS = 0
+rng = np.random.default_rng(0)
+X, z = rng.normal(size=(2400, 30)).astype("f4"), np.arange(2400) % 2
+X[z == 1, :3] *= 2
+data = Dataset.from_arrays(X, z, random_state=0)
+eraser = LEOPARD(rank=20, random_state=0).fit(data.train.X, data.train.z)
+scores = evaluate(eraser, data, metrics=["linear", "attack", "neighbours"], budget="quick")
+print(hashlib.sha256(eraser.transform(X).tobytes()).hexdigest(), scores.to_frame().to_json())
+"""
+
+
+def test_processes_with_one_thread_and_with_two_print_the_same():
+    outputs = []
+    for n_threads in (1, 2):
+        environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
+        command = [sys.executable, "-c", ONE_RUN]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        outputs.append(run.stdout)
+    assert outputs[0] == outputs[1] != ""
 
 
 def _projector(eraser):

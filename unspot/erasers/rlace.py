@@ -18,6 +18,7 @@ from unspot.data.rows import Scaling, generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all
+from unspot.machine import by_rows
 from unspot.projections.subspaces import complement
 
 __all__ = ["ADVERSARIES", "RLACE", "Adversary", "Game", "fantope"]
@@ -223,11 +224,11 @@ class Game:
 
     def answer(self, B: Array, start: Array | None) -> Array:
         """The adversary's optimum on the rows XB."""
-        return self.adversary.answer(self.X @ B, self.Z, self.penalty, start)
+        return self.adversary.answer(_times(self.X, B), self.Z, self.penalty, start)
 
     def gradient(self, B: Array, theta: Array) -> Array:
         """∂/∂A of what the adversary loses at its optimum, where B = I − A."""
-        residuals = self.adversary.residuals(_scores(self.X @ B, theta), self.Z)
+        residuals = self.adversary.residuals(_scores(_times(self.X, B), theta), self.Z)
         M = self.X.T @ residuals @ theta[:-1].T / len(self.X)
         return -(M + M.T) / 2
 
@@ -243,6 +244,11 @@ class Game:
         """The held-out loss of guessing by the class shares."""
         theta = self.adversary.answer(self.X[:, :0], self.Z, _SMALL, None)
         return self.adversary.loss(_scores(self.X_held[:, :0], theta), self.Z_held)
+
+
+def _times(X: Array, B: Array) -> Array:
+    """XB for a square B, in pieces of rows."""
+    return by_rows(lambda rows: rows @ B, X)
 
 
 def _scores(X: Array, theta: Array) -> Array:

@@ -32,7 +32,7 @@ from unspot.evaluation.inference import (
 )
 from unspot.evaluation.problem import erased_rows
 from unspot.evaluation.results import eraser_facts
-from unspot.machine import versions
+from unspot.machine import same_bits, versions
 
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
@@ -59,6 +59,7 @@ _MAX_PERMUTED = 2**25
 _SMALLEST_ALPHA = 1e-4
 
 
+@same_bits()
 def certify(
     eraser: Any,
     data: Dataset,
