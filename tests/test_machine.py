@@ -224,31 +224,46 @@ def test_one_thread_inside_is_one_thread(inside):
         assert divisible() == 1
 
 
-ONE_RUN = """
-import hashlib, sys
+SWEEP = """
+import sys
 import numpy as np
-from unspot import Dataset, LEOPARD, evaluate
-from unspot.erasers import leopard
+from unspot import Dataset, LEOPARD
+from unspot.projections import ManifoldSolver
+from unspot.sweeps import sweep
 
-leopard.FEW_PRODUCTS = 0
-rng = np.random.default_rng(0)
-X, z = rng.normal(size=(2400, 30)).astype("f4"), np.arange(2400) % 2
-X[z == 1, :3] *= 2
-data = Dataset.from_arrays(X, z, random_state=0)
-eraser = LEOPARD(rank=20, random_state=0).fit(data.train.X, data.train.z)
-scores = evaluate(eraser, data, metrics=["linear", "attack", "neighbours"], budget="quick")
-print(hashlib.sha256(eraser.transform(X).tobytes()).hexdigest(), scores.to_frame().to_json())
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(4000, 30)).astype("f4"), np.arange(4000) % 2
+    X[z == 1, :3] *= 2
+    data = Dataset.from_arrays(X, z, random_state=0)
+    solver = ManifoldSolver(max_evaluations=4)  # of steps that are divided over threads
+    frame = sweep(
+        {"leopard": LEOPARD(solver=solver)},
+        data,
+        ranks=[20],
+        seeds=2,
+        metrics=["neighbours"],
+        n_jobs=int(sys.argv[1]),
+    )
+    print(frame.drop(columns=["fit_seconds", "seconds"]).to_json())
 """
 
 
-def test_processes_with_one_thread_and_with_two_print_the_same():
-    outputs = []
-    for n_threads in (1, 2):
-        environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
-        command = [sys.executable, "-c", ONE_RUN]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        outputs.append(run.stdout)
-    assert outputs[0] == outputs[1] != ""
+def test_a_sweep_has_the_same_bits_for_any_number_of_threads_and_jobs(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(SWEEP)
+    outputs = set()
+    for n_threads, n_jobs in ((1, 1), (2, 2)):
+        run = subprocess.run(
+            [sys.executable, script, str(n_jobs)],
+            env={**os.environ, "OMP_NUM_THREADS": str(n_threads)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.add(run.stdout)
+    assert len(outputs) == 1
+    assert '"ok"' in outputs.pop()
 
 
 def _projector(eraser):

@@ -50,6 +50,12 @@ def transform(
         ),
     ] = False,
     force: options.Force = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", metavar="", help="Read finished files again, and redo damaged ones."
+        ),
+    ] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Take the concept out of files, of any size and number.
@@ -74,6 +80,7 @@ def transform(
         )
     erasure = Erasure(load(eraser), features, reduce)
     settings: dict[str, Any] = {"workers": workers, "skip_bad": skip_bad, "force": force}
+    settings["verify"] = verify
     if not to_folder:
         _one(erasure, inputs[0], Path(output), force, quiet)
     elif engine == "local":
@@ -125,6 +132,11 @@ def _report(result: Result, folder: Path, started: float) -> None:
     if result.kept:
         typer.echo(f"Kept {_files(len(result.kept))} that an earlier run had finished.")
     typer.echo(f"Row counts and checksums are in {folder / 'manifest.json'}.")
+    if lost := result.manifest.get("without_input"):
+        options.warn(
+            f"Did not count {_files(len(lost))} whose input is gone, such as {lost[0]['output']}. "
+            "Remove them if nobody needs them; the manifest lists them."
+        )
     for entry in result.manifest["skipped"]:
         options.warn(f"Skipped {entry['input']}. {entry['error']}")
 

@@ -20,10 +20,12 @@ __all__ = [
     "TEMPORARY",
     "Sink",
     "file_format",
+    "file_hash",
     "finished_file",
     "is_hidden",
     "naming_full_disk",
     "refuse_existing",
+    "sampled_hash",
     "temporary_name",
     "try_lock",
     "write_atomically",
@@ -246,6 +248,30 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# -- Hashes ----------------------------------------------------------------------------------------
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file, as ``Sink`` takes it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sampled_hash(path: Path, *, n_blocks: int = 16, block: int = 4096) -> str:
+    """A hash of some blocks of a file, from its begin to its end; of small files, of all.
+
+    It takes a few reads for a file of any size. A file that was written anew has another one;
+    single values that were changed inside a large file may be missed.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        last = max(0, os.fstat(file.fileno()).st_size - block)
+        for i in range(n_blocks):
+            file.seek(last * i // (n_blocks - 1))
+            digest.update(file.read(block))
+    return digest.hexdigest()[:16]
 
 
 # -- Formats, by the ending of the name ------------------------------------------------------------
