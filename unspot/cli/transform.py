@@ -100,7 +100,8 @@ def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool)
     from unspot.scale import transform_file
 
     started = time.perf_counter()
-    with _progress_bar(quiet=quiet) as bar:
+    nothing = options.saying_what_is_kept(lambda: f"Nothing was written to {target}.")
+    with nothing, _progress_bar(quiet=quiet) as bar:
         bar.total = None if bar.disable else _rows(erasure, [source])
         written = transform_file(erasure, source, target, force=force, advance=bar.update)
     if not quiet:
@@ -111,13 +112,23 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
     from unspot.scale import transform_files
 
     started = time.perf_counter()
-    with _progress_bar(quiet=quiet) as bar:
+    finished: list[Part] = []
+    kept = options.saying_what_is_kept(
+        lambda: f"{_files(len(finished))} finished in {folder}. The same command goes on."
+    )
+    with kept, _progress_bar(quiet=quiet) as bar:
 
         def begin(parts: list[Part]) -> None:
             bar.total = None if bar.disable else _rows(erasure, [part.source for part in parts])
 
         result = transform_files(
-            erasure, inputs, folder, begin=begin, advance=bar.update, **settings
+            erasure,
+            inputs,
+            folder,
+            begin=begin,
+            advance=bar.update,
+            finished=finished.append,
+            **settings,
         )
     if not quiet:
         _report(result, folder, started)
