@@ -10,9 +10,10 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from unspot import Dataset
+from unspot import Dataset, certify, evaluate
 from unspot.data.statistics import ClassStatistics
 from unspot.erasers import LEACE, LEOPARD, RLACE, AdversarialErasure, Cascade, FaRM, KernelErasure, KRaM
+from unspot.evaluation import mdl
 from unspot.machine import divisible, in_threads, one_thread, same_bits
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.sweeps import sweep
@@ -244,13 +245,31 @@ def test_a_sweep_has_the_same_bits_for_any_number_of_jobs():
     assert one.equals(two)
 
 
+def _data():
+    X, z = _rows(1200, 10)
+    return Dataset.from_arrays(X + 1, z, random_state=0)  # other rows than those of the fit
+
+
+def _evaluated(eraser):
+    evaluate(eraser, _data(), metrics=["probe", "linear", "neighbours", "two_sample"])
+
+
+def _certified(eraser):
+    certify(eraser, _data(), budget="quick", attackers=["logistic"])
+
+
+def _coded(eraser):
+    X, z = _rows(400, 10)
+    mdl(eraser(X), z, random_state=0)
+
+
 def _projector(eraser):
     return eraser.fit(*_rows(1500, 10)).eraser_.P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not fork safely")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_fits_in_a_forked_process_end(monkeypatch):
+def test_fits_and_measurements_in_a_forked_process_end(monkeypatch):
     monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
     eraser = LEOPARD(rank=4, random_state=0)
     here = _projector(eraser)  # OpenMP now has threads, which a fork does not take along
@@ -260,6 +279,8 @@ def test_fits_in_a_forked_process_end(monkeypatch):
         there = pool.submit(_projector, eraser).result(60)
         pool.submit(_projector, Cascade(eraser)).result(60)
         pool.submit(_projector, LEACE(method="orthogonal")).result(60)
+        for measure in (_evaluated, _certified, _coded):
+            pool.submit(measure, eraser.eraser_).result(60)
     finally:
         for process in list(pool._processes.values()):
             process.kill()

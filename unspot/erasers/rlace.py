@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling, generator, sample_and_held_out
+from unspot.data.rows import Scaling, generator, in_own_order, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all
@@ -118,22 +118,23 @@ class RLACE(BaseEraser):
 
     def _game(self, X: NDArray[Any], target: Labels) -> Game:
         adversary = ADVERSARIES[check_choice("loss", self.loss, tuple(ADVERSARIES))]
+        order, codes = in_own_order(X, target.codes)
         rows, held_out = sample_and_held_out(
-            target.codes,
+            codes,
             min(check_count("max_rows", self.max_rows, least=2), len(X)),
             generator(self.random_state),
             held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
         if not len(held_out):
             held_out = rows
-        one_hot = np.eye(len(target.classes))[target.codes]
-        scaled = Scaling.of(X[rows])
+        one_hot = np.eye(len(target.classes))[codes]
+        scaled = Scaling.of(X[order[rows]])
         penalty = check_positive("penalty", self.penalty)
         return Game(
             adversary,
-            scaled(X[rows]),
+            scaled(X[order[rows]]),
             one_hot[rows],
-            scaled(X[held_out]),
+            scaled(X[order[held_out]]),
             one_hot[held_out],
             penalty,
         )
