@@ -12,7 +12,16 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from unspot import Dataset, certify, evaluate
 from unspot.data.statistics import ClassStatistics
-from unspot.erasers import LEACE, LEOPARD, RLACE, AdversarialErasure, Cascade, FaRM, KernelErasure, KRaM
+from unspot.erasers import (
+    LEACE,
+    LEOPARD,
+    RLACE,
+    AdversarialErasure,
+    Cascade,
+    FaRM,
+    KernelErasure,
+    KRaM,
+)
 from unspot.evaluation import mdl
 from unspot.machine import divisible, in_threads, one_thread, same_bits
 from unspot.projections import ManifoldSolver, PaperSolver

@@ -206,13 +206,11 @@ def test_two_writers_of_one_file(tmp_path, first_to_end):
 def test_who_reads_what_another_process_writes_learns_of_it(tmp_path):
     """As one that counts the rows of what it wrote, and finds the begin of another file."""
     path = tmp_path / "out.bin"
-    new = finished_file(path)
-    with (
-        pytest.raises(OSError, match=r"out\.bin', which another process writes too"),
-        finished_file(path) as old,
-    ):
-        old.write(b"old")
-        new.__enter__().write(b"new")
-        raise ValueError("'.out.bin.unspot-tmp' cannot be read")
+    old, new = finished_file(path), finished_file(path)
+    old.__enter__().write(b"old")
+    new.__enter__().write(b"new")
+    error = ValueError("'.out.bin.unspot-tmp' cannot be read")
+    with pytest.raises(OSError, match=r"out\.bin', which another process writes too"):
+        old.__exit__(ValueError, error, None)
     new.__exit__(None, None, None)
     assert path.read_bytes() == b"new"

@@ -296,7 +296,7 @@ class SafeTerminal:
 
 @contextmanager
 def safe_terminal() -> Iterator[None]:
-    """What is printed cannot command the terminal. Progress bars on stderr go back in their line."""
+    """What is printed cannot command the terminal, but progress bars on stderr may go back."""
     out, err = SafeTerminal(sys.stdout), SafeTerminal(sys.stderr, also="\r")
     with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
         yield

@@ -192,9 +192,7 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
-def in_own_order(
-    X: NDArray[Any], codes: NDArray[np.int64]
-) -> tuple[RowNumbers, NDArray[np.int64]]:
+def in_own_order(X: NDArray[Any], codes: NDArray[np.int64]) -> tuple[RowNumbers, NDArray[np.int64]]:
     """Row numbers in an order that the rows themselves decide, and the codes of these rows.
 
     Codes are counted anew, in the order in which the classes come. What is computed from both

@@ -110,8 +110,8 @@ def check_size(header: Header, there: int) -> None:
     expected = math.prod(header.shape) * header.dtype.itemsize
     if there < expected and not header.dtype.hasobject:
         raise ValueError(
-            f"it ends too early, after {there:,} of {expected:,} bytes. Was it copied or written to "
-            "the end?"
+            f"it ends too early, after {there:,} of {expected:,} bytes. Was it copied or written "
+            "to the end?"
         )
     if there > expected and not header.dtype.hasobject:
         raise ValueError(MORE_BYTES)

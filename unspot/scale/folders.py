@@ -418,7 +418,9 @@ def _is_inside(folder: Path, name: str) -> bool:
 def _has_left(done: Done, inputs: Iterable[Path]) -> bool:
     """Whether the input of a part was in one of the folders that are read now, and is gone."""
     return any(
-        folder.is_dir() and done.is_from(folder / done.output) and not (folder / done.output).exists()
+        folder.is_dir()
+        and done.is_from(folder / done.output)
+        and not (folder / done.output).exists()
         for folder in inputs
     )
 
