@@ -10,9 +10,22 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from unspot import Dataset, certify, evaluate
 from unspot.data.statistics import ClassStatistics
-from unspot.erasers import LEACE, LEOPARD, Cascade
-from unspot.machine import in_threads, one_thread
+from unspot.erasers import (
+    LEACE,
+    LEOPARD,
+    RLACE,
+    AdversarialErasure,
+    Cascade,
+    FaRM,
+    KernelErasure,
+    KRaM,
+)
+from unspot.evaluation import mdl
+from unspot.machine import divisible, in_threads, one_thread, same_bits
+from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.sweeps import sweep
 
 
 @pytest.fixture(autouse=True)
@@ -155,14 +168,108 @@ def _rows(n, d, dtype=np.float64):
     return X, z
 
 
-def test_a_small_fit_gives_the_same_bits_with_one_thread_and_with_two():
-    bases = []
+@pytest.fixture
+def _large(monkeypatch):
+    """Small fits take the way of large ones: divided over threads."""
+    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
+    monkeypatch.setattr("unspot.erasers.networks._SMALL_LAYER", 0)
+
+
+@pytest.mark.usefixtures("_large")
+@pytest.mark.parametrize(
+    "eraser",
+    [
+        Cascade(LEOPARD(rank=20, random_state=0)),
+        LEOPARD(rank=20, metric="whitened", preserve=0.5, random_state=0),
+        LEOPARD(rank=20, solver=PaperSolver(epochs=3, batch_size=600), random_state=0),
+        LEACE(),
+        RLACE(n_iterations=10, random_state=0),
+        FaRM(n_epochs=2, random_state=0),
+        KRaM(n_epochs=2, random_state=0),
+        AdversarialErasure(n_epochs=2, random_state=0),
+        KernelErasure(n_epochs=2, random_state=0),
+    ],
+    ids=lambda eraser: type(eraser).__name__,
+)
+def test_a_fit_gives_the_same_bits_with_one_thread_and_with_two(eraser):
+    X, z = _rows(1500, 40, np.float32)
+    results = []
     for n_threads in (1, 2):
         torch.set_num_threads(n_threads)
-        cascade = Cascade(LEOPARD(rank=20, random_state=0)).fit(*_rows(1000, 40, np.float32))
-        bases.append(cascade.eraser_.U)
+        with threadpool_limits(n_threads, "blas"):
+            results.append(eraser.fit(X, z).transform(X))
         assert torch.get_num_threads() == n_threads
-    np.testing.assert_array_equal(*bases)
+    np.testing.assert_array_equal(*results)
+
+
+def test_erased_rows_have_the_same_bits_with_one_thread_and_with_two():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 150))
+    eraser = LEACE().fit(X[:600], np.arange(600) % 3)
+    with threadpool_limits(1, "blas"):
+        one = eraser.transform(X)
+    np.testing.assert_array_equal(eraser.transform(X), one)
+    np.testing.assert_array_equal(eraser.eraser_(X.reshape(30, 100, 150)).reshape(X.shape), one)
+
+
+def test_tensors_are_worked_on_by_several_threads_of_one_each():
+    def work(piece):
+        meeting.wait()
+        return threading.current_thread().name, torch.get_num_threads()
+
+    meeting = threading.Barrier(2, timeout=20)
+    with same_bits():
+        assert divisible() == 2
+        names, numbers = zip(*in_threads(work, range(4), most=divisible()), strict=True)
+    assert (len(set(names)), set(numbers)) == (2, {1})
+    assert (divisible(), torch.get_num_threads(), _blas_threads()) == (1, 2, {2})
+
+
+@pytest.mark.parametrize("inside", [one_thread, same_bits])
+def test_one_thread_inside_is_one_thread(inside):
+    with same_bits(), one_thread(), inside():
+        assert divisible() == 1
+    with one_thread(), inside():
+        assert list(in_threads(lambda _: _blas_threads(), [0], most=2)) == [{1}]
+        assert divisible() == 1
+
+
+def test_a_sweep_has_the_same_bits_for_any_number_of_jobs():
+    """One job runs here, on two threads; two run in processes of their own, on one thread each."""
+    data = Dataset.from_arrays(*_rows(5000, 30, np.float32), random_state=0)
+    solver = ManifoldSolver(max_evaluations=4)  # of steps that are divided over threads
+    frames = [
+        sweep(
+            {"leopard": LEOPARD(solver=solver)},
+            data,
+            ranks=[25],
+            seeds=2,
+            metrics=["neighbours"],
+            n_jobs=n_jobs,
+        )
+        for n_jobs in (1, 2)
+    ]
+    one, two = (frame.drop(columns=["fit_seconds", "seconds"]) for frame in frames)
+    assert set(one["status"]) == {"ok"}
+    assert one.equals(two)
+
+
+def _data():
+    X, z = _rows(1200, 10)
+    return Dataset.from_arrays(X + 1, z, random_state=0)  # other rows than those of the fit
+
+
+def _evaluated(eraser):
+    evaluate(eraser, _data(), metrics=["probe", "linear", "neighbours", "two_sample"])
+
+
+def _certified(eraser):
+    certify(eraser, _data(), budget="quick", attackers=["logistic"])
+
+
+def _coded(eraser):
+    X, z = _rows(400, 10)
+    mdl(eraser(X), z, random_state=0)
 
 
 def _projector(eraser):
@@ -171,7 +278,7 @@ def _projector(eraser):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not fork safely")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_fits_in_a_forked_process_end(monkeypatch):
+def test_fits_and_measurements_in_a_forked_process_end(monkeypatch):
     monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
     eraser = LEOPARD(rank=4, random_state=0)
     here = _projector(eraser)  # OpenMP now has threads, which a fork does not take along
@@ -181,6 +288,8 @@ def test_fits_in_a_forked_process_end(monkeypatch):
         there = pool.submit(_projector, eraser).result(60)
         pool.submit(_projector, Cascade(eraser)).result(60)
         pool.submit(_projector, LEACE(method="orthogonal")).result(60)
+        for measure in (_evaluated, _certified, _coded):
+            pool.submit(measure, eraser.eraser_).result(60)
     finally:
         for process in list(pool._processes.values()):
             process.kill()

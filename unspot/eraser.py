@@ -7,7 +7,7 @@ on arrays, saved as one safetensors file, and loaded without torch and without p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.io.files import write_atomically
-from unspot.maps import Compress, Expand, Map, Projection, chain_fault
+from unspot.machine import by_rows
+from unspot.maps import Compress, Expand, Map, Projection, ThroughCoordinates, chain_fault
 from unspot.maps.file import packed, read
 
 __all__ = ["Eraser", "load", "method_name"]
+
+#: Fewer products than this are done on one thread by any BLAS, and in one piece here.
+_FEW_PRODUCTS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +131,10 @@ class Eraser:
     def __call__(self, X: Any) -> Any:
         """Erase the concept from a numpy array or torch tensor of shape (…, d).
 
-        The dtype stays, but integers become float64. Everything is computed in double precision,
-        so that the matrices of the maps are not rounded to the dtype of the rows: a rounded basis
-        is another subspace, one that holds a little of what was removed.
+        The dtype stays, but integers become float64. All is computed in double precision down to
+        the coordinates that are kept, so that the matrices of the maps are not rounded to the dtype
+        of the rows: a rounded basis is another subspace, one that holds a little of what was
+        removed. The way back up is in single precision for rows of single precision.
         """
         return self._apply(self.maps, X)
 
@@ -188,16 +193,18 @@ class Eraser:
         left, _, _ = np.linalg.svd(self.P)
         return np.ascontiguousarray(left[:, : self.rank])
 
-    def _apply(self, maps: Iterable[Callable[[Any], Any]], X: Any) -> Any:
-        x, dtype = _computable(X)
+    def _apply(self, maps: Sequence[Callable[[Any], Any]], X: Any) -> Any:
+        x, dtype = _numbers(X)
         if x.ndim == 0 or x.shape[-1] != self.n_features:
             raise ValueError(
                 f"Got embeddings of shape {tuple(x.shape)}, but expected (…, {self.n_features}): "
                 f"this eraser was fitted on {self.n_features} features."
             )
-        for m in maps:
-            x = m(x)
-        return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
+        if not isinstance(x, np.ndarray) or x.size * self.n_features < _FEW_PRODUCTS:
+            return _through(maps, x, dtype)
+        rows = x.reshape(-1, self.n_features)
+        result = by_rows(lambda piece: _through(maps, piece, dtype), rows)
+        return result.reshape(*x.shape[:-1], result.shape[-1])
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
@@ -220,15 +227,31 @@ def method_name(metadata: Mapping[str, Any]) -> str:
     return f"{method}({method_name(inner)})" if isinstance(inner, Mapping) and method else method
 
 
-def _computable(X: Any) -> tuple[Any, Any]:
-    """X in double precision, and the dtype of the result."""
+def _through(maps: Sequence[Callable[[Any], Any]], x: Any, dtype: Any) -> Any:
+    """What the maps make of x, computed in double precision as far as it matters."""
+    *before, last = maps
+    x = _as_type(x, np.float64)
+    for m in before:
+        x = m(x)
+    if isinstance(last, ThroughCoordinates) and str(dtype).endswith("float32"):
+        return last.up(_as_type(last.down(x), dtype))
+    return _as_type(last(x), dtype)
+
+
+def _as_type(x: Any, dtype: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype, copy=False)
+    return x.double() if dtype is np.float64 else x.to(dtype)
+
+
+def _numbers(X: Any) -> tuple[Any, Any]:
+    """X as a tensor or an array of numbers, and the dtype of the result."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
-        wide = X.double()
-        return wide, X.dtype if X.is_floating_point() else wide.dtype
+        return X, X.dtype if X.is_floating_point() else X.double().dtype
     x = np.asarray(X)
     if x.dtype.kind not in "fiub":
         raise ValueError(
             f"Got embeddings of dtype {x.dtype}, but expected numbers: dtype='numeric' is not "
             "compatible with arrays of bytes/strings."
         )
-    return x.astype(np.float64, copy=False), x.dtype if x.dtype.kind == "f" else np.float64
+    return x, x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)

@@ -4,6 +4,10 @@ Small models call thousands of small matrix products. If each is spread over thr
 wait for each other at every product: on a busy machine that made a logistic regression seventy
 times slower, and on an idle one it gains nothing. So small work runs on one thread. BLAS is also
 slow at dividing a tall and narrow product, so large work is cut into pieces with one thread each.
+
+That is also what makes bits the same for any number of threads. A library that divides a sum over
+its threads adds it up in another order with each number of them. Pieces are cut by the data alone,
+and their results are put together in the order of the pieces.
 """
 
 from __future__ import annotations
@@ -14,12 +18,25 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unspot._version import __version__
 
-__all__ = ["in_threads", "one_thread", "one_thread_after_fork", "versions"]
+__all__ = [
+    "by_rows",
+    "divisible",
+    "in_threads",
+    "one_thread",
+    "same_bits",
+    "torch_threads",
+    "versions",
+]
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -57,9 +74,7 @@ class _Shared:
 
 @contextmanager
 def _blas_limited() -> Iterator[None]:
-    from threadpoolctl import ThreadpoolController
-
-    blas = ThreadpoolController().select(user_api="blas")
+    blas = _libraries("blas")
     limit = blas.limit(limits=1)
     yield
     _release(blas)
@@ -86,19 +101,87 @@ _one_of_blas = _Shared(_blas_limited)
 _one_of_torch = _Shared(_torch_restored)
 
 
+#: The threads that ``in_threads`` may use where every library is limited to one. None: no limit.
+_divisible: ContextVar[int | None] = ContextVar("divisible", default=None)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS, OpenMP and torch to one thread; also a decorator, ``@one_thread()``."""
-    from threadpoolctl import ThreadpoolController
+    with _limited(1):
+        yield
 
-    torch = sys.modules.get("torch")
-    openmp = ThreadpoolController().select(user_api="openmp")
+
+@contextmanager
+def same_bits() -> Iterator[None]:
+    """``one_thread`` for all but ``in_threads``: bits are the same for any number of threads.
+
+    ``in_threads`` divides its pieces over as many threads as torch and BLAS may use outside. In a
+    process that was forked that is one: OpenMP would wait for ever for the threads of the parent
+    process, which did not come along.
+    """
+    allowed = 1 if _is_fork else _divisible.get()
+    with _limited(_threads_now() if allowed is None else allowed):
+        yield
+
+
+@contextmanager
+def _limited(divisible: int) -> Iterator[None]:
+    """One thread for every library, and some number of them for ``in_threads``."""
+    torch, before = sys.modules.get("torch"), _divisible.get()
+    _divisible.set(divisible)
     # The number of OpenMP belongs to the calling thread, and torch sets it as well: so each caller
     # restores its own.
-    with _one_of_blas(), _one_of_torch() if torch else nullcontext(), openmp.limit(limits=1):
-        if torch:
-            torch.set_num_threads(1)
+    openmp = _libraries("openmp")
+    try:
+        with _one_of_blas(), _one_of_torch() if torch else nullcontext(), openmp.limit(limits=1):
+            if torch:
+                torch.set_num_threads(1)
+            yield
+    finally:
+        _divisible.set(before)
+
+
+def divisible() -> int:
+    """The threads over which torch's work can be divided by ``in_threads``.
+
+    Outside of ``same_bits`` it is one, since torch divides its products itself.
+    """
+    return _divisible.get() or 1
+
+
+@contextmanager
+def torch_threads(n: int) -> Iterator[None]:
+    """Let torch divide its own work over n threads.
+
+    Its products have the same bits for every n, but sums and decompositions do not.
+    """
+    torch = sys.modules["torch"]
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
         yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _threads_now() -> int:
+    """The threads that BLAS and torch may both use."""
+    torch = sys.modules.get("torch")
+    blas = [library["num_threads"] for library in _libraries("blas").info()]
+    return min([max(blas, default=1)] + ([torch.get_num_threads()] if torch else []))
+
+
+def _libraries(kind: str) -> Any:
+    return _loaded_libraries(kind, len(sys.modules))
+
+
+@lru_cache(maxsize=8)
+def _loaded_libraries(kind: str, n_modules: int) -> Any:
+    """To look for them takes a millisecond; only an import can bring new ones."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api=kind)
 
 
 _is_fork = False
@@ -116,34 +199,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_mark_fork)
 
 
-def one_thread_after_fork() -> AbstractContextManager[None]:
-    """``one_thread`` in a process that was forked, where OpenMP waits for ever for more threads.
-
-    It believes that the threads of the parent process are there, but they did not come along.
-    """
-    return one_thread() if _is_fork else nullcontext()
-
-
 def in_threads(
     work: Callable[[Piece], Result], pieces: Iterable[Piece], *, most: int
 ) -> Generator[Result]:
     """Results of ``work`` in the order of the pieces, several at a time, each on one thread.
 
-    Uses as many threads as BLAS may use now, but at most ``most``, so that a limit on BLAS also
-    limits this. A call from another thread at the same time, such as from the tasks of a cluster,
-    runs on that thread only. Memory: one piece per thread, and one that waits.
+    Uses as many threads as BLAS may use now, or outside of ``same_bits``, but at most ``most``, so
+    that a limit on BLAS also limits this. A call from another thread at the same time, such as from
+    the tasks of a cluster, runs on that thread only. Memory: one piece per thread, and one that
+    waits.
 
     Examples
     --------
     >>> list(in_threads(len, ["a", "bcd", "ef"], most=4))
     [1, 3, 2]
     """
-    with _blas_threads(most) as n:
+    with _dividing_over(most) as n:
         if n == 1:
             yield from map(work, pieces)
             return
         coming: deque[Future[Result]] = deque()
-        with ThreadPoolExecutor(n) as pool:
+        with ThreadPoolExecutor(n, initializer=_begin_thread, initargs=(_divisible.get(),)) as pool:
             for piece in pieces:
                 coming.append(pool.submit(work, piece))
                 if len(coming) > n:
@@ -152,25 +228,51 @@ def in_threads(
                 yield coming.popleft().result()
 
 
-@contextmanager
-def _blas_threads(most: int) -> Iterator[int]:
-    """The number of threads to use. If there are several, BLAS is limited to one thread."""
-    dividing = _dividing
-    if most < 2 or not dividing.acquire(blocking=False):
-        yield 1
-        return
-    try:
-        from threadpoolctl import ThreadpoolController
+def _begin_thread(divisible: int | None) -> None:
+    """Torch's number of threads belongs to the thread that asks for it."""
+    if divisible is not None and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
-        blas = ThreadpoolController().select(user_api="blas")
-        n = min(most, max((library["num_threads"] for library in blas.info()), default=1))
-        if n < 2:
-            yield 1
-            return
+
+@contextmanager
+def _dividing_over(most: int) -> Iterator[int]:
+    """The number of threads to use, while BLAS is limited to one."""
+    dividing, allowed = _dividing, _divisible.get()
+    divides = most > 1 and allowed != 1 and dividing.acquire(blocking=False)
+    try:
+        n = min(most, allowed or _threads_now()) if divides else 1
         with _one_of_blas():
             yield n
     finally:
-        dividing.release()
+        if divides:
+            dividing.release()
+
+
+#: Rows of a piece of ``by_rows``: in double precision they fit the cache for most widths.
+PIECE_ROWS = 512
+
+
+def by_rows(work: Callable[[NDArray[Any]], NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
+    """``work(X)`` for work that treats every row alike, in pieces of rows by ``in_threads``.
+
+    Examples
+    --------
+    >>> by_rows(np.square, np.arange(1000.0))[-1]
+    np.float64(998001.0)
+    """
+    pieces = (X[i : i + PIECE_ROWS] for i in range(0, max(1, len(X)), PIECE_ROWS))
+    # Results that wait to be copied are few, however many threads there are.
+    results = in_threads(work, pieces, most=len(X) // PIECE_ROWS)
+    first = next(results)
+    if len(X) <= PIECE_ROWS:
+        return first
+    whole = np.empty((len(X), *first.shape[1:]), first.dtype)
+    whole[: len(first)] = first
+    start = len(first)
+    for part in results:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
 
 
 def versions() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The program itself: help in an instant, errors as one sentence, one program by two names."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 import unspot
 from unspot.cli import COMMANDS, app, main, sentence
+from unspot.cli.options import safe_terminal
 from unspot.evaluation.results import Evaluation, Row, Value
 
 HEAVY = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "torch", "plotly", "matplotlib")
@@ -205,6 +207,30 @@ def test_an_interrupt_inside_a_command_is_said(cli, monkeypatch):
 
     monkeypatch.setattr("unspot.report.files.read_results", interrupted)
     assert cli("report", "x.json", "-o", "x.html") == (130, "", "Stopped.\n")
+
+
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_what_a_command_prints_cannot_command_the_terminal(cli, monkeypatch, stream):
+    def evil(*args, **kwargs):
+        text = "a\x1b]0;owned\x07b\x1b[2Jc\x9bd\x1b[1mü\x1b[0m\te"
+        print(text, file=getattr(sys, f"std{stream}"))
+        raise ValueError("no more")
+
+    monkeypatch.setattr("unspot.report.files.read_results", evil)
+    done = cli("report", "x.json", "-o", "x.html")
+    shown = r"a\u001b]0;owned\u0007b\u001b[2Jc\u009bd" + "\x1b[1mü\x1b[0m\te\n"
+    assert getattr(done, stream).startswith(shown)
+
+
+def test_progress_bars_go_back_in_their_line(monkeypatch):
+    text, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr("sys.stdout", text)
+    monkeypatch.setattr("sys.stderr", err)
+    with safe_terminal():
+        sys.stdout.write("\rNo leak found\n")
+        sys.stderr.write("\r50 %")
+    assert text.getvalue() == "\\u000dNo leak found\n"
+    assert err.getvalue() == "\r50 %"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,61 @@ def test_many_files_then_again_then_damaged(cli, eraser, table, rows, tmp_path):
     assert f"Warning: Skipped {table}." in skipped.err
 
 
+@pytest.fixture
+def parts(tmp_path, rows):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for i in range(3):
+        np.save(folder / f"{i}.npy", rows[0])
+    return folder
+
+
+def test_a_damaged_header_is_skipped(cli, eraser, parts, tmp_path):
+    """numpy reads headers as Python: without its end, this one is no Python."""
+    damaged = parts / "1.npy"
+    damaged.write_bytes(damaged.read_bytes().replace(b"}", b" ", 1))
+    command = ["transform", eraser, parts, "-o", tmp_path / "clean"]
+    stopped = cli(*command)
+    assert stopped.code == 2
+    assert "1.npy', which cannot be read as a numpy file" in stopped.err
+    skipped = cli(*command, "--skip-bad")
+    assert skipped.code == 0, skipped.err
+    assert "Skipped" in skipped.err
+    assert "1.npy" in skipped.err
+    manifest = json.loads((tmp_path / "clean" / "manifest.json").read_text())
+    assert [part["output"] for part in manifest["parts"]] == ["0.npy", "2.npy"]
+
+
+def test_verify_reads_finished_files_again(cli, eraser, parts, tmp_path):
+    clean = tmp_path / "clean"
+    command = ["transform", eraser, parts, "-o", clean]
+    assert cli(*command).code == 0
+    part, manifest = clean / "1.npy", clean / "manifest.json"
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1] + b"x")
+    os.utime(part, ns=(0, manifest.stat().st_mtime_ns))
+    assert "Kept 3 files" in cli(*command).out
+    assert "in 1 file into" in cli(*command, "--verify").out
+    assert part.read_bytes() == whole
+    (parts / "1.npy").unlink()
+    assert "input is gone, such as 1.npy" in cli(*command).err
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_an_interrupt_says_what_is_kept(cli, eraser, parts, tmp_path, monkeypatch, many):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    name = "transform_files" if many else "transform_file"
+    monkeypatch.setattr(f"unspot.scale.{name}", interrupted)
+    source, target = (parts, "clean") if many else (parts / "1.npy", "clean.npy")
+    done = cli("transform", eraser, source, "-o", tmp_path / target)
+    assert done.code == 130
+    expected = "0 files finished in" if many else "Nothing was written to"
+    assert done.err.startswith(expected)
+    assert done.err.endswith("Stopped.\n")
+
+
 @pytest.mark.parametrize(
     ("inputs", "output", "folder"),
     [

@@ -80,6 +80,16 @@ def test_unit_and_origin_do_not_matter():
     np.testing.assert_allclose(scaled, plain, atol=1e-3)
 
 
+@pytest.mark.parametrize("what", ["rows", "labels", "both"])
+def test_the_order_of_rows_and_labels_does_not_matter(what):
+    X, z = shifted(600)
+    order = np.random.default_rng(1).permutation(len(X)) if what != "labels" else slice(None)
+    names = np.array(["y", "x", "w"] if what != "rows" else ["w", "x", "y"])
+    eraser = INLP(n_rounds=2, tolerance=-1, random_state=0)
+    P = eraser.fit(X, z).eraser_.P
+    np.testing.assert_allclose(eraser.fit(X[order], names[z[order]]).eraser_.P, P, atol=1e-8)
+
+
 def test_all_dimensions_may_go():
     X, z = shifted(400, n_classes=2, d=1)
     assert INLP(tolerance=-1).fit(X, z).eraser_.rank == 0

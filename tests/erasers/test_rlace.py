@@ -58,6 +58,16 @@ def test_same_seed_same_bits_and_units_do_not_matter():
     np.testing.assert_allclose(scaled, once, atol=1e-4)
 
 
+@pytest.mark.parametrize("what", ["rows", "labels", "both"])
+def test_the_order_of_rows_and_labels_does_not_matter(what):
+    X, z = shifted(600, n_classes=3)
+    order = np.random.default_rng(1).permutation(len(X)) if what != "labels" else slice(None)
+    names = np.array(["y", "x", "w"] if what != "rows" else ["w", "x", "y"])
+    eraser = RLACE(n_iterations=20, random_state=0)
+    P = eraser.fit(X, z).eraser_.P
+    np.testing.assert_allclose(eraser.fit(X[order], names[z[order]]).eraser_.P, P, atol=1e-8)
+
+
 @pytest.mark.parametrize(("n_classes", "d"), [(6, 5), (8, 4), (20, 5)])
 def test_more_classes_than_dimensions_leave_nothing(n_classes, d):
     X, z = shifted(200, n_classes=n_classes, d=d)

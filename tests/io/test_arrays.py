@@ -84,5 +84,5 @@ def test_a_header_that_claims_too_much_is_an_error_with_the_file(tmp_path, shape
         archive.write(tmp_path / "a.npy", "X.npy")
     with pytest.raises(ValueError, match=r"a\.npy"):
         read_npy(tmp_path / "a.npy")
-    with pytest.raises((ValueError, MemoryError), match=r"'X' of .*a\.npz"):
+    with pytest.raises(ValueError, match=r"'X' of .*a\.npz"):
         read_npz(tmp_path / "a.npz", ["X"])

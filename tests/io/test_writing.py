@@ -112,6 +112,18 @@ def test_a_full_disk(tmp_path, monkeypatch, code):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_file_that_is_larger_than_the_limit_is_named(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"not allowed .* while writing '.*out\.bin'"):
+            write_atomically(tmp_path / "out.bin", bytes(8192))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(tmp_path) == []
+
+
 def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path, monkeypatch):
     def broken(self, data):
         raise OSError(errno.EIO, "Input/output error")
@@ -189,3 +201,16 @@ def test_two_writers_of_one_file(tmp_path, first_to_end):
         new.__exit__(None, None, None)
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["out.bin"]
+
+
+def test_who_reads_what_another_process_writes_learns_of_it(tmp_path):
+    """As one that counts the rows of what it wrote, and finds the begin of another file."""
+    path = tmp_path / "out.bin"
+    old, new = finished_file(path), finished_file(path)
+    old.__enter__().write(b"old")
+    new.__enter__().write(b"new")
+    error = ValueError("'.out.bin.unspot-tmp' cannot be read")
+    with pytest.raises(OSError, match=r"out\.bin', which another process writes too"):
+        old.__exit__(ValueError, error, None)
+    new.__exit__(None, None, None)
+    assert path.read_bytes() == b"new"

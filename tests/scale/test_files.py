@@ -397,8 +397,50 @@ def test_a_csv_without_rows(tmp_path, erase, text):
 
 def test_columns_of_one_name(tmp_path, erase):
     (tmp_path / "x.csv").write_text("a,b,c,d,d\n1,2,3,4,5\n")
-    with pytest.raises(ValueError, match="with two columns of one name"):
+    with pytest.raises(ValueError, match=r"x\.csv' with two columns .*'d'"):
         erase(tmp_path / "x.csv", features="a,b,c,d")
+
+
+@pytest.mark.parametrize("name", ["emb", "id"])
+def test_a_column_that_is_in_a_parquet_file_twice(tmp_path, erase, name):
+    vectors = pa.array(list(X[:, :D]))
+    columns = {"emb": [vectors], "id": [pa.array(range(len(X)))]}
+    columns[name] *= 2
+    names = [key for key, arrays in columns.items() for _ in arrays]
+    table = pa.table([array for arrays in columns.values() for array in arrays], names=names)
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=rf"x\.parquet' with two columns .*'{name}'"):
+        erase(tmp_path / "x.parquet", features="emb")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_whose_name_is_not_utf8(tmp_path, erase, kind):
+    (tmp_path / "x.csv").write_text("a,b,c,d\n1.5,2.5,3.5,4.5\n")
+    pq.write_table(pa.table({"emb": list(X[:, :D])}), tmp_path / "x.parquet")
+    path = tmp_path / os.fsdecode(b"\xff." + kind.encode())
+    (tmp_path / f"x.{kind}").rename(path)
+    with pytest.raises(ValueError, match=r"udcff.*name is not UTF-8.*Rename"):
+        erase(path)
+
+
+def test_a_column_whose_name_is_not_utf8(tmp_path, erase):
+    (tmp_path / "x.csv").write_bytes(b"a,b,c,d\xff\n1.5,2.5,3.5,4.5\n")
+    with pytest.raises(ValueError, match=r"x\.csv', whose column names are not UTF-8"):
+        erase(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("shape", [(2**62, D), (10**10, D), (3, 2**40), (-3, D)])
+def test_a_header_of_an_impossible_shape_is_named(tmp_path, erase, shape):
+    header = io.BytesIO()
+    facts = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, facts)
+    (tmp_path / "a.npy").write_bytes(header.getvalue() + bytes(80))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.write(tmp_path / "a.npy", "X.npy")
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(ValueError, match=rf"{name}', .*(ends too early|shape \(-3)"):
+            erase(tmp_path / name)
 
 
 def test_arrays_that_are_not_there_or_no_table(tmp_path, erase):
@@ -444,7 +486,7 @@ def test_a_lost_row_is_noticed(tmp_path, monkeypatch):
         yield from chunks
 
     monkeypatch.setattr(bulk_files, "_chunks", lossy)
-    with pytest.raises(ValueError, match=r"which ends too early|Got 50 rows in .* but wrote"):
+    with pytest.raises(ValueError, match=r"ends too early|Got 50 rows in .* but wrote"):
         transform_file(Erasure(ERASER), tmp_path / "x.npy", tmp_path / "clean.npy")
     assert os.listdir(tmp_path) == ["x.npy"]
 

@@ -106,6 +106,62 @@ def test_only_what_changed_is_done_again(tmp_path, big):
     assert checksums(clean) == checksums(tmp_path / "fresh")
 
 
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_part_that_was_damaged_later_is_done_again(tmp_path, big, verify):
+    clean, part = tmp_path / "clean", tmp_path / "clean" / "part-3.npy"
+    transform_files(JOB, [big], clean)
+    before, manifest = checksums(clean), (clean / "manifest.json").stat()
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    # A disk that forgets keeps the time; who writes changes it.
+    time_ns = manifest.st_mtime_ns + (0 if verify else 10**9)
+    os.utime(part, ns=(time_ns, time_ns))
+    assert transform_files(JOB, [big], clean, verify=verify).done == ("part-3.npy",)
+    assert checksums(clean) == before
+    assert transform_files(JOB, [big], clean, verify=True).done == ()
+
+
+def test_an_input_that_changed_under_the_same_size_and_time_is_read_again(tmp_path, big):
+    clean, source = tmp_path / "clean", big / "part-3.npy"
+    transform_files(JOB, [big], clean)
+    time_ns = source.stat().st_mtime_ns
+    np.save(source, np.ones((ROWS, D)))
+    os.utime(source, ns=(time_ns, time_ns))
+    assert transform_files(JOB, [big], clean).done == ("part-3.npy",)
+    np.testing.assert_array_equal(np.load(clean / "part-3.npy"), ERASER(np.ones((ROWS, D))))
+
+
+def test_a_part_whose_input_is_gone_is_listed_apart(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    lost = (big / "part-3.npy").read_bytes()
+    (big / "part-3.npy").unlink()
+    for _ in range(2):  # and not forgotten by the next run
+        manifest = transform_files(JOB, [big], clean).manifest
+        assert manifest["rows"] == (PARTS - 1) * ROWS
+        assert [part["output"] for part in manifest["without_input"]] == ["part-3.npy"]
+        assert "part-3.npy" not in [part["output"] for part in manifest["parts"]]
+        assert (clean / "part-3.npy").exists()
+    (big / "part-3.npy").write_bytes(lost)
+    manifest = transform_files(JOB, [big], clean).manifest
+    assert manifest["rows"] == PARTS * ROWS
+    assert "without_input" not in manifest
+
+
+def test_wide_rows_have_the_same_bytes_for_any_number_of_threads(tmp_path, monkeypatch):
+    """The threads of a worker depend on how many parts are left."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "wide").mkdir()
+    for i in range(2):
+        np.save(tmp_path / "wide" / f"{i}.npy", rng.normal(size=(2000, 150)))
+    job = Erasure(Eraser.projection(np.linalg.qr(rng.normal(size=(150, 75)))[0]))
+    found = []
+    for cores in (1, 2, 4):
+        monkeypatch.setattr(folders, "_cores", lambda cores=cores: cores)
+        transform_files(job, [tmp_path / "wide"], tmp_path / f"clean{cores}", workers=2)
+        found.append(checksums(tmp_path / f"clean{cores}"))
+    assert found[0] == found[1] == found[2]
+
+
 def test_more_files_may_come_later(tmp_path, big):
     clean = tmp_path / "clean"
     transform_files(JOB, [big / "part-1.npy"], clean)
@@ -317,6 +373,19 @@ def test_a_forced_run_leaves_no_parts_of_the_job_before(tmp_path, big):
     forced = transform_files(OTHER, [big], clean, force=True, skip_bad=True)
     assert len(forced.done) == PARTS - 2
     assert set(checksums(clean)) == {*forced.done, "manifest.json", "thesis.tex"}
+
+
+def test_no_part_of_another_eraser_is_left_after_a_broken_run(tmp_path, big):
+    clean = tmp_path / "clean"
+    transform_files(JOB, [big], clean)
+    with power_cut(), pytest.raises(RuntimeError, match="power cut"):
+        transform_files(OTHER, [big], clean, workers=1, force=True)
+    for name in ("part-3.npy", "part-5.npy"):  # the next run has fewer inputs
+        (big / name).unlink()
+    result = transform_files(OTHER, [big], clean)
+    assert set(checksums(clean)) == {*result.done, *result.kept, "manifest.json"}
+    transform_files(OTHER, [big], tmp_path / "fresh")
+    assert checksums(clean) == checksums(tmp_path / "fresh")
 
 
 def test_a_record_of_a_file_elsewhere_removes_nothing(tmp_path, big):

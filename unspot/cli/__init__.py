@@ -120,7 +120,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A "±" that the terminal's encoding lacks becomes "?" and does not end an hour of work.
             stream.reconfigure(errors="replace")
-    arguments = _debug_first(sys.argv[1:] if argv is None else argv)
+    from unspot.cli.options import safe_terminal
+
+    with safe_terminal():
+        _run(_debug_first(sys.argv[1:] if argv is None else argv))
+
+
+def _run(arguments: Sequence[str]) -> None:
     try:
         app(args=arguments, prog_name="unspot")
     except (KeyboardInterrupt, SystemExit) as end:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -26,6 +26,8 @@ __all__ = [
     "parse_rank",
     "parse_ranks",
     "refuse_inputs",
+    "safe_terminal",
+    "saying_what_is_kept",
     "warn",
     "warnings_as_sentences",
     "without_controls",
@@ -278,6 +280,48 @@ def without_controls(text: str) -> str:
     nurse\\u001b[2J
     """
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class SafeTerminal:
+    """A stream that lets through text, colours, and what progress bars need.
+
+    Names in files may hold other control sequences, which move the cursor or change the title of
+    the window. Whatever a command prints, they come out as their code.
+    """
+
+    _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+    def __init__(self, stream: Any, *, also: str = "") -> None:
+        self._stream, self._also = stream, also
+
+    def write(self, text: str) -> int:
+        written: int = self._stream.write(self._CONTROL.sub(self._shown, text))
+        return written
+
+    def _shown(self, found: re.Match[str]) -> str:
+        is_fine = len(found[0]) > 1 or found[0] in self._also
+        return found[0] if is_fine else without_controls(found[0])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def safe_terminal() -> Iterator[None]:
+    """What is printed cannot command the terminal, but progress bars on stderr may go back."""
+    out, err = SafeTerminal(sys.stdout), SafeTerminal(sys.stderr, also="\r")
+    with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
+        yield
+
+
+@contextmanager
+def saying_what_is_kept(sentence: Callable[[], str]) -> Iterator[None]:
+    """After Ctrl-C, say what is on the disk, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.secho(sentence(), err=True)
+        raise
 
 
 def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:

@@ -54,17 +54,21 @@ def sweep(
     # After all that can be wrong with the files: it imports torch.
     from unspot.sweeps.run import sweep as run
 
-    frame = run(
-        plan.methods,
-        plan.datasets(),
-        plan.ranks,
-        path=results,
-        resume=resume,
-        retry=retry,
-        n_jobs=jobs,
-        verbose=not quiet and sys.stderr.isatty(),
-        **plan.options,
+    kept = options.saying_what_is_kept(
+        lambda: f"Finished cells are in {results}. The same command with --resume goes on."
     )
+    with kept:
+        frame = run(
+            plan.methods,
+            plan.datasets(),
+            plan.ranks,
+            path=results,
+            resume=resume,
+            retry=retry,
+            n_jobs=jobs,
+            verbose=not quiet and sys.stderr.isatty(),
+            **plan.options,
+        )
     if csv is not None:
         write_atomically(csv, frame.to_csv(index=False).encode())
     if html is not None:

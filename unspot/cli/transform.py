@@ -50,6 +50,12 @@ def transform(
         ),
     ] = False,
     force: options.Force = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", metavar="", help="Read finished files again, and redo damaged ones."
+        ),
+    ] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Take the concept out of files, of any size and number.
@@ -74,6 +80,7 @@ def transform(
         )
     erasure = Erasure(load(eraser), features, reduce)
     settings: dict[str, Any] = {"workers": workers, "skip_bad": skip_bad, "force": force}
+    settings["verify"] = verify
     if not to_folder:
         _one(erasure, inputs[0], Path(output), force, quiet)
     elif engine == "local":
@@ -93,7 +100,8 @@ def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool)
     from unspot.scale import transform_file
 
     started = time.perf_counter()
-    with _progress_bar(quiet=quiet) as bar:
+    nothing = options.saying_what_is_kept(lambda: f"Nothing was written to {target}.")
+    with nothing, _progress_bar(quiet=quiet) as bar:
         bar.total = None if bar.disable else _rows(erasure, [source])
         written = transform_file(erasure, source, target, force=force, advance=bar.update)
     if not quiet:
@@ -104,13 +112,23 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
     from unspot.scale import transform_files
 
     started = time.perf_counter()
-    with _progress_bar(quiet=quiet) as bar:
+    finished: list[Part] = []
+    kept = options.saying_what_is_kept(
+        lambda: f"{_files(len(finished))} finished in {folder}. The same command goes on."
+    )
+    with kept, _progress_bar(quiet=quiet) as bar:
 
         def begin(parts: list[Part]) -> None:
             bar.total = None if bar.disable else _rows(erasure, [part.source for part in parts])
 
         result = transform_files(
-            erasure, inputs, folder, begin=begin, advance=bar.update, **settings
+            erasure,
+            inputs,
+            folder,
+            begin=begin,
+            advance=bar.update,
+            finished=finished.append,
+            **settings,
         )
     if not quiet:
         _report(result, folder, started)
@@ -125,6 +143,11 @@ def _report(result: Result, folder: Path, started: float) -> None:
     if result.kept:
         typer.echo(f"Kept {_files(len(result.kept))} that an earlier run had finished.")
     typer.echo(f"Row counts and checksums are in {folder / 'manifest.json'}.")
+    if lost := result.manifest.get("without_input"):
+        options.warn(
+            f"Did not count {_files(len(lost))} whose input is gone, such as {lost[0]['output']}. "
+            "Remove them if nobody needs them; the manifest lists them."
+        )
     for entry in result.manifest["skipped"]:
         options.warn(f"Skipped {entry['input']}. {entry['error']}")
 

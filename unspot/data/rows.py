@@ -17,6 +17,7 @@ __all__ = [
     "generator",
     "identity",
     "in_memory",
+    "in_own_order",
     "refuse_extreme",
     "refuse_masked",
     "refuse_nonfinite",
@@ -196,6 +197,25 @@ def as_seed(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(generator(random_state).integers(2**31 - 1))
+
+
+def in_own_order(X: NDArray[Any], codes: NDArray[np.int64]) -> tuple[RowNumbers, NDArray[np.int64]]:
+    """Row numbers in an order that the rows themselves decide, and the codes of these rows.
+
+    Codes are counted anew, in the order in which the classes come. What is computed from both
+    depends neither on the order of the rows nor on the names of the classes. Rows are ordered by
+    their distance from the mean, so that origin, unit and axes do not matter either.
+
+    Examples
+    --------
+    >>> order, codes = in_own_order(np.array([[9.0], [1.0], [4.0]]), np.array([0, 0, 1]))
+    >>> order.tolist(), codes.tolist()
+    ([2, 1, 0], [0, 1, 1])
+    """
+    distances = np.square(Scaling.of(X)(X)).sum(axis=1)
+    order = np.lexsort((row_hashes(X), distances.round(9)))
+    _, first, own = np.unique(codes[order], return_index=True, return_inverse=True)
+    return order, np.argsort(np.argsort(first))[own]
 
 
 def sample_and_held_out(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unspot.checks import check_bandwidth, check_count
+from unspot.machine import divisible, in_threads
 
 __all__ = ["TILE_ROWS", "GaussianMixture", "Tiles", "kernel_sums", "mean_bandwidth"]
 
@@ -181,28 +182,42 @@ def kernel_sums(
     # the result of one process, and rounding errors do not grow with n.
     G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
     most = max((tile.n_rows for tile in tiles.cuts), default=0)
-    # The memory of two tiles and of one product, used again for every pair.
-    buffers, product = Y.new_empty(2, most * most), torch.empty_like(padded[:most])
+    # The memory of two tiles, used again by each thread.
+    spare: list[Tensor] = []
     # In float64, since the terms are far larger than their sum.
     weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
-    total = 0.0
-    for a, b in tiles.pairs(share):
+
+    def work(pair: tuple[Tile, Tile]) -> tuple[float, Tensor | None, Tensor | None]:
+        a, b = pair
         A, B = slice(a.start, a.stop), slice(b.start, b.stop)
         on_diagonal = a is b
         c: float | Tensor = weights[a.first][b.first]
         if a.is_mixed or b.is_mixed:
             c = weight_of[tiles.codes[A]][:, tiles.codes[B]]
+        buffers = spare.pop() if spare else Y.new_empty(2, most * most)
         E, W = (buffer[: a.n_rows * b.n_rows].view(a.n_rows, b.n_rows) for buffer in buffers)
         torch.mm(left[A], right[B].T, out=E).exp_()  # exp(−d²/(m σ²)) of the widest m
         if on_diagonal:
             E.fill_diagonal_(0.0)  # a row and itself are no pair
         value = _sum_powers(E, W if gradient else None, powers, c)
-        total += value if on_diagonal else 2.0 * value
-        if G is not None:
+        of_a = of_b = None
+        if gradient:
             W.mul_(c)
-            G[A] += torch.mm(W, padded[B], out=product[: a.n_rows])
-            if not on_diagonal:
-                G[B] += torch.mm(W.T, padded[A], out=product[: b.n_rows])
+            of_a = W @ padded[B]
+            of_b = None if on_diagonal else W.T @ padded[A]
+        spare.append(buffers)
+        return value if on_diagonal else 2.0 * value, of_a, of_b
+
+    total = 0.0
+    n_threads = divisible() if Y.device.type == "cpu" else 1
+    # Results come in the order of the pairs, so the sums do not depend on the number of threads.
+    results = in_threads(work, tiles.pairs(share), most=n_threads)
+    for (a, b), (value, of_a, of_b) in zip(tiles.pairs(share), results, strict=True):
+        total += value
+        if G is not None and of_a is not None:
+            G[a.start : a.stop] += of_a
+            if of_b is not None:
+                G[b.start : b.stop] += of_b
     if G is None:
         return total, None
     # The column of ones has become W1. The sign and the factor come from k′ = −scale·Σ pᵢeᵢ.

@@ -33,7 +33,7 @@ from unspot.data.rows import (
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
-from unspot.machine import one_thread_after_fork, versions
+from unspot.machine import same_bits, versions
 from unspot.maps import Transport
 from unspot.scale.processes import team
 
@@ -89,7 +89,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-        with one_thread_after_fork():
+        with same_bits():
             eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
         self.__dict__.pop("_row_statistics", None)  # d × d numbers that nobody needs after the fit
         eraser = team().agree(eraser)

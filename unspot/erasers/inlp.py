@@ -13,7 +13,7 @@ from sklearn.metrics import recall_score
 
 from unspot.checks import check_count, check_positive, check_share
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling, generator, sample_and_held_out
+from unspot.data.rows import Scaling, generator, in_own_order, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.projections.subspaces import complement
@@ -90,24 +90,26 @@ class INLP(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         n_rounds = check_count("n_rounds", self.n_rounds)
+        order, codes = in_own_order(X, target.codes)
         kept, held_out = sample_and_held_out(
-            target.codes,
+            codes,
             len(X),
             generator(self.random_state),
             held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
         if not len(held_out):
             held_out = kept
-        rows = Scaling.of(X)(X)
+        rows = X[order]
+        rows = Scaling.of(rows)(rows)
         train, test = rows[kept], rows[held_out]
-        bar = _chance(target.codes[held_out], self.tolerance)
+        bar = _chance(codes[held_out], self.tolerance)
         U = np.eye(X.shape[1])  # what is left
         self.accuracies_: list[float] = []
         self.n_rounds_ = 0
         while self.n_rounds_ < n_rounds and U.shape[1]:
-            classifier = self._classifier(train @ U, target.codes[kept])
+            classifier = self._classifier(train @ U, codes[kept])
             predicted = classifier.predict(test @ U)
-            self.accuracies_.append(_balanced_accuracy(target.codes[held_out], predicted))
+            self.accuracies_.append(_balanced_accuracy(codes[held_out], predicted))
             removed = row_space(classifier.coef_)
             if self.accuracies_[-1] <= bar or not removed.shape[1]:
                 break

@@ -7,7 +7,6 @@ loop takes mini-batches with Adam, and a held-out part of the rows decides when 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -21,7 +20,7 @@ from unspot.checks import check_count, check_positive, check_share
 from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.machine import one_thread
+from unspot.machine import divisible, one_thread, torch_threads
 from unspot.maps import Dense, LayerNorm, Map
 
 __all__ = [
@@ -132,7 +131,7 @@ class NetworkEraser(BaseEraser):
             schedule = schedule.on_its_own_rows()
         checks = [held_out[part] for part in stratified_batches(codes[held_out], size, rng)]
         try:
-            with one_thread() if largest <= _SMALL_LAYER else nullcontext():
+            with one_thread() if largest <= _SMALL_LAYER else torch_threads(divisible()):
                 self.history_ = train_network(
                     task,
                     lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],

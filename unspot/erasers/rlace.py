@@ -14,10 +14,11 @@ from scipy.special import logsumexp
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
 from unspot.data.labels import Labels
-from unspot.data.rows import Scaling, generator, sample_and_held_out
+from unspot.data.rows import Scaling, generator, in_own_order, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all
+from unspot.machine import by_rows
 from unspot.projections.subspaces import complement
 
 __all__ = ["ADVERSARIES", "RLACE", "Adversary", "Game", "fantope"]
@@ -117,22 +118,23 @@ class RLACE(BaseEraser):
 
     def _game(self, X: NDArray[Any], target: Labels) -> Game:
         adversary = ADVERSARIES[check_choice("loss", self.loss, tuple(ADVERSARIES))]
+        order, codes = in_own_order(X, target.codes)
         rows, held_out = sample_and_held_out(
-            target.codes,
+            codes,
             min(check_count("max_rows", self.max_rows, least=2), len(X)),
             generator(self.random_state),
             held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
         if not len(held_out):
             held_out = rows
-        one_hot = np.eye(len(target.classes))[target.codes]
-        scaled = Scaling.of(X[rows])
+        one_hot = np.eye(len(target.classes))[codes]
+        scaled = Scaling.of(X[order[rows]])
         penalty = check_positive("penalty", self.penalty)
         return Game(
             adversary,
-            scaled(X[rows]),
+            scaled(X[order[rows]]),
             one_hot[rows],
-            scaled(X[held_out]),
+            scaled(X[order[held_out]]),
             one_hot[held_out],
             penalty,
         )
@@ -223,11 +225,11 @@ class Game:
 
     def answer(self, B: Array, start: Array | None) -> Array:
         """The adversary's optimum on the rows XB."""
-        return self.adversary.answer(self.X @ B, self.Z, self.penalty, start)
+        return self.adversary.answer(_times(self.X, B), self.Z, self.penalty, start)
 
     def gradient(self, B: Array, theta: Array) -> Array:
         """∂/∂A of what the adversary loses at its optimum, where B = I − A."""
-        residuals = self.adversary.residuals(_scores(self.X @ B, theta), self.Z)
+        residuals = self.adversary.residuals(_scores(_times(self.X, B), theta), self.Z)
         M = self.X.T @ residuals @ theta[:-1].T / len(self.X)
         return -(M + M.T) / 2
 
@@ -243,6 +245,11 @@ class Game:
         """The held-out loss of guessing by the class shares."""
         theta = self.adversary.answer(self.X[:, :0], self.Z, _SMALL, None)
         return self.adversary.loss(_scores(self.X_held[:, :0], theta), self.Z_held)
+
+
+def _times(X: Array, B: Array) -> Array:
+    """XB for a square B, in pieces of rows."""
+    return by_rows(lambda rows: rows @ B, X)
 
 
 def _scores(X: Array, theta: Array) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unspot.checks import check_choice, check_count
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.datasets.glove import WordPairs
+from unspot.machine import in_threads
 
 __all__ = [
     "WordPairs",
@@ -79,12 +80,13 @@ def neighbour_overlap(
     k = _check_k(k, n, include_self)
     queries = _queries(n, max_queries, random_state)
     step = max(1, BLOCK_VALUES // n)
-    shared = 0
-    for start in range(0, len(queries), step):
-        rows = queries[start : start + step]
+
+    def shared(rows: NDArray[np.int64]) -> int:
         common = _neighbours(A, rows, k, include_self) & _neighbours(B, rows, k, include_self)
-        shared += int(np.count_nonzero(common))
-    return shared / (k * len(queries))
+        return int(np.count_nonzero(common))
+
+    pieces = [queries[start : start + step] for start in range(0, len(queries), step)]
+    return sum(in_threads(shared, pieces, most=len(pieces))) / (k * len(queries))
 
 
 def variance_kept(X: Any, X_erased: Any) -> float:

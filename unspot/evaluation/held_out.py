@@ -26,7 +26,7 @@ from unspot.evaluation.unseen import (
     check_attack_rows,
     checked_labels,
 )
-from unspot.machine import versions
+from unspot.machine import same_bits, versions
 
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
@@ -47,6 +47,7 @@ _MAX_PERMUTED = 2**25
 _SMALLEST_ALPHA = 1e-4
 
 
+@same_bits()
 def certify(
     eraser: Any,
     data: Dataset,

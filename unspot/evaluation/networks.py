@@ -97,6 +97,7 @@ class Networks:
         return sum((W**2).sum(dim=(1, 2)) for W in self.weights)  # type: ignore[return-value]
 
     @torch.no_grad()
+    @one_thread()
     def log_probabilities(self, X: NDArray[np.float32]) -> Tensor:
         """(S, n, K)."""
         return torch.cat([self._chunk(rows) for rows in torch.as_tensor(X).split(_CHUNK)], dim=1)

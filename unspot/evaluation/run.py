@@ -28,11 +28,12 @@ from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
 from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
 from unspot.evaluation.results import Evaluation, eraser_facts, eraser_name
-from unspot.machine import versions
+from unspot.machine import same_bits, versions
 
 __all__ = ["Scores", "check_metrics", "evaluate", "on_validation", "over_seeds", "score"]
 
 
+@same_bits()
 def evaluate(
     eraser: Any,
     data: Dataset,
@@ -133,6 +134,7 @@ class _AfterOnly(Problem):
         return after, after
 
 
+@same_bits()
 def score(
     eraser: Any,
     data: Dataset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import tokenize
 import zipfile
@@ -10,14 +11,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.io.columns import missing
 
-__all__ = ["DAMAGED", "parsed", "read_npy", "read_npz", "reading"]
+__all__ = [
+    "DAMAGED",
+    "Header",
+    "check_size",
+    "parsed",
+    "read_header",
+    "read_npy",
+    "read_npz",
+    "reading",
+]
 
 Read = TypeVar("Read")
 Errors = tuple[type[Exception], ...]
@@ -59,8 +69,52 @@ def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
             if name not in file.files:
                 raise missing(name, file.files, str(path), "array")
             with reading(path, f"array {name!r} of "):
+                parsed(partial(_check_member, file.zip, name))
                 arrays[name] = parsed(partial(file.__getitem__, name))
         return arrays
+
+
+def _check_member(archive: zipfile.ZipFile, name: str) -> None:
+    """Refuse a header that claims more than there is, before memory is asked for."""
+    member = name if name in archive.namelist() else f"{name}.npy"
+    with archive.open(member) as file:
+        check_size(read_header(file), archive.getinfo(member).file_size - file.tell())
+
+
+class Header(NamedTuple):
+    """What a ``.npy`` file says of its array."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+
+def read_header(file: Any) -> Header:
+    """The header of an open ``.npy`` file, which is left at the first number."""
+    file.seek(0)
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return Header(*np.lib.format.read_array_header_1_0(file))
+    return Header(*np.lib.format.read_array_header_2_0(file))
+
+
+def check_size(header: Header, there: int) -> None:
+    """Refuse an array of another size than its header says: of a file that was cut or changed."""
+    if any(length < 0 for length in header.shape):
+        raise ValueError(f"its header says shape {header.shape}")
+    # Without overflow, however large the numbers of a damaged header are.
+    expected = math.prod(header.shape) * header.dtype.itemsize
+    if there < expected and not header.dtype.hasobject:
+        raise ValueError(
+            f"it ends too early, after {there:,} of {expected:,} bytes. Was it copied or written "
+            "to the end?"
+        )
+    if there > expected and not header.dtype.hasobject:
+        raise ValueError(MORE_BYTES)
 
 
 def npz_names(path: Path) -> list[str]:

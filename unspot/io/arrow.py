@@ -33,6 +33,7 @@ __all__ = [
     "open_parquet",
     "parquet_parts",
     "reading_arrow",
+    "refuse_twice",
     "require_pyarrow",
     "unreadable",
     "values",
@@ -241,6 +242,7 @@ def _open_csv(path: Path) -> ArrowFile:
 
     with reading_arrow(path):
         table = csv.read_csv(path, parse_options=csv_options())
+        _ = table.schema.names  # decodes them
     return ArrowFile(table.schema, len(table) > 0, lambda columns: table.select(_distinct(columns)))
 
 
@@ -277,7 +279,23 @@ def _open_parquet_parts(path: Path) -> ArrowFile:
 
 def _read_columns(file: Any, path: Path, columns: Sequence[str]) -> Any:
     with reading_arrow(path):
+        refuse_twice(file.schema_arrow.names, columns, path)
         return file.read(_distinct(columns))
+
+
+def refuse_twice(names: Sequence[str], wanted: Sequence[str], path: Path) -> None:
+    """An error if a column that is wanted is in a file twice: nobody knows which of them is meant.
+
+    Examples
+    --------
+    >>> refuse_twice(["id", "id", "emb"], ["emb"], Path("a.parquet"))
+    """
+    for name in wanted:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"Got {str(path)!r} with two columns of the name {name!r}, but expected one. "
+                "Rename or drop one of them."
+            )
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:
@@ -307,13 +325,15 @@ def open_parquet(path: Path) -> Any:
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     with reading_arrow(path):
         # Small buffers and no map: a row group of gigabytes is read as a stream, and not whole.
-        return parquet.ParquetFile(
+        file = parquet.ParquetFile(
             path,
             memory_map=False,
             pre_buffer=False,
             buffer_size=1 << 16,
             page_checksum_verification=True,
         )
+        _ = file.schema_arrow.names  # decodes them
+        return file
 
 
 @contextmanager
@@ -324,6 +344,12 @@ def reading_arrow(path: Path) -> Iterator[None]:
     is_csv = path.suffix.lower() == ".csv"
     try:
         yield
+    except UnicodeError as error:  # Arrow's texts are UTF-8, the path included
+        what = "name is" if isinstance(error, UnicodeEncodeError) else "column names are"
+        raise ValueError(
+            f"Got {str(path)!r}, whose {what} not UTF-8, but expected it to be. Rename it, or save "
+            "it as UTF-8."
+        ) from None
     except (pa.ArrowException, OSError) as error:
         if is_csv and path.stat().st_size == 0:
             raise ValueError(

@@ -20,10 +20,12 @@ __all__ = [
     "TEMPORARY",
     "Sink",
     "file_format",
+    "file_hash",
     "finished_file",
     "is_hidden",
     "naming_full_disk",
     "refuse_existing",
+    "sampled_hash",
     "temporary_name",
     "try_lock",
     "write_atomically",
@@ -35,7 +37,12 @@ TEMPORARY = ".unspot-tmp"
 #: Bytes after which the system is asked to begin writing to the disk.
 _WRITE_BACK = 64 << 20
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+#: Errors of the system that say nothing of the file, and what they mean.
+_NO_ROOM = {
+    errno.ENOSPC: "No space left on the disk",
+    errno.EDQUOT: "No space left on the disk",
+    errno.EFBIG: "A file this large is not allowed (by ulimit, or by the disk)",
+}
 
 
 class Sink(io.RawIOBase):
@@ -195,17 +202,24 @@ def _renamed_when_complete(path: Path, temporary: Path, *, hashed: bool = False)
             yield sink
             sink.finish()
             if not sink.is_at(temporary):
-                raise OSError(
-                    f"Got output {str(path)!r}, which another process writes too, and began to "
-                    "later. Wait for it, or end it and run the command again."
-                )
+                raise _written_by_another(path)
             os.replace(temporary, path)
             _sync_folder(path.parent)
-        except BaseException:
+        except BaseException as error:
             sink.abandon()
             if sink.is_at(temporary):
                 temporary.unlink()
+            elif isinstance(error, (ValueError, FileNotFoundError)):
+                # Who looks at what was written has met the file of the other process.
+                raise _written_by_another(path) from error
             raise
+
+
+def _written_by_another(path: Path) -> OSError:
+    return OSError(
+        f"Got output {str(path)!r}, which another process writes too, and began to later. Wait for "
+        "it, or end it and run the command again."
+    )
 
 
 @contextmanager
@@ -214,11 +228,11 @@ def naming_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in _NO_ROOM:
             raise
         raise OSError(
-            errno.ENOSPC,
-            f"No space left on the disk while writing {str(path)!r}. No part of a file was left. "
+            error.errno,
+            f"{_NO_ROOM[error.errno]} while writing {str(path)!r}. No part of a file was left. "
             "Free some space, or write to another disk, and run the same command again",
         ) from error
 
@@ -246,6 +260,30 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# -- Hashes ----------------------------------------------------------------------------------------
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file, as ``Sink`` takes it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sampled_hash(path: Path, *, n_blocks: int = 16, block: int = 4096) -> str:
+    """A hash of some blocks of a file, from its begin to its end; of small files, of all.
+
+    It takes a few reads for a file of any size. A file that was written anew has another one;
+    single values that were changed inside a large file may be missed.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        last = max(0, os.fstat(file.fileno()).st_size - block)
+        for i in range(n_blocks):
+            file.seek(last * i // (n_blocks - 1))
+            digest.update(file.read(block))
+    return digest.hexdigest()[:16]
 
 
 # -- Formats, by the ending of the name ------------------------------------------------------------

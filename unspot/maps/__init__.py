@@ -1,7 +1,7 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
-from unspot.maps.linear import Compress, Expand, Oblique, Projection
+from unspot.maps.linear import Compress, Expand, Oblique, Projection, ThroughCoordinates
 from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Nystrom, Transport
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Nystrom",
     "Oblique",
     "Projection",
+    "ThroughCoordinates",
     "Transport",
     "chain_fault",
     "like",

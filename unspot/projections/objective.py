@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from unspot.data.rows import stratified_batches
 from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
+from unspot.machine import divisible, in_threads
 
 __all__ = [
     "BLOCK_ROWS",
@@ -58,18 +61,27 @@ class Preservation:
 
 def project(X: Tensor, V: Tensor) -> Tensor:
     """XV by blocks of rows, so that the bits of a row do not depend on the other rows. O(ndr)."""
-    Y = X.new_empty(len(X), V.shape[1])
-    for start in range(0, len(X), BLOCK_ROWS):
-        torch.mm(X[start : start + BLOCK_ROWS], V, out=Y[start : start + BLOCK_ROWS])
+    Y, V = X.new_empty(len(X), V.shape[1]), V.detach()  # other threads do not know of no_grad
+
+    def work(block: slice) -> None:
+        torch.mm(X[block], V, out=Y[block])
+
+    deque(_by_blocks(work, X), maxlen=0)
     return Y
 
 
 def pull_back(X: Tensor, G: Tensor) -> Tensor:
     """XᵀG by blocks of rows, added up in float64. O(ndr)."""
     total = X.new_zeros(X.shape[1], G.shape[1], dtype=torch.float64)
-    for start in range(0, len(X), BLOCK_ROWS):
-        total += X[start : start + BLOCK_ROWS].T @ G[start : start + BLOCK_ROWS]
+    for part in _by_blocks(lambda block: X[block].T @ G[block], X):
+        total += part
     return total
+
+
+def _by_blocks(work: Callable[[slice], Any], X: Tensor) -> Iterator[Any]:
+    """Results of every block of rows, in order."""
+    blocks = (slice(i, i + BLOCK_ROWS) for i in range(0, len(X), BLOCK_ROWS))
+    return in_threads(work, blocks, most=divisible() if X.device.type == "cpu" else 1)
 
 
 @dataclass(frozen=True)

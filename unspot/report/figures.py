@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unspot.checks import require
+from unspot.io.files import naming_full_disk
 from unspot.report.contents import Contents, Gaps, Panel, Tradeoff, Views
 from unspot.report.style import (
     CLASS_COLOURS,
@@ -87,7 +88,8 @@ def save(figure: Figure, path: Path, *, dpi: int = 200) -> Path:
         # Words in scripts that the font lacks come out as boxes: the file is still right.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-        figure.savefig(path, dpi=dpi, metadata=stamp)
+        with naming_full_disk(path):
+            figure.savefig(path, dpi=dpi, metadata=stamp)
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -14,8 +15,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.io.arrays import DAMAGED, MORE_BYTES, parsed, read_npy, reading, unreadable_array
-from unspot.io.arrow import column_kinds, csv_options, open_parquet, reading_arrow, require_pyarrow
+from unspot.io.arrays import (
+    DAMAGED,
+    MORE_BYTES,
+    Header,
+    check_size,
+    parsed,
+    read_header,
+    read_npy,
+    reading,
+    unreadable_array,
+)
+from unspot.io.arrow import (
+    column_kinds,
+    csv_options,
+    open_parquet,
+    reading_arrow,
+    refuse_twice,
+    require_pyarrow,
+)
 from unspot.io.columns import check_matrix
 from unspot.io.files import Sink, file_format, finished_file, refuse_existing, temporary_name
 from unspot.io.sources import prefetched
@@ -137,25 +155,15 @@ def count_rows(erasure: Erasure, path: Path, format_: str) -> int:
 # -- Arrays: .npy and .npz -------------------------------------------------------------------------
 
 
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: np.dtype[Any]
-
-    @property
-    def n_rows(self) -> int:
-        return self.shape[0] if self.shape else 0
-
-
 def _erase_npy(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> _Count:
     """Erase the array of a ``.npy`` file.
 
     Memory: a few chunks of rows. Reads and writes sequentially, which is fast on a disk. Nothing is
     mapped, so that a full disk is an error and not a crash.
     """
-    count_npy(source)  # refuses a file that is cut or too long, before the work
     with source.open("rb") as file:
-        return _erase_stream(file, sink, erasure, advance, source)
+        size = os.fstat(file.fileno()).st_size
+        return _erase_stream(file, size, sink, erasure, advance, source)
 
 
 def _erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> _Count:
@@ -172,7 +180,7 @@ def _erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> 
                 out.open(entry, "w", force_zip64=True) as new,
             ):
                 if info.filename == member:
-                    count = _erase_stream(old, new, erasure, advance, source)
+                    count = _erase_stream(old, info.file_size, new, erasure, advance, source)
                 else:
                     while piece := _read(old, 1 << 24, source):
                         new.write(piece)
@@ -182,14 +190,7 @@ def _erase_npz(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> 
 def count_npy(path: Path) -> int:
     """The number of rows of a ``.npy`` file; one that is cut or too long is refused."""
     with path.open("rb") as file:
-        header = _read_header(file, path)
-        there = path.stat().st_size - file.tell()
-    expected = int(np.prod(header.shape)) * header.dtype.itemsize
-    if there < expected:
-        raise _cut(path, there, expected)
-    if there > expected:
-        raise unreadable_array(path, ValueError(MORE_BYTES))
-    return header.n_rows
+        return _read_header(file, path, path.stat().st_size).n_rows
 
 
 def _count_npz(path: Path, erasure: Erasure) -> int:
@@ -197,7 +198,7 @@ def _count_npz(path: Path, erasure: Erasure) -> int:
     with _open_zip(path) as archive:
         info = archive.getinfo(_member(archive, erasure, path))
         with _open_member(archive, info, path) as file:
-            return _read_header(file, path).n_rows
+            return _read_header(file, path, info.file_size).n_rows
 
 
 def _member(archive: zipfile.ZipFile, erasure: Erasure, path: Path) -> str:
@@ -205,9 +206,12 @@ def _member(archive: zipfile.ZipFile, erasure: Erasure, path: Path) -> str:
     return f"{erasure.array(names, str(path))}.npy"
 
 
-def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path: Path) -> _Count:
+def _erase_stream(
+    file: Any, size: int, sink: Any, erasure: Erasure, advance: Advance, path: Path
+) -> _Count:
+    """Erase an open array of so many bytes, its header included."""
     eraser, reduce, where = erasure.eraser, erasure.reduce, str(path)
-    header = _read_header(file, path)
+    header = _read_header(file, path, size)  # refuses one that is cut or too long, before the work
     if len(header.shape) != 2 or header.shape[0] > 0:  # a part without rows is not a mistake
         check_matrix(np.broadcast_to(np.zeros((), header.dtype), header.shape), where)
     n_rows, d = header.shape
@@ -235,7 +239,7 @@ def _erase_stream(file: Any, sink: Any, erasure: Erasure, advance: Advance, path
     return _Count(n_rows, start)
 
 
-def _chunks(file: Any, header: _Header, path: Path) -> Iterator[NDArray[Any]]:
+def _chunks(file: Any, header: Header, path: Path) -> Iterator[NDArray[Any]]:
     """Rows of an opened array, in two buffers by turns: one is read into while one is used."""
     n_rows, d = header.shape
     size = max(CHUNK_ROWS, CHUNK_BYTES // max(1, d * header.dtype.itemsize))
@@ -252,7 +256,7 @@ def _chunks(file: Any, header: _Header, path: Path) -> Iterator[NDArray[Any]]:
         yield rows.astype(native, copy=False)
 
 
-def _columns_first(file: Any, header: _Header, path: Path) -> NDArray[Any]:
+def _columns_first(file: Any, header: Header, path: Path) -> NDArray[Any]:
     """An array that is stored column by column: a map, or in memory inside an archive."""
     if not isinstance(file, zipfile.ZipExtFile):
         return read_npy(path)
@@ -278,22 +282,13 @@ def _read(file: Any, size: int, path: Path) -> bytes:
     return data
 
 
-def _read_header(file: Any, path: Path) -> _Header:
+def _read_header(file: Any, path: Path, size: int) -> Header:
     with reading(path):
-        header = parsed(lambda: _header_at_start(file))
-    if header.dtype.hasobject:
-        raise unreadable_array(path, ValueError("Python objects in dtype"))
+        header = parsed(lambda: read_header(file))
+        if header.dtype.hasobject:
+            raise ValueError("Python objects in dtype")
+        check_size(header, size - file.tell())
     return header
-
-
-def _header_at_start(file: Any) -> _Header:
-    file.seek(0)
-    version = np.lib.format.read_magic(file)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[version]
-    return _Header(*read(file))
 
 
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -334,6 +329,7 @@ def _erase_parquet(source: Path, sink: Sink, erasure: Erasure, advance: Advance)
     from pyarrow import parquet
 
     schema = file.schema_arrow
+    refuse_twice(schema.names, schema.names, source)
     columns = erasure.columns(column_kinds(schema), where)
     erase = ArrowEraser(erasure.eraser, schema, columns, reduce=erasure.reduce, where=where)
     others = [name for name in erase.schema.names if name in schema.names and name not in columns]
@@ -412,10 +408,9 @@ def _csv_kinds(path: Path) -> dict[str, str]:
         with reading_arrow(path), arrow_csv.open_csv(path, parse_options=csv_options()) as reader:
             reader.read_next_batch()
             schema = reader.schema
+            refuse_twice(schema.names, schema.names, path)
     except StopIteration:
         raise ValueError(f"Got an empty table: {str(path)!r} has no rows.") from None
-    if len(set(schema.names)) < len(schema.names):
-        raise ValueError(f"Got {str(path)!r} with two columns of one name. Rename one of them.")
     return column_kinds(schema)
 
 

@@ -17,7 +17,15 @@ from threading import Event
 from typing import Any, NamedTuple, TypedDict
 
 from unspot.checks import check_count
-from unspot.io.files import FORMATS, file_format, is_hidden, try_lock, write_atomically
+from unspot.io.files import (
+    FORMATS,
+    file_format,
+    file_hash,
+    is_hidden,
+    sampled_hash,
+    try_lock,
+    write_atomically,
+)
 from unspot.io.journal import JsonLines, json_line, read_lines
 from unspot.io.records import as_type, parse
 from unspot.scale.batches import Erasure
@@ -53,6 +61,7 @@ def transform_files(
     workers: int | None = None,
     skip_bad: bool = False,
     force: bool = False,
+    verify: bool = False,
     begin: Callable[[list[Part]], None] = lambda parts: None,
     advance: Advance = lambda rows: None,
     finished: Callable[[Part], None] = lambda part: None,
@@ -68,7 +77,8 @@ def transform_files(
         Files, and folders of them: ``.npy``, ``.npz``, ``.csv``, ``.parquet``.
     folder : Path
         Where the parts go, with a ``manifest.json`` of row counts and checksums at the end. If an
-        earlier run of the same job was interrupted here, its finished parts are kept.
+        earlier run of the same job was interrupted here, its finished parts are kept. A part whose
+        input has left its folder since then stays, but is listed apart and not counted.
     workers : int, optional
         The number of files in work at the same time; by default the number of cores.
     skip_bad : bool
@@ -76,7 +86,10 @@ def transform_files(
         output of an earlier run is removed.
     force : bool
         Start again in a folder that is not empty. Parts that an earlier job left there are
-        replaced, and removed if this job has no file of their name.
+        replaced, and removed at the end if this job has no file of their name.
+    verify : bool
+        Read all parts that earlier runs finished, and erase those again whose checksum differs. By
+        default only parts that were written to since are read.
     begin, advance, finished : callable
         Called with the parts that are left to do, with the number of rows after every chunk, and
         with every part that is complete or skipped.
@@ -91,6 +104,7 @@ def transform_files(
     ``benchmarks/transform.py``). Memory per worker: about ten megabytes with arrays, about a
     hundred with Parquet.
     """
+    inputs = list(inputs)
     parts = plan(inputs, folder)
     check_workers(workers, len(parts))
     if folder.is_file():
@@ -101,14 +115,17 @@ def transform_files(
     folder.mkdir(parents=True, exist_ok=True)
     with _lock(folder):
         identity = erasure.identity()
-        kept = _earlier_parts(parts, folder, identity, force=force)
+        records, kept = _earlier_parts(parts, folder, identity, force=force)
+        since = -1 if verify else records.time
         todo = [
             part
             for part in parts
-            if part.output not in kept or not kept[part.output].holds(folder, part.source)
+            if part.output not in kept or not kept[part.output].holds(folder, part.source, since)
         ]
         for part in todo:
             kept.pop(part.output, None)
+        # What is known to be wrong is removed before a manifest is there, also by a later run.
+        stale = {*records.stale, *records.parts} - kept.keys()
         begin(todo)
         if executor is None:
             outcomes = _erase_in_threads(erasure, todo, folder, workers, advance)
@@ -117,10 +134,10 @@ def transform_files(
         done: dict[str, Done] = {}
         skipped: list[dict[str, str]] = []
         # Outcomes are closed at once, also after an error: workers stop, and remove their files.
-        with _open_journal(folder, identity, kept.values()) as journal, closing(outcomes):
+        with _open_journal(folder, identity, kept.values(), stale) as journal, closing(outcomes):
             for part, outcome in outcomes:
                 if isinstance(outcome, Done):
-                    journal.append(asdict(outcome))
+                    journal.append(outcome.record())
                     done[part.output] = outcome
                 # A ValueError is about the file that was read; an OSError may be about the disk.
                 elif skip_bad and isinstance(outcome, (ValueError, FileNotFoundError)):
@@ -131,7 +148,11 @@ def transform_files(
                 finished(part)
         if skipped and not done and not kept:
             raise ValueError(f"Got no file that could be erased. The first: {skipped[0]['error']}")
-        manifest = write_manifest(folder, identity, [*kept.values(), *done.values()], skipped)
+        for name in stale - done.keys():
+            (folder / name).unlink(missing_ok=True)
+        lost = {name for name, done in kept.items() if _has_left(done, inputs)}
+        present = [done for name, done in {**kept, **done}.items() if name not in lost]
+        manifest = write_manifest(folder, identity, present, skipped, [kept[name] for name in lost])
         (folder / JOURNAL).unlink(missing_ok=True)
     still_there = [part.output for part in parts if part.output in kept]
     return Result(manifest, tuple(done), tuple(still_there))
@@ -219,6 +240,11 @@ class Done:
     sha256: str
     input_bytes: int
     input_mtime_ns: int
+    input_sample: str = ""  # a hash of some bytes; versions before 0.1 did not take it
+
+    def record(self) -> dict[str, Any]:
+        """As it is written to journals and manifests."""
+        return {name: value for name, value in asdict(self).items() if value != ""}
 
     def is_from(self, source: Path) -> bool:
         """Whether ``source`` is the input of the part, as far as its path tells.
@@ -228,71 +254,109 @@ class Done:
         steps = [step for step in Path(os.path.normpath(self.input)).parts if step != ".."]
         return Path(os.path.abspath(source)).parts[-len(steps) :] == tuple(steps)
 
-    def holds(self, folder: Path, source: Path) -> bool:
-        """Whether the part is still there, and its input has not changed."""
+    def holds(self, folder: Path, source: Path, since: int) -> bool:
+        """Whether the part is still there, and its input has not changed.
+
+        The part is read only if it was written to after the time ``since``, in nanoseconds. Of the
+        input some bytes are read, since tools that copy files set their times.
+        """
         target = folder / self.output
         if not target.is_file() or target.stat().st_size != self.bytes:
             return False
         now = source.stat()
-        return (now.st_size, now.st_mtime_ns) == (self.input_bytes, self.input_mtime_ns)
+        if (now.st_size, now.st_mtime_ns) != (self.input_bytes, self.input_mtime_ns):
+            return False
+        if self.input_sample and self.input_sample != sampled_hash(source):
+            return False
+        return target.stat().st_mtime_ns <= since or file_hash(target) == self.sha256
 
 
-class _Manifest(TypedDict):
+class _Optional(TypedDict, total=False):
+    without_input: list[Any]
+
+
+class _Manifest(_Optional):
     format: str
     job: dict[str, Any] | None
     parts: list[Any]
 
 
-def read_records(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Done]]:
-    """The identity of the job that wrote into a folder, and its finished parts by output.
+class _Stale(TypedDict):
+    stale: list[str]
 
-    The identity is None if no job did. A journal begins with all parts that were kept, so it
-    replaces a manifest, which may be of the job before. A line that was cut by a crash, or that is
-    of another version, is left out: its part is done again.
+
+class Records(NamedTuple):
+    """What a folder says of the jobs that wrote into it."""
+
+    job: dict[str, Any] | None  # the identity of the last one; None if there was none
+    parts: dict[str, Done]  # its finished parts, by output
+    stale: tuple[str, ...] = ()  # outputs that it had not replaced yet
+    time: int = -1  # when the last of this was written, in nanoseconds
+
+
+def read_records(folder: Path) -> Records:
+    """The records in a folder.
+
+    A journal begins with all parts that were kept, so it replaces a manifest, which may be of the
+    job before. A line that was cut by a crash, or that is of another version, is left out: its part
+    is done again.
     """
     identity: dict[str, Any] | None = None
-    records: list[Any] = []
+    lines: list[Any] = []
+    time = -1
     with suppress(OSError, ValueError):
         manifest = as_type(_Manifest, parse((folder / MANIFEST).read_bytes()))
         if manifest["format"] == FORMAT:
-            identity, records = manifest["job"], manifest["parts"]
+            identity, time = manifest["job"], (folder / MANIFEST).stat().st_mtime_ns
+            lines = manifest["parts"] + manifest.get("without_input", [])
     with suppress(OSError, ValueError):
         for line in read_lines(folder / JOURNAL):
             if isinstance(line, dict) and "job" in line:
-                identity, records = line["job"], []
+                identity, lines, time = line["job"], [], (folder / JOURNAL).stat().st_mtime_ns
             else:
-                records.append(line)
+                lines.append(line)
     parts: dict[str, Done] = {}
-    for record in records:
+    stale: list[str] = []
+    for line in lines:
         with suppress(ValueError):  # fields of other types, or none
-            part = as_type(Done, record)
+            stale += as_type(_Stale, line)["stale"]
+        with suppress(ValueError):
+            part = as_type(Done, line)
             parts[part.output] = part
-    return identity, parts
+    return Records(identity, parts, tuple(stale), time)
 
 
-def _open_journal(folder: Path, identity: dict[str, Any], kept: Iterable[Done]) -> JsonLines:
+def _open_journal(
+    folder: Path, identity: dict[str, Any], kept: Iterable[Done], stale: Iterable[str]
+) -> JsonLines:
     """A journal that begins with the parts that are kept; the manifest before is removed."""
-    lines: list[dict[str, Any]] = [{"job": identity}, *(asdict(part) for part in kept)]
+    lines: list[dict[str, Any]] = [{"job": identity}, {"stale": sorted(stale)}]
+    lines += [part.record() for part in kept]
     write_atomically(folder / JOURNAL, b"".join(map(json_line, lines)))
     (folder / MANIFEST).unlink(missing_ok=True)
     return JsonLines(folder / JOURNAL)
 
 
 def write_manifest(
-    folder: Path, identity: dict[str, Any], parts: Iterable[Done], skipped: Iterable[dict[str, str]]
+    folder: Path,
+    identity: dict[str, Any],
+    parts: Iterable[Done],
+    skipped: Iterable[dict[str, str]],
+    without_input: Iterable[Done] = (),
 ) -> dict[str, Any]:
     """Write and return the manifest: parts by name, row counts, checksums, skipped files.
 
     It holds no times and no host, so an interrupted and an uninterrupted run write the same bytes.
     """
     ordered = sorted(parts, key=lambda part: part.output)
+    lost = sorted(without_input, key=lambda part: part.output)
     manifest = {
         "format": FORMAT,
         "job": identity,
         "rows": sum(part.rows for part in ordered),
-        "parts": [asdict(part) for part in ordered],
+        "parts": [part.record() for part in ordered],
         "skipped": sorted(skipped, key=lambda entry: entry["input"]),
-    }
+    } | ({"without_input": [part.record() for part in lost]} if lost else {})
     write_atomically(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
     return manifest
 
@@ -317,18 +381,21 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _earlier_parts(
     parts: list[Part], folder: Path, identity: dict[str, Any], *, force: bool
-) -> dict[str, Done]:
-    """The finished parts of an earlier run of the same job; refuses a folder of something else."""
-    job, records = read_records(folder)
-    earlier = {name: done for name, done in records.items() if _is_inside(folder, name)}
+) -> tuple[Records, dict[str, Done]]:
+    """The records in a folder, and the finished parts of an earlier run of the same job.
+
+    Refuses a folder of something else.
+    """
+    found = read_records(folder)
+    earlier = {name: done for name, done in found.parts.items() if _is_inside(folder, name)}
+    stale = tuple(name for name in found.stale if _is_inside(folder, name))
+    records = Records(found.job, earlier, stale, found.time)
     if force:
-        for name in earlier.keys() - {part.output for part in parts}:
-            (folder / name).unlink()
-        return {}
-    if job == identity:
+        return records, {}
+    if records.job == identity:
         _refuse_other_inputs(parts, earlier, folder)
-        return earlier
-    if job is not None:
+        return records, dict(earlier)
+    if records.job is not None:
         raise ValueError(
             f"Got output folder {str(folder)!r}, which holds the output of another job (another "
             "eraser, other columns, or --reduce). Choose another folder, or start again in it with "
@@ -339,13 +406,23 @@ def _earlier_parts(
             f"Got output folder {str(folder)!r}, which is not empty and was not written by "
             "`unspot transform`. Choose another folder, or write into it with --force."
         )
-    return {}
+    return records, {}
 
 
 def _is_inside(folder: Path, name: str) -> bool:
     """Whether a recorded part is there, and inside the folder: anybody can write a record."""
     path = folder / name
     return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+
+
+def _has_left(done: Done, inputs: Iterable[Path]) -> bool:
+    """Whether the input of a part was in one of the folders that are read now, and is gone."""
+    return any(
+        folder.is_dir()
+        and done.is_from(folder / done.output)
+        and not (folder / done.output).exists()
+        for folder in inputs
+    )
 
 
 def _refuse_other_inputs(parts: list[Part], earlier: dict[str, Done], folder: Path) -> None:
@@ -426,7 +503,7 @@ def _hand_out(parts: list[Part], at_once: int, submit: Callable[[Part], Future[D
 
 
 def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) -> Done:
-    before = part.source.stat()  # when reading begins
+    before, sample = part.source.stat(), sampled_hash(part.source)  # when reading begins
     target = folder / part.output
     written = erase_file(erasure, part.source, target, hashed=True, advance=advance)
     return Done(
@@ -437,6 +514,7 @@ def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) ->
         sha256=written.sha256,
         input_bytes=before.st_size,
         input_mtime_ns=before.st_mtime_ns,
+        input_sample=sample,
     )
 
 
