@@ -19,22 +19,25 @@ from unspot.data.statistics import whitening
 
 __all__ = [
     "Effort",
+    "Features",
     "Model",
     "Predict",
     "TrainingRows",
     "View",
+    "as_given",
     "boosted_trees",
-    "has_residue",
     "log_loss",
     "logistic",
+    "logistic_on",
     "nearest",
     "networks",
     "principal",
     "quadratic",
     "radial",
-    "residue",
+    "rounding_directions",
     "standardised",
     "whitened",
+    "with_statistics",
 ]
 
 Array = NDArray[Any]
@@ -53,6 +56,8 @@ class Effort:
     networks: int  # averaged in one batched pass
     epochs: int
     trees: int  # boosted trees over all classes
+    pairs: int  # of columns, searched together
+    waves: int  # starts of the search for waves
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,31 +221,50 @@ def whitened(X: Array) -> View:
     return _along(directions[:, kept] / deviations[kept], columns)
 
 
-def residue(X: Array) -> View:
+def as_given(X: Array) -> View:
+    """The rows themselves, every bit of them."""
+    return np.asarray
+
+
+def with_statistics(X: Array) -> View:
+    """Standardised columns, and numbers of a whole row: its size, and how it is spread."""
+    columns = standardised(X)
+    return lambda rows: np.hstack([columns(rows), _size(rows), _spread(columns(rows))])
+
+
+def _size(X: Array) -> Array:
+    """log ‖x‖, which no squares overflow."""
+    largest = np.maximum(np.abs(X).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return np.log(largest) + 0.5 * np.log(np.maximum(((X / largest) ** 2).sum(axis=1, keepdims=True), _EPS))
+
+
+def _spread(X: Array) -> Array:
+    squared = X**2
+    norm = np.sqrt(squared.sum(axis=1)) + _EPS
+    return np.stack(
+        [
+            norm,
+            np.abs(X).sum(axis=1) / norm,
+            np.sqrt((squared**2).sum(axis=1)) / norm**2,
+            X.max(axis=1),
+            X.min(axis=1),
+        ],
+        axis=1,
+    )
+
+
+def rounding_directions(X: Array) -> View:
     """Only the directions that rounding errors fill, where there are any, with unit variance.
 
     Erased rows lie in a subspace; what rounding adds to them stands outside it, where nothing else
-    is.
+    is. Fewer rows than columns cannot tell such directions from those that they do not reach.
     """
     columns = standardised(X)
-    # Another row may leave the subspace for good, and would outweigh all others.
-    return _along(_of_rounding_size(X, columns(X)), columns, most=10.0)
-
-
-def has_residue(X: Array) -> bool:
-    """Whether rounding errors fill some directions."""
-    return _of_rounding_size(X, standardised(X)(X)).size > 0
-
-
-def _of_rounding_size(X: Array, columns: Array) -> Array:
-    """Directions (d, q), each divided by its deviation.
-
-    Fewer rows than columns cannot tell such directions from those that they do not reach.
-    """
-    deviations, directions = _spectrum(columns)
+    deviations, directions = _spectrum(columns(X))
     small = (deviations < 100 * _precision(X) * deviations.max(initial=0.0)) & (deviations > 0)
     small &= len(X) > X.shape[1]
-    return directions[:, small] / deviations[small]
+    # Another row may leave the subspace for good, and would outweigh all others.
+    return _along(directions[:, small] / deviations[small], columns, most=10.0)
 
 
 def _spectrum(centred: Array) -> tuple[Array, Array]:
@@ -284,7 +308,7 @@ Learn = Callable[[TrainingRows], Features]  # features may be learned from rows
 
 def logistic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Logistic regression."""
-    return _logistic_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
+    return logistic_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
 
 
 def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
@@ -300,7 +324,7 @@ def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
             _products_of(_principal_directions, most),
             _products_of(_telling_directions, most),
         ]
-    return _logistic_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
+    return logistic_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
 
 
 def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
@@ -316,10 +340,10 @@ def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         )
         return features.fit(rows.X).transform
 
-    return _logistic_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+    return logistic_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
-def _logistic_on(
+def logistic_on(
     learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[float]
 ) -> Predict:
     """Logistic regression on standardised features; features and penalty are chosen.

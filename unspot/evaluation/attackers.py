@@ -23,8 +23,8 @@ from unspot.evaluation.attack_models import (
     Model,
     TrainingRows,
     View,
+    as_given,
     boosted_trees,
-    has_residue,
     log_loss,
     logistic,
     nearest,
@@ -32,10 +32,11 @@ from unspot.evaluation.attack_models import (
     principal,
     quadratic,
     radial,
-    residue,
     standardised,
     whitened,
+    with_statistics,
 )
+from unspot.evaluation.attack_searches import interactions, residue, waves
 from unspot.evaluation.inference import recalls
 from unspot.evaluation.probes import checked_codes, checked_rows
 from unspot.machine import one_thread
@@ -98,14 +99,16 @@ _FAMILY: dict[str, _Attacker] = {
     # In whitened coordinates a penalty does not hide directions of low variance, and one of 1/n is
     # next to none: a linear attacker that no linear map of the rows changes.
     "whitened-logistic": _Attacker(whitened, logistic),
-    "residue": _Attacker(residue, logistic),
+    "residue": _Attacker(as_given, residue),
+    "interactions": _Attacker(standardised, interactions),
+    "waves": _Attacker(whitened, waves),
     "quadratic": _Attacker(standardised, quadratic),
     "neighbours": _Attacker(principal, nearest),
     "rbf": _Attacker(standardised, radial),
     "mlp-64": _Attacker(standardised, networks(64)),
     "mlp-256": _Attacker(standardised, networks(256)),
     "mlp-128-128": _Attacker(principal, networks(128, 128)),
-    "trees": _Attacker(standardised, boosted_trees),
+    "trees": _Attacker(with_statistics, boosted_trees),
     # Trees cut along axes: the rows' own axes and the principal ones show them different things.
     "rotated-trees": _Attacker(principal, boosted_trees),
     "whitened-rbf": _Attacker(whitened, radial),
@@ -128,17 +131,17 @@ BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
         ("logistic", "whitened-logistic", "residue", "quadratic", "rbf", "mlp-64", "trees"),
         max_rows=12_000,
-        effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100),
+        effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=1_000, waves=2_000),
     ),
     "standard": _Budget(
-        ATTACKERS[:11],
+        ATTACKERS[:13],
         max_rows=12_000,
-        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300),
+        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300, pairs=5_000, waves=20_000),
     ),
     "thorough": _Budget(
         ATTACKERS,
         max_rows=100_000,
-        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=1_000),
+        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=1_000, pairs=100_000, waves=200_000),
     ),
 }
 
@@ -237,8 +240,6 @@ def attack_codes(
     seed = int(generator(random_state).integers(2**31))
     rows = _sample(X.astype(np.float64, copy=False), labels, limits.max_rows, seed)
     test = X_test.astype(np.float64, copy=False)
-    if attackers is None and not has_residue(rows.X):
-        names = tuple(name for name in names if name != "residue")  # it would have nothing to see
     results = []
     with tqdm(names, desc="Attacking", unit="attacker", disable=not verbose) as bar:
         for name in bar:
