@@ -8,7 +8,7 @@ for validation; the regression's penalty, chosen on the others, says whether it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from unspot.evaluation.attack_models import (
     Predict,
     TrainingRows,
     logistic_on,
+    precision_of,
     rounding_directions,
 )
 
@@ -46,7 +47,7 @@ def _contrasts(rows: TrainingRows) -> Array:
 
 #: Bins of a column, by rank.
 _BINS = 16
-_BEST_PAIRS = 6
+_BEST_PAIRS = 4
 _BEST_PRODUCTS = 16
 
 
@@ -64,9 +65,10 @@ def interactions(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     sets = _telling_products(fitted, middle, pairs)
 
     def features(X: Array) -> Array:
-        above = np.where(X > middle, np.float32(1), np.float32(-1))
-        products = [above[:, list(columns)].prod(axis=1, keepdims=True) for columns in sets]
-        return np.hstack([X[:, :1] * 0, *(vote(X) for vote in votes), *products])
+        signs = _signs(X, middle)
+        products = [signs[:, list(columns)].prod(axis=1, keepdims=True) for columns in sets]
+        nothing = np.zeros((len(X), 1))  # one column has no pairs
+        return np.hstack([nothing, *(vote(X) for vote in votes), *products])
 
     return logistic_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
@@ -100,12 +102,12 @@ def _ranked(column: Array) -> NDArray[np.int64]:
 
 
 def _votes_in_plane(rows: TrainingRows, pair: Array) -> Features:
-    """Shares of the classes among the 4 and the 16 nearest rows in two columns, itself left out."""
+    """Shares of the classes among the 3 and the 9 nearest rows in two columns, itself left out."""
     from scipy.spatial import cKDTree
 
     tree = cKDTree(rows.X[:, pair])
     contrasts = _contrasts(rows)
-    ks = [k for k in (4, 16) if k < len(rows)]
+    ks = [k for k in (3, 9) if k < len(rows)]
 
     def votes(X: Array) -> Array:
         distances, nearest = tree.query(X[:, pair], k=max(ks) + 1)
@@ -121,7 +123,7 @@ def _telling_products(rows: TrainingRows, middle: Array, pairs: Array) -> list[t
     contrasts = _contrasts(rows)
     most = int(_PRODUCTS_OF_PAIRS / contrasts.shape[1] ** 0.5)
     pairs = pairs[:: -(-len(pairs) // most)] if len(pairs) else pairs
-    signs = np.where(rows.X > middle, np.float32(1), np.float32(-1))
+    signs = _signs(rows.X, middle)
     both = signs[:, pairs[:, 0]] * signs[:, pairs[:, 1]]  # (n, p)
     told_by_three = np.zeros((signs.shape[1], len(pairs)))
     told_by_four = np.zeros((len(pairs), len(pairs)), dtype=np.float32)
@@ -143,21 +145,28 @@ def _telling_products(rows: TrainingRows, middle: Array, pairs: Array) -> list[t
 _PRODUCTS_OF_PAIRS = 2_000
 
 
+def _signs(X: Array, middle: Array) -> Array:
+    return 2 * np.greater(X, middle).astype(np.float32) - 1
+
+
 def _columns_once(columns: list[Any]) -> tuple[int, ...]:
     """A sign squared is 1: columns that come twice drop out."""
     return tuple(sorted(int(j) for j in set(columns) if columns.count(j) % 2))
 
 
 def _largest(told: Array, n: int = 8 * _BEST_PRODUCTS) -> list[tuple[float, int, int]]:
+    """The largest values, with their rows and columns: each set of columns comes several times."""
     flat = told.ravel()
-    top = np.argpartition(-flat, min(n, len(flat) - 1))[:n] if len(flat) else []
-    return [(float(flat[t]), *map(int, divmod(int(t), told.shape[1]))) for t in top]
+    top = np.arange(len(flat))
+    if len(flat) > n:
+        top = np.argpartition(-flat, n)[:n]
+    return [(float(flat[t]), int(t) // told.shape[1], int(t) % told.shape[1]) for t in top]
 
 
 # -- waves -----------------------------------------------------------------------------------------
 
 _CHUNK_VALUES = 2**20  # rows times waves at once
-_REFINED = 32
+_REFINED = 16
 _BEST_WAVES = 8
 
 
@@ -239,7 +248,9 @@ def _normal_scores(X: Array) -> Features:
 
     def scores(X: Array) -> Array:
         columns = zip(X.T, known.T, strict=True)
-        ranks = [np.searchsorted(old, new) + np.searchsorted(old, new, "right") for new, old in columns]
+        ranks = [
+            np.searchsorted(old, new) + np.searchsorted(old, new, "right") for new, old in columns
+        ]
         return ndtri((np.stack(ranks, axis=1) + 1) / (2 * len(known) + 2))
 
     return scores
@@ -259,46 +270,49 @@ def _integers(X: Array) -> NDArray[np.int64]:
 
 def _telling_bits(rows: TrainingRows) -> Features:
     """The bits and digits of columns that correlate most with the classes."""
-    lowest, unit = _lowest_bits(rows.X), _units(rows.X)
+    bits = _bits_of(rows.X)
     contrasts = _contrasts(rows)
-    told = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in _bits(rows.X, lowest, unit)])
+    every = slice(None)
+    told = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in bits(rows.X, every)])
     order = np.argsort(-told, axis=None, kind="stable")[:_BEST_BITS]
     kinds, columns = np.unravel_index(order, told.shape)
 
     def features(X: Array) -> Array:
-        every = _bits(X[:, columns], lowest[columns], unit[columns])
         found = np.zeros((len(X), len(order)), dtype=np.float32)
-        for kind, bit in enumerate(every):
+        for kind, bit in enumerate(bits(X, columns)):
             found[:, kinds == kind] = bit[:, kinds == kind]
         return found
 
     return features
 
 
-def _lowest_bits(X: Array) -> NDArray[np.int64]:
-    """The lowest bit that a column uses: values in single precision leave 29 of them zero."""
+def _bits_of(X: Array) -> Callable[[Array, Any], Iterator[Array]]:
+    """Bits of rows in some columns, one kind after the other, each (n, columns) of 0 and 1.
+
+    Four of the last bits that a column uses (values in single precision leave 29 of them zero).
+    And whether a digit is odd: of nine decimal and 24 binary ones, from the column's spread down.
+    """
     used = np.bitwise_or.reduce(_integers(X), axis=0)
-    return np.where(used == 0, 0, np.bitwise_count((used & -used) - 1).astype(np.int64))
-
-
-def _units(X: Array) -> Array:
-    """The power of ten at the size of a column's spread."""
+    lowest = np.where(used == 0, 0, np.bitwise_count((used & -used) - 1)).astype(np.int64)
     width = np.ptp(X, axis=0)
-    return np.floor(np.log10(np.where(width > 0, width, 1.0)))
+    unit = np.floor(np.log10(np.where(width > 0, width, 1.0)))
+    # A number of few decimals is not quite that number: 0.29 · 100 is 28.999….
+    nudge = precision_of(X)
+
+    def bits(X: Array, columns: Any) -> Iterator[Array]:
+        X = X[:, columns]
+        last = _integers(X) >> lowest[columns]
+        for shift in range(4):
+            yield ((last >> shift) & 1).astype(np.float32)
+        scaled = (X + nudge * np.abs(X)) / 10.0 ** unit[columns]
+        for base, n_digits in ((10, 9), (2, 24)):
+            whole = np.clip(np.floor(scaled * float(base) ** (n_digits - 1)), -_LARGE, _LARGE)
+            digits = whole.astype(np.int64)
+            for _ in range(n_digits):
+                yield (digits & 1).astype(np.float32)
+                digits = digits // base
+
+    return bits
 
 
-def _bits(X: Array, lowest: NDArray[np.int64], unit: Array) -> Iterator[Array]:
-    """Bit after bit of all values, each (n, d) of −1 and 1: last bits, and digits that are odd."""
-    integers = _integers(X)
-    for bit in range(4):
-        yield _signs((integers >> (lowest + bit)) & 1)
-    decimal = X / 10.0**unit
-    binary = X / 2.0 ** np.floor(unit * np.log2(10))
-    for scaled in (*(decimal * 10.0**k for k in range(9)), *(binary * 2.0**k for k in range(24))):
-        # A number of few decimals is not quite that number: 0.29 · 100 is 28.999….
-        whole = np.floor(scaled + 2.0**-16)
-        yield _signs(whole - 2 * np.floor(whole / 2))
-
-
-def _signs(bit: Array) -> Array:
-    return (2 * bit - 1).astype(np.float32)
+_LARGE = 2.0**62

@@ -29,6 +29,7 @@ from unspot.evaluation.attack_models import (
     logistic,
     nearest,
     networks,
+    patient_trees,
     principal,
     quadratic,
     radial,
@@ -110,7 +111,7 @@ _FAMILY: dict[str, _Attacker] = {
     "mlp-128-128": _Attacker(principal, networks(128, 128)),
     "trees": _Attacker(with_statistics, boosted_trees),
     # Trees cut along axes: the rows' own axes and the principal ones show them different things.
-    "rotated-trees": _Attacker(principal, boosted_trees),
+    "rotated-trees": _Attacker(principal, patient_trees),
     "whitened-rbf": _Attacker(whitened, radial),
     "whitened-mlp-256": _Attacker(whitened, networks(256)),
     "mlp-512-512": _Attacker(standardised, networks(512, 512)),
@@ -129,19 +130,37 @@ class _Budget:
 
 BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
-        ("logistic", "whitened-logistic", "residue", "quadratic", "rbf", "mlp-64", "trees"),
+        (*ATTACKERS[:6], "rbf", "mlp-64", "trees"),
         max_rows=12_000,
-        effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=1_000, waves=2_000),
+        effort=Effort(
+            products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=500, waves=2_000
+        ),
     ),
     "standard": _Budget(
         ATTACKERS[:13],
         max_rows=12_000,
-        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300, pairs=5_000, waves=20_000),
+        effort=Effort(
+            products=1_000,
+            landmarks=800,
+            networks=4,
+            epochs=60,
+            trees=300,
+            pairs=5_000,
+            waves=20_000,
+        ),
     ),
     "thorough": _Budget(
         ATTACKERS,
         max_rows=100_000,
-        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=1_000, pairs=100_000, waves=200_000),
+        effort=Effort(
+            products=3_000,
+            landmarks=1_500,
+            networks=4,
+            epochs=100,
+            trees=1_000,
+            pairs=100_000,
+            waves=50_000,
+        ),
     ),
 }
 
