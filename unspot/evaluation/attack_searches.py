@@ -75,11 +75,10 @@ def interactions(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
 
 def _some_pairs(d: int, most: int, rng: np.random.Generator) -> Array:
     """Pairs of columns (p, 2): all, or as many as there may be."""
-    left, right = np.triu_indices(d, 1)
-    kept = np.arange(len(left))
-    if len(left) > most:
-        kept = np.sort(rng.choice(len(left), most, replace=False))
-    return np.stack([left[kept], right[kept]], axis=1)
+    total = d * (d - 1) // 2
+    numbers = rng.choice(total, most, replace=False) if total > most else np.arange(total)
+    right = ((1 + np.sqrt(1 + 8 * numbers)) // 2).astype(np.int64)  # 0 and 1 are pair number 0
+    return np.stack([numbers - right * (right - 1) // 2, right], axis=1)
 
 
 def _telling_pairs(rows: TrainingRows, pairs: Array) -> Array:
@@ -293,7 +292,7 @@ def _bits_of(X: Array) -> Callable[[Array, Any], Iterator[Array]]:
     And whether a digit is odd: of nine decimal and 24 binary ones, from the column's spread down.
     """
     used = np.bitwise_or.reduce(_integers(X), axis=0)
-    lowest = np.where(used == 0, 0, np.bitwise_count((used & -used) - 1)).astype(np.int64)
+    lowest = np.maximum(np.frexp(np.abs((used & -used).astype(np.float64)))[1] - 1, 0)
     width = np.ptp(X, axis=0)
     unit = np.floor(np.log10(np.where(width > 0, width, 1.0)))
     # A number of few decimals is not quite that number: 0.29 · 100 is 28.999….

@@ -185,9 +185,8 @@ def attack(
     X_test, z_test : array-like of shape (m, d) and (m,)
         Rows that they are judged on, some of every class. They must not be among the training rows.
     budget : "quick", "standard" or "thorough"
-        Which attackers, how hard they try and on how many rows: six or ten on at most
-        12,000, thirteen on at most 100,000, and ``residue`` where rows have directions that only
-        rounding errors fill. More rows are sampled down, stratified.
+        Which attackers, how hard they try and on how many rows: nine or thirteen on at most
+        12,000, sixteen on at most 100,000. More rows are sampled down, stratified.
     attackers : sequence of str, optional
         Names from ``ATTACKERS`` instead of the budget's.
     random_state : int, Generator or None

@@ -82,7 +82,7 @@ def certify(
     attackers : sequence of str, optional
         Names from ``unspot.evaluation.ATTACKERS``; by default those of the budget.
     budget : "quick", "standard" or "thorough"
-        Five, nine or twelve attackers, and how hard they try.
+        Nine, thirteen or sixteen attackers, and how hard they try.
     alpha : float
         Probability of a false alarm, for everything in the certificate together; at least 0.0001.
     attack_rows : "unseen" or "seen"
