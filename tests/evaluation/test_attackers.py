@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from unspot.datasets.synthetic import LAWS, law
+from unspot.evaluation.attack_models import with_statistics
 from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attack, rows_needed
 from unspot.evaluation.inference import accuracy_interval
 
@@ -28,6 +29,9 @@ EXISTS_FOR = {
 }
 
 FAST = ("logistic", "quadratic")
+#: They search for one kind of thing, and need not see another.
+SEARCHES = ("residue", "interactions", "waves")
+QUICK = tuple(name for name in BUDGETS["quick"].attackers if name not in SEARCHES)
 
 
 def drawn(name, n=600, d=6, m=1500):
@@ -48,7 +52,7 @@ def test_the_default_precision_of_torch_does_not_matter():
 
 
 def test_every_attacker_has_a_law():
-    assert set(EXISTS_FOR) == set(ATTACKERS) - {"residue"}  # its laws are below
+    assert set(EXISTS_FOR) == set(ATTACKERS) - set(SEARCHES)  # their laws are below
     assert set(EXISTS_FOR.values()) == set(LAWS) - {"independent"}
 
 
@@ -178,7 +182,7 @@ def test_a_large_column_does_not_hide_the_others():
     for rows, labels in ((X, z), (X_test, z_test)):
         rows[:, 1] += 2 * labels
         rows[:, 0] *= 1e11
-    for found in attack(X, z, X_test, z_test, budget="quick"):
+    for found in attack(X, z, X_test, z_test, attackers=QUICK, budget="quick"):
         assert found.advantage > 0.25
 
 
@@ -201,7 +205,8 @@ def test_a_concept_in_the_rounding_of_constant_columns(constant):
     X = rng.normal(size=(4000, 6))
     last_digit = np.spacing(constant) if constant else 1e-17
     X[:, 2] = constant + last_digit * np.round(3 * rng.normal(size=4000) + 6 * z)
-    for found in attack(X[:2000], z[:2000], X[2000:], z[2000:], budget="quick"):
+    parts = X[:2000], z[:2000], X[2000:], z[2000:]
+    for found in attack(*parts, attackers=QUICK, budget="quick"):
         assert found.advantage > 0.3
 
 
@@ -234,14 +239,8 @@ def test_rounding_errors_tell_nothing_by_themselves():
             assert found.log_loss_bits > 0.99
 
 
-def test_a_budget_looks_at_residue_where_there_is_some():
-    X, z, X_test, z_test = drawn("mean", n=100, m=100)
-    flat = [rows[:, :2] @ np.ones((2, 6)) / 3 for rows in (X, X_test)]
-    for (train, test), expected in (((X, X_test), False), (flat, True)):
-        tried = [found.name for found in attack(train, z, test, z_test, budget="quick")]
-        assert ("residue" in tried) == expected
-    (found,) = attack(X, z, X_test, z_test, attackers=["residue"])
-    assert found.advantage == 0
+def test_every_budget_looks_at_residue():
+    assert all("residue" in budget.attackers for budget in BUDGETS.values())
 
 
 def test_a_row_outside_the_subspace_is_no_trouble():
@@ -250,6 +249,115 @@ def test_a_row_outside_the_subspace_is_no_trouble():
     outside = X + rng.normal(size=X.shape)
     (found,) = attack(X, z, outside, z, attackers=["residue"])
     assert found.log_loss_bits < 10
+
+
+# -- what is found only by a search ----------------------------------------------------------------
+
+
+def advantages(concept, names, n=3000, d=8, change=None):
+    """Of attackers on normal rows: the concept is a function of them, or they are changed by it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    z = np.asarray(concept(X) if change is None else np.arange(n) % 2).astype(int)
+    X = X if change is None else change(X, z)
+    half = n // 2
+    found = attack(X[:half], z[:half], X[half:], z[half:], attackers=names, budget="quick")
+    return [result.advantage for result in found]
+
+
+@pytest.mark.parametrize(
+    "concept",
+    [
+        lambda X: X[:, [0, 2, 3, 6]].prod(axis=1) > 0,
+        lambda X: X[:, [0, 2, 6]].prod(axis=1) > 0,
+        lambda X: (np.floor(X[:, 2]) + np.floor(X[:, 5])) % 2,
+    ],
+)
+def test_combinations_of_columns_of_which_none_tells_alone(concept):
+    searched, grown = advantages(concept, ["interactions", "trees"])
+    assert searched > 0.4
+    assert grown < 0.35
+
+
+def test_combinations_tell_three_classes():
+    (found,) = advantages(
+        lambda X: np.floor(2 * X[:, 2]) % 2 + (np.floor(2 * X[:, 5]) % 2 > 0), ["interactions"]
+    )
+    assert found > 0.4  # of 0.67
+
+
+def test_a_wave_of_any_direction():
+    a = np.array([0.6, 0, -0.5, 0.3, 0.2]) / 0.74**0.5
+    wave, network = advantages(lambda X: np.sin(4 * X @ a) > 0, ["waves", "mlp-64"], d=5)
+    assert wave > 0.45
+    assert network < 0.3
+
+
+def bit_of_one_column(dtype, lowest):
+    def change(X, z):
+        X = X.astype(dtype)
+        integers = X.view(f"i{X.itemsize}")
+        integers[:, 3] = (integers[:, 3] & ~(1 << lowest)) | (z << lowest)
+        return X.astype(np.float64)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        bit_of_one_column("f8", 0),
+        bit_of_one_column("f8", 2),
+        bit_of_one_column("f4", 0),
+        bit_of_one_column("f2", 0),
+        lambda X, z: np.where(z[:, None], X.astype(np.float16), X),
+        lambda X, z: np.where(z[:, None], X.astype(np.float32), X),
+        lambda X, z: np.round(X, 2) + 0.001 * (2 * np.round(X) + z[:, None]),  # a third decimal
+        lambda X, z: (2 * np.floor(512 * X) + z[:, None]) / 1024,
+    ],
+)
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+def test_residue_reads_the_form_of_the_numbers(change, unit):
+    if unit != 1.0:
+        change, plain = (lambda X, z: unit * plain(X, z)), change
+    (found,) = advantages(None, ["residue"], n=1200, change=change)
+    assert found > (0.45 if unit == 1.0 else -0.1)
+
+
+def test_the_form_of_numbers_tells_nothing_by_itself():
+    (found,) = advantages(None, ["residue"], n=8000, change=lambda X, z: np.round(X, 3))
+    assert abs(found) < 4 * 0.5 / 4000**0.5
+
+
+def test_the_norm_of_a_row_tells():
+    """Of rows of unit norm a projection takes the concept, and the norm that is left gives it."""
+
+    def change(X, z):
+        X[:, 0] += 1 + 2 * z
+        return (X / np.linalg.norm(X, axis=1, keepdims=True))[:, 1:]
+
+    trees, line = advantages(None, ["trees", "logistic"], change=change)
+    assert trees > 0.25
+    assert line < 0.05
+
+
+def test_the_size_of_a_row_has_no_limits():
+    X = np.array([[3.0, 4.0], [0.0, 0.0]])
+    for unit in (1e-200, 1.0, 1e200):
+        seen = with_statistics(unit * X)(unit * X)
+        assert seen[0, 2] == pytest.approx(np.log(5) + np.log(unit))
+        assert np.isfinite(seen).all()
+
+
+def test_spread_in_a_small_direction():
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(8, 8)))[0]
+
+    def change(X, z):
+        X[:, 0] *= 1e-7 * (1 + 3 * z)
+        return X @ rotation
+
+    (found,) = advantages(None, ["quadratic"], change=change)
+    assert found > 0.25
 
 
 def test_rows_of_low_rank_and_constant_columns():
@@ -294,7 +402,7 @@ def test_a_rare_class_survives_the_budget():
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(13_000, 3)), np.where(np.arange(13_000) < 20, "rare", "common")
     X[z == "rare"] += 6
-    for found in attack(X, z, X, z, budget="quick"):
+    for found in attack(X, z, X, z, attackers=QUICK, budget="quick"):
         assert found.balanced_accuracy > 0.9 or found.name == "trees"
         assert found.n_rows < 12_010
 

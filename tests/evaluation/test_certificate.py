@@ -43,7 +43,7 @@ def clean(data, perfect):
 
 def test_what_leaks_is_found(leaking, rows):
     assert leaking.leaks
-    assert leaking.strongest.name in ("quadratic", "rbf", "mlp-64", "trees")
+    assert leaking.strongest.name in ("quadratic", "rbf", "mlp-64", "trees", "waves")
     assert leaking.advantage == leaking.strongest.advantage > 0.2
     low, high = leaking.strongest.interval
     assert low < leaking.advantage < high == leaking.upper_bound

@@ -69,6 +69,23 @@ def test_whitening_sees_what_low_variance_hides():
     assert two_sample_test(X, z).p_value < 0.01
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e-6), ("f8", 1e-6), ("f8", 1e-12)])
+def test_whitening_reaches_down_to_rounding_errors(dtype, size):
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(600, 6)), np.arange(600) % 2
+    X[:, 0] = size * (X[:, 0] + z)
+    rotated = (X @ np.linalg.qr(rng.normal(size=(6, 6)))[0]).astype(dtype)
+    assert two_sample_test(rotated, z, n_permutations=99).p_value == 0.01
+
+
+def test_narrow_kernels_see_a_wave():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    z = np.sin(6 * X @ [0.6, -0.64, 0.48]) > 0
+    assert two_sample_test(X, z, n_permutations=99, bandwidths=(0.25, 1.0, 4.0)).p_value > 0.02
+    assert two_sample_test(X, z, n_permutations=99).p_value == 0.01
+
+
 def test_names_units_and_origin_do_not_matter():
     rows = law("variance", n=120, d=5)
     X, z = rows.X * 0.5, rows.z

@@ -7,7 +7,8 @@ the training rows, so that none is weak by a setting nobody tuned, and none over
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,26 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import stratified_parts
-from unspot.data.statistics import whitening
 
 __all__ = [
     "Effort",
+    "Features",
     "Model",
     "Predict",
     "TrainingRows",
     "View",
+    "as_given",
     "boosted_trees",
-    "has_residue",
     "log_loss",
     "logistic",
+    "logistic_on",
     "nearest",
     "networks",
+    "patient_trees",
+    "precision_of",
     "principal",
     "quadratic",
     "radial",
-    "residue",
+    "rounding_directions",
     "standardised",
     "whitened",
+    "with_statistics",
 ]
 
 Array = NDArray[Any]
@@ -53,6 +58,8 @@ class Effort:
     networks: int  # averaged in one batched pass
     epochs: int
     trees: int  # boosted trees over all classes
+    pairs: int  # of columns, searched together
+    waves: int  # starts of the search for waves
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +174,26 @@ def networks(*hidden: int) -> Model:
 
 def boosted_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Gradient-boosted trees, as many as a validation part of their own asks for."""
+    return _boosted(
+        rows,
+        effort,
+        seed,
+        early_stopping=True,
+        validation_fraction=VALIDATION_SHARE,
+        n_iter_no_change=10,
+    )
+
+
+def patient_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+    """All the trees, in small steps, each split by one of a few coordinates.
+
+    For a concept that many coordinates tell a little of: early stopping would miss it.
+    """
+    few = min(1.0, max(0.1, 4 / rows.X.shape[1]))
+    return _boosted(rows, effort, seed, early_stopping=False, learning_rate=0.05, max_features=few)
+
+
+def _boosted(rows: TrainingRows, effort: Effort, seed: int, **settings: Any) -> Predict:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     # Every round grows a tree for each class, or one where two classes need one.
@@ -176,10 +203,8 @@ def boosted_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         max_leaf_nodes=15,
         min_samples_leaf=int(np.clip(len(rows) // 20, 2, 20)),
         l2_regularization=1.0,
-        early_stopping=True,
-        validation_fraction=VALIDATION_SHARE,
-        n_iter_no_change=10,
         random_state=seed,
+        **settings,
     )
     return model.fit(rows.X, rows.codes).predict_proba
 
@@ -219,36 +244,62 @@ def principal(X: Array) -> View:
 def whitened(X: Array) -> View:
     """Unit variance in every direction that has more than rounding errors."""
     columns = standardised(X)
-    deviations, directions = _spectrum(columns(X))
+    return _along(_whitening(X, columns(X)), columns)
+
+
+def _whitening(X: Array, centred: Array) -> Array:
+    """Directions (d, q) of more than rounding errors, each divided by its deviation."""
+    deviations, directions = _spectrum(centred)
     kept = deviations > _noise(X) * deviations.max(initial=0.0)
-    return _along(directions[:, kept] / deviations[kept], columns)
+    return directions[:, kept] / deviations[kept]
 
 
-def residue(X: Array) -> View:
+def as_given(X: Array) -> View:
+    """The rows themselves, every bit of them."""
+    return np.asarray
+
+
+def with_statistics(X: Array) -> View:
+    """Standardised columns, and numbers of a whole row: its size, and how it is spread."""
+    columns = standardised(X)
+    return lambda rows: np.hstack([columns(rows), _size(rows), _spread(columns(rows))])
+
+
+def _size(X: Array) -> Array:
+    """log ‖x‖, which no squares overflow."""
+    largest = np.maximum(np.abs(X).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return np.log(largest) + 0.5 * np.log(
+        np.maximum(((X / largest) ** 2).sum(axis=1, keepdims=True), _EPS)
+    )
+
+
+def _spread(X: Array) -> Array:
+    squared = X**2
+    norm = np.sqrt(squared.sum(axis=1)) + _EPS
+    return np.stack(
+        [
+            norm,
+            np.abs(X).sum(axis=1) / norm,
+            np.sqrt((squared**2).sum(axis=1)) / norm**2,
+            X.max(axis=1),
+            X.min(axis=1),
+        ],
+        axis=1,
+    )
+
+
+def rounding_directions(X: Array) -> View:
     """Only the directions that rounding errors fill, where there are any, with unit variance.
 
     Erased rows lie in a subspace; what rounding adds to them stands outside it, where nothing else
-    is.
+    is. Fewer rows than columns cannot tell such directions from those that they do not reach.
     """
     columns = standardised(X)
-    # Another row may leave the subspace for good, and would outweigh all others.
-    return _along(_of_rounding_size(X, columns(X)), columns, most=10.0)
-
-
-def has_residue(X: Array) -> bool:
-    """Whether rounding errors fill some directions."""
-    return _of_rounding_size(X, standardised(X)(X)).size > 0
-
-
-def _of_rounding_size(X: Array, columns: Array) -> Array:
-    """Directions (d, q), each divided by its deviation.
-
-    Fewer rows than columns cannot tell such directions from those that they do not reach.
-    """
-    deviations, directions = _spectrum(columns)
-    small = (deviations < 100 * _precision(X) * deviations.max(initial=0.0)) & (deviations > 0)
+    deviations, directions = _spectrum(columns(X))
+    small = (deviations < 100 * precision_of(X) * deviations.max(initial=0.0)) & (deviations > 0)
     small &= len(X) > X.shape[1]
-    return directions[:, small] / deviations[small]
+    # Another row may leave the subspace for good, and would outweigh all others.
+    return _along(directions[:, small] / deviations[small], columns, most=10.0)
 
 
 def _spectrum(centred: Array) -> tuple[Array, Array]:
@@ -264,7 +315,7 @@ def _spectrum(centred: Array) -> tuple[Array, Array]:
     return values / np.sqrt(len(centred)), directions
 
 
-def _precision(X: Array) -> float:
+def precision_of(X: Array) -> float:
     """Of the narrower type that holds the values: rows in single precision may come as float64."""
     with np.errstate(over="ignore"):
         single = np.array_equal(X.astype(np.float32), X)
@@ -273,7 +324,7 @@ def _precision(X: Array) -> float:
 
 def _noise(X: Array) -> float:
     """Rounding errors as a share of the largest deviation: of the values, and of our own sums."""
-    return max(_precision(X) / 2, 4 * _EPS * X.shape[1] ** 0.5)
+    return max(precision_of(X) / 2, 4 * _EPS * X.shape[1] ** 0.5)
 
 
 def _along(W: Array, prepared: View, most: float = np.inf) -> View:
@@ -292,23 +343,22 @@ Learn = Callable[[TrainingRows], Features]  # features may be learned from rows
 
 def logistic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Logistic regression."""
-    return _logistic_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
+    return logistic_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
 
 
 def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Logistic regression on all products of two coordinates.
 
-    Where that would be too many products they are of some directions only: those of most variance,
-    or those in which the classes' means and covariances differ most, as validation decides.
+    Where that would be too many, only of those of most variance. Or, as validation decides, of the
+    directions in which the classes' means and covariances differ most, however small they are.
     """
     most = int((np.sqrt(9 + 8 * effort.products) - 3) / 2)  # q(q + 3)/2 features of q coordinates
-    learned: list[Learn] = [lambda _: _products]
-    if rows.X.shape[1] > most:
-        learned = [
-            _products_of(_principal_directions, most),
-            _products_of(_telling_directions, most),
-        ]
-    return _logistic_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
+    all_of_them = rows.X.shape[1] <= most
+    learned = [
+        (lambda _: _products) if all_of_them else _products_of(_principal_directions, most),
+        _products_of(_telling_directions, most),
+    ]
+    return logistic_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
 
 
 def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
@@ -324,10 +374,10 @@ def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         )
         return features.fit(rows.X).transform
 
-    return _logistic_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+    return logistic_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
-def _logistic_on(
+def logistic_on(
     learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[float]
 ) -> Predict:
     """Logistic regression on standardised features; features and penalty are chosen.
@@ -335,44 +385,46 @@ def _logistic_on(
     While a choice is judged on the validation part, its features too are learned from the other
     rows; the chosen ones are then learned from all rows.
     """
-    validation = rows.validation
-    trials = [
-        (log_loss(predict(validation.X), validation.codes), learn, C)
-        for learn in learned
-        for C, predict in _path(rows.fitted, learn, penalties)
-    ]
+    fitted, validation = rows.fitted, rows.validation
+    trials = []
+    for learn in learned:
+        features, X = _standardised(learn(fitted), fitted.X)
+        held_out = features(validation.X)
+        losses = [np.inf]
+        for C, model in _path(X, fitted.codes, sorted(penalties)):
+            losses.append(log_loss(model(held_out), validation.codes))
+            trials.append((losses[-1], learn, C))
+            if losses[-1] > 1.01 * min(losses):
+                break  # a weaker penalty, which takes longer, would be worse still
     _, learn, C = min(trials, key=lambda trial: trial[0])
-    return _path(rows, learn, [C])[0][1]
+    features, X = _standardised(learn(rows), rows.X)
+    ((_, chosen),) = _path(X, rows.codes, [C])
+    return lambda rows: chosen(features(rows))
 
 
-def _path(
-    rows: TrainingRows, learn: Learn, penalties: Sequence[float]
-) -> list[tuple[float, Predict]]:
-    """A model for each penalty, on the same features."""
-    features = _standardised(learn(rows), rows.X)
-    X = features(rows.X)
-
-    def on_features(model: Predict) -> Predict:
-        return lambda rows: model(features(rows))
-
-    return [(C, on_features(_fit_logistic(X, rows.codes, C))) for C in penalties]
-
-
-def _fit_logistic(X: Array, codes: NDArray[np.int64], C: float) -> Predict:
+def _path(X: Array, codes: Codes, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
+    """A model for each penalty, which starts where the one before has ended."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    with warnings.catch_warnings():  # a hundred steps are enough to attack with
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(C=C, max_iter=100, tol=1e-3).fit(X, codes)
-    return model.predict_proba
+    model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
+    for C in penalties:
+        with warnings.catch_warnings():  # a hundred steps are enough to attack with
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.set_params(C=C).fit(X, codes)
+        yield C, copy(model).predict_proba
 
 
-def _standardised(features: Features, X: Array) -> Features:
+def _standardised(features: Features, X: Array) -> tuple[Features, Array]:
+    """Features in units of their deviation, and those of the rows that taught it."""
     first = features(X)
     mean, scale = first.mean(axis=0), first.std(axis=0)
     scale[scale <= 1e-6 * scale.max(initial=0.0)] = 1.0
-    return lambda X: ((features(X) - mean) / scale).astype(np.float32)
+
+    def standard(found: Array) -> Array:
+        return ((found - mean) / scale).astype(np.float32)
+
+    return lambda X: standard(features(X)), standard(first)
 
 
 # -- products ------------------------------------------------------------------------------------
@@ -386,6 +438,8 @@ def _products(X: Array) -> Array:
 def _products_of(directions: Callable[[TrainingRows], Array], most: int) -> Learn:
     def learn(rows: TrainingRows) -> Features:
         U = directions(rows)[:, :most]  # (d, q)
+        if not U.size:  # rows that do not vary
+            U = np.zeros((len(U), 1))
         return lambda X: _products(X @ U)
 
     return learn
@@ -397,19 +451,17 @@ def _principal_directions(rows: TrainingRows) -> Array:
 
 
 def _telling_directions(rows: TrainingRows) -> Array:
-    """Directions in which whitened class means m and covariances C differ most, (d, d).
+    """Directions in which whitened class means m and covariances C differ most, (d, q).
 
     Leading eigenvectors of the mean of mmᵀ + (C − I)² over the classes.
     """
     mean = rows.X.mean(axis=0)
-    covariance = np.cov(rows.X, rowvar=False, bias=True)
-    W, _ = whitening(covariance)
-    identity = W.T @ covariance @ W  # on directions that have variance; zero on the others
-    A = np.zeros_like(W)
+    W = _whitening(rows.X, rows.X - mean)
+    A = np.zeros((W.shape[1], W.shape[1]))
     for k in range(rows.n_classes):  # one class at a time: K matrices of d² would be large
         part = (rows.X[rows.codes == k] - mean) @ W
         m = part.mean(axis=0)
-        excess = (part - m).T @ (part - m) / len(part) - identity
+        excess = (part - m).T @ (part - m) / len(part) - np.eye(len(A))
         A += len(part) / len(rows) * (np.outer(m, m) + excess @ excess)
     return W @ np.linalg.eigh(A)[1][:, ::-1]
 

@@ -24,19 +24,21 @@ from unspot.evaluation.attack_models import (
     Model,
     TrainingRows,
     View,
+    as_given,
     boosted_trees,
-    has_residue,
     log_loss,
     logistic,
     nearest,
     networks,
+    patient_trees,
     principal,
     quadratic,
     radial,
-    residue,
     standardised,
     whitened,
+    with_statistics,
 )
+from unspot.evaluation.attack_searches import interactions, residue, waves
 from unspot.evaluation.inference import recalls
 from unspot.evaluation.probes import checked_codes, checked_rows
 from unspot.machine import one_thread
@@ -125,16 +127,18 @@ _FAMILY: dict[str, _Attacker] = {
     # In whitened coordinates a penalty does not hide directions of low variance, and one of 1/n is
     # next to none: a linear attacker that no linear map of the rows changes.
     "whitened-logistic": _Attacker(whitened, logistic),
-    "residue": _Attacker(residue, logistic),
+    "residue": _Attacker(as_given, residue),
+    "interactions": _Attacker(standardised, interactions),
+    "waves": _Attacker(whitened, waves),
     "quadratic": _Attacker(standardised, quadratic),
     "neighbours": _Attacker(principal, nearest),
     "rbf": _Attacker(standardised, radial),
     "mlp-64": _Attacker(standardised, networks(64)),
     "mlp-256": _Attacker(standardised, networks(256)),
     "mlp-128-128": _Attacker(principal, networks(128, 128)),
-    "trees": _Attacker(standardised, boosted_trees),
+    "trees": _Attacker(with_statistics, boosted_trees),
     # Trees cut along axes: the rows' own axes and the principal ones show them different things.
-    "rotated-trees": _Attacker(principal, boosted_trees),
+    "rotated-trees": _Attacker(principal, patient_trees),
     "whitened-rbf": _Attacker(whitened, radial),
     "whitened-mlp-256": _Attacker(whitened, networks(256)),
     "mlp-512-512": _Attacker(standardised, networks(512, 512)),
@@ -153,19 +157,37 @@ class _Budget:
 
 BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
-        ("logistic", "whitened-logistic", "residue", "quadratic", "rbf", "mlp-64", "trees"),
+        (*ATTACKERS[:6], "rbf", "mlp-64", "trees"),
         max_rows=12_000,
-        effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100),
+        effort=Effort(
+            products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=500, waves=2_000
+        ),
     ),
     "standard": _Budget(
-        ATTACKERS[:11],
+        ATTACKERS[:13],
         max_rows=12_000,
-        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300),
+        effort=Effort(
+            products=1_000,
+            landmarks=800,
+            networks=4,
+            epochs=60,
+            trees=300,
+            pairs=5_000,
+            waves=20_000,
+        ),
     ),
     "thorough": _Budget(
         ATTACKERS,
         max_rows=100_000,
-        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=1_000),
+        effort=Effort(
+            products=3_000,
+            landmarks=1_500,
+            networks=4,
+            epochs=100,
+            trees=1_000,
+            pairs=100_000,
+            waves=50_000,
+        ),
     ),
 }
 
@@ -191,9 +213,8 @@ def attack(
     X_test, z_test : array-like of shape (m, d) and (m,)
         Rows that they are judged on, some of every class. They must not be among the training rows.
     budget : "quick", "standard" or "thorough"
-        Which attackers, how hard they try and on how many rows: six or ten on at most
-        12,000, thirteen on at most 100,000, and ``residue`` where rows have directions that only
-        rounding errors fill. More rows are sampled down, stratified.
+        Which attackers, how hard they try and on how many rows: nine or thirteen on at most
+        12,000, sixteen on at most 100,000. More rows are sampled down, stratified.
     attackers : sequence of str, optional
         Names from ``ATTACKERS`` instead of the budget's.
     random_state : int, Generator or None
@@ -314,8 +335,6 @@ def _prepared(
     seed = int(generator(random_state).integers(2**31))
     max_rows = BUDGETS[budget].max_rows
     rows = _sample(X.astype(np.float64, copy=False), labels, max_rows, seed, groups)
-    if attackers is None and not has_residue(rows.X):
-        names = tuple(name for name in names if name != "residue")  # it would have nothing to see
     return rows, names, BUDGETS[budget].effort, seed
 
 

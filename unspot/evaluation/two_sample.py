@@ -20,8 +20,8 @@ from torch import Tensor
 from unspot.data.groups import group_codes, shuffler
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import balanced_counts, generator
-from unspot.data.statistics import whitening
 from unspot.density.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
+from unspot.evaluation.attack_models import whitened
 from unspot.machine import one_thread
 
 __all__ = ["TwoSampleTest", "two_sample_test"]
@@ -30,6 +30,9 @@ __all__ = ["TwoSampleTest", "two_sample_test"]
 _TIE = 1e-4
 
 METRICS = ("raw", "whitened")
+
+#: From kernels that see only the nearest rows to one that sees little but the mean.
+BANDWIDTHS = tuple(4.0**k for k in range(-3, 2))
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def two_sample_test(
     z: Any,
     *,
     n_permutations: int = 200,
-    bandwidths: tuple[float, ...] = GaussianMixture.reference().multipliers,
+    bandwidths: tuple[float, ...] = BANDWIDTHS,
     metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
@@ -80,7 +83,7 @@ def two_sample_test(
         The mᵢ of the kernels exp(−d²/(mᵢσ²)), with σ² the mean squared distance of all pairs.
     metrics : tuple of "raw" and "whitened"
         Distances as they are, and in whitened coordinates, where directions of low variance
-        count as much as the others.
+        count as much as the others, down to the rounding errors of the rows.
     max_rows : int
         More rows than this are sampled down, the classes as evenly as they have rows; in groups,
         every group to as many rows.
@@ -127,7 +130,7 @@ def compare_laws(
     labels: Labels,
     *,
     n_permutations: int = 200,
-    bandwidths: tuple[float, ...] = GaussianMixture.reference().multipliers,
+    bandwidths: tuple[float, ...] = BANDWIDTHS,
     metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
@@ -210,10 +213,7 @@ def _sample_of_groups(
 
 def _in_metric(X: NDArray[np.float64], metric: str) -> Tensor:
     """Centred rows of unit mean squared distance, in single precision."""
-    Y = X - X.mean(axis=0)
-    if metric == "whitened":
-        Y = Y @ whitening(Y.T @ Y / len(Y))[0]
-    rows = torch.as_tensor(Y)
+    rows = torch.as_tensor(whitened(X)(X) if metric == "whitened" else X - X.mean(axis=0))
     sigma2 = float(mean_bandwidth(rows))
     return (rows / sigma2**0.5 if sigma2 > 0 else rows).float()
 

@@ -203,12 +203,8 @@ def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) ->
 
 def _pooled_results(parts: Sequence[Attacked], judged: Labels) -> tuple[AttackResult, ...]:
     """Each attacker over all parts."""
-    by_name = [{result.name: result for result in part.results} for part in parts]
-    return tuple(
-        _joined([part[name] for part in by_name], judged.codes)
-        for name in by_name[0]
-        if all(name in part for part in by_name)  # residue is left out of parts without any
-    )
+    each = zip(*(part.results for part in parts), strict=True)
+    return tuple(_joined(results, judged.codes) for results in each)
 
 
 def _pooled(data: Dataset) -> Split:

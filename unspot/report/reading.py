@@ -221,7 +221,9 @@ def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> G
 _NAMES = {
     "logistic": "logistic regression",
     "whitened-logistic": "logistic regression, whitened",
-    "residue": "logistic regression on rounding errors",
+    "residue": "rounding errors and last bits",
+    "interactions": "pairs of columns, products of signs",
+    "waves": "waves of any direction",
     "quadratic": "quadratic features",
     "neighbours": "nearest neighbours",
     "rbf": "radial basis functions",

@@ -1,0 +1,317 @@
+"""Attackers that search for one telling thing among very many: pairs, products, waves, last bits.
+
+Classifiers that improve step by step do not find a concept that stands only in the whole of a
+combination: each step alone tells nothing. These models try all combinations of a kind at once, and
+give the most telling ones to a logistic regression. What is tried is judged on rows that are not
+for validation; the regression's penalty, chosen on the others, says whether it was only luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.evaluation.attack_models import (
+    Effort,
+    Features,
+    Predict,
+    TrainingRows,
+    logistic_on,
+    precision_of,
+    rounding_directions,
+)
+
+__all__ = ["interactions", "residue", "waves"]
+
+Array = NDArray[Any]
+
+
+def _contrasts(rows: TrainingRows) -> Array:
+    """Indicators of the classes around their shares, each of unit variance: (n, 1) or (n, K).
+
+    The sum of their squared correlations with a feature is what the feature tells.
+    """
+    shares = rows.shares
+    classes = range(1, 2) if rows.n_classes == 2 else range(rows.n_classes)
+    columns = [
+        ((rows.codes == k) - shares[k]) / np.sqrt(max(shares[k] * (1 - shares[k]), 1e-12))
+        for k in classes
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+# -- pairs of columns and products of signs ------------------------------------------------------
+
+#: Bins of a column, by rank.
+_BINS = 16
+_BEST_PAIRS = 4
+_BEST_PRODUCTS = 16
+
+
+def interactions(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+    """Pairs of columns that tell together, and products of two, three or four signs.
+
+    Every pair is judged by a table of its cells; the best ones count through the neighbours of a
+    row in the plane of the pair, which know no cells.
+    """
+    fitted = rows.fitted
+    pairs = _some_pairs(rows.X.shape[1], effort.pairs, np.random.default_rng(seed))
+    planes = _telling_pairs(fitted, pairs)
+    votes = [_votes_in_plane(fitted, pair) for pair in planes]
+    middle = np.median(fitted.X, axis=0)
+    sets = _telling_products(fitted, middle, pairs)
+
+    def features(X: Array) -> Array:
+        signs = _signs(X, middle)
+        products = [signs[:, list(columns)].prod(axis=1, keepdims=True) for columns in sets]
+        nothing = np.zeros((len(X), 1))  # one column has no pairs
+        return np.hstack([nothing, *(vote(X) for vote in votes), *products])
+
+    return logistic_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+
+
+def _some_pairs(d: int, most: int, rng: np.random.Generator) -> Array:
+    """Pairs of columns (p, 2): all, or as many as there may be."""
+    total = d * (d - 1) // 2
+    numbers = rng.choice(total, most, replace=False) if total > most else np.arange(total)
+    right = ((1 + np.sqrt(1 + 8 * numbers)) // 2).astype(np.int64)  # 0 and 1 are pair number 0
+    return np.stack([numbers - right * (right - 1) // 2, right], axis=1)
+
+
+def _telling_pairs(rows: TrainingRows, pairs: Array) -> Array:
+    """The pairs whose cells differ most in their shares of the classes, by χ²."""
+    bins = np.stack([_ranked(column) for column in rows.X.T], axis=1)
+    K, expected = rows.n_classes, rows.shares
+    scores = np.zeros(len(pairs))
+    by_class = _BINS**2 * rows.codes
+    for p, (i, j) in enumerate(pairs):
+        cells = _BINS * bins[:, i] + bins[:, j] + by_class
+        table = np.bincount(cells, minlength=K * _BINS**2).reshape(K, -1)
+        counts = np.maximum(table.sum(axis=0), 1)
+        scores[p] = (table**2 / (counts * expected[:, None])).sum()
+    return pairs[np.argsort(-scores, kind="stable")[:_BEST_PAIRS]]
+
+
+def _ranked(column: Array) -> NDArray[np.int64]:
+    edges = np.quantile(column, np.arange(1, _BINS) / _BINS)
+    return np.searchsorted(edges, column, side="right")
+
+
+def _votes_in_plane(rows: TrainingRows, pair: Array) -> Features:
+    """Shares of the classes among the 3 and the 9 nearest rows in two columns, itself left out."""
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(rows.X[:, pair])
+    contrasts = _contrasts(rows)
+    ks = [k for k in (3, 9) if k < len(rows)]
+
+    def votes(X: Array) -> Array:
+        distances, nearest = tree.query(X[:, pair], k=max(ks) + 1)
+        seen = contrasts[nearest]  # (n, k + 1, q)
+        others = np.where((distances[:, 0] == 0)[:, None, None], seen[:, 1:], seen[:, :-1])
+        return np.hstack([others[:, :k].mean(axis=1) for k in ks])
+
+    return votes
+
+
+def _telling_products(rows: TrainingRows, middle: Array, pairs: Array) -> list[tuple[int, ...]]:
+    """Sets of two to four columns whose product of signs correlates most with the classes."""
+    contrasts = _contrasts(rows)
+    most = int(_PRODUCTS_OF_PAIRS / contrasts.shape[1] ** 0.5)
+    pairs = pairs[:: -(-len(pairs) // most)] if len(pairs) else pairs
+    signs = _signs(rows.X, middle)
+    both = signs[:, pairs[:, 0]] * signs[:, pairs[:, 1]]  # (n, p)
+    told_by_three = np.zeros((signs.shape[1], len(pairs)))
+    told_by_four = np.zeros((len(pairs), len(pairs)), dtype=np.float32)
+    for contrast in contrasts.T:
+        weighted = both * contrast[:, None]
+        told_by_three += (signs.T @ weighted) ** 2
+        told_by_four += (both.T @ weighted) ** 2
+    threes, fours = _largest(told_by_three), _largest(np.triu(told_by_four, 1))
+    found: dict[tuple[int, ...], float] = {}
+    for value, i, p in threes:
+        found[_columns_once([i, *pairs[p]])] = value
+    for value, p, q in fours:
+        found[_columns_once([*pairs[p], *pairs[q]])] = value
+    ranked = sorted(found, key=lambda columns: -found[columns])
+    return [columns for columns in ranked if columns][:_BEST_PRODUCTS]
+
+
+#: At most this many pairs are multiplied with each other.
+_PRODUCTS_OF_PAIRS = 2_000
+
+
+def _signs(X: Array, middle: Array) -> Array:
+    return 2 * np.greater(X, middle).astype(np.float32) - 1
+
+
+def _columns_once(columns: list[Any]) -> tuple[int, ...]:
+    """A sign squared is 1: columns that come twice drop out."""
+    return tuple(sorted(int(j) for j in set(columns) if columns.count(j) % 2))
+
+
+def _largest(told: Array, n: int = 8 * _BEST_PRODUCTS) -> list[tuple[float, int, int]]:
+    """The largest values, with their rows and columns: each set of columns comes several times."""
+    flat = told.ravel()
+    top = np.arange(len(flat))
+    if len(flat) > n:
+        top = np.argpartition(-flat, n)[:n]
+    return [(float(flat[t]), int(t) // told.shape[1], int(t) % told.shape[1]) for t in top]
+
+
+# -- waves -----------------------------------------------------------------------------------------
+
+_CHUNK_VALUES = 2**20  # rows times waves at once
+_REFINED = 16
+_BEST_WAVES = 8
+
+
+def waves(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+    """Waves cos(wᵀx + phase) of any direction and length, found from many random starts.
+
+    In whitened normal rows the correlation with a wave of another w falls by exp(−|w − w′|²/2), so
+    that a step along the gradient of its logarithm leads to the top of the hill.
+    """
+    fitted = rows.fitted
+    X, contrasts = fitted.X.astype(np.float32), _contrasts(fitted)
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(X.shape[1], effort.waves)).astype(np.float32)
+    W *= rng.uniform(0.5, 10, size=effort.waves).astype(np.float32) / np.linalg.norm(W, axis=0)
+    parts = np.array_split(W, -(-len(X) * effort.waves // _CHUNK_VALUES), axis=1)
+    power = np.concatenate([_wave_power(X, contrasts, part)[0] for part in parts])
+    best = W[:, np.argsort(-power, kind="stable")[:_REFINED]]
+    for _ in range(12):
+        _, uphill = _wave_power(X, contrasts, best, with_slope=True)
+        best = best + uphill
+    power, _ = _wave_power(X, contrasts, best)
+    best = _apart(best[:, np.argsort(-power, kind="stable")])
+
+    def features(X: Array) -> Array:
+        phases = X @ best
+        return np.hstack([np.cos(phases), np.sin(phases)])
+
+    return logistic_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+
+
+def _wave_power(
+    X: Array, contrasts: Array, W: Array, *, with_slope: bool = False
+) -> tuple[Array, Array]:
+    """Σₖ |Sₖ(w)|² with Sₖ(w) = Σᵢ cᵢₖ exp(iwᵀxᵢ), and half the gradient of its logarithm (d, m)."""
+    phases = X @ W  # (n, m)
+    cos, sin = np.cos(phases), np.sin(phases)
+    power, slope = np.zeros(W.shape[1], dtype=np.float32), np.zeros_like(W)
+    for c in contrasts.T:
+        real, imaginary = c @ cos, c @ sin
+        power += real**2 + imaginary**2
+        if with_slope:
+            slope += X.T @ ((cos * imaginary - sin * real) * c[:, None])
+    return power, slope / np.maximum(power, 1e-30)
+
+
+def _apart(W: Array) -> Array:
+    """The first waves (d, q) that are not the same as one before, up to the sign."""
+    kept: list[Array] = []
+    for w in W.T:
+        if all(min(np.linalg.norm(w - v), np.linalg.norm(w + v)) > 0.5 for v in kept):
+            kept.append(w)
+    return np.stack(kept[:_BEST_WAVES], axis=1)
+
+
+# -- the form of the numbers -----------------------------------------------------------------------
+
+_BEST_BITS = 16
+
+
+def residue(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+    """What erasure or a copy left beside the values: rounding errors, their ranks and last bits."""
+    fitted = rows.fitted
+    enlarged = rounding_directions(rows.X)
+    ranks = _normal_scores(enlarged(fitted.X))
+    bits = _telling_bits(fitted)
+
+    def features(X: Array) -> Array:
+        small = enlarged(X)
+        return np.hstack([small, ranks(small), _exact(X), bits(X)])
+
+    return logistic_on([lambda _: features], rows, penalties=(1.0, 0.03, 0.001))
+
+
+def _normal_scores(X: Array) -> Features:
+    """The rank of a value in its column, as a normal law would have it."""
+    from scipy.special import ndtri
+
+    known = np.sort(X, axis=0)
+
+    def scores(X: Array) -> Array:
+        columns = zip(X.T, known.T, strict=True)
+        ranks = [
+            np.searchsorted(old, new) + np.searchsorted(old, new, "right") for new, old in columns
+        ]
+        return ndtri((np.stack(ranks, axis=1) + 1) / (2 * len(known) + 2))
+
+    return scores
+
+
+def _exact(X: Array) -> Array:
+    """How many values of a row a shorter type holds exactly: float16, bfloat16, float32."""
+    with np.errstate(over="ignore"):
+        held = [X.astype(np.float16) == X, _integers(X) << 19 == 0, X.astype(np.float32) == X]
+    return np.stack([kind.sum(axis=1) for kind in held], axis=1).astype(np.float64)
+
+
+def _integers(X: Array) -> NDArray[np.int64]:
+    """The bits of the values: 52 of the fraction, the lowest first."""
+    return np.ascontiguousarray(X, dtype=np.float64).view(np.int64)
+
+
+def _telling_bits(rows: TrainingRows) -> Features:
+    """The bits and digits of columns that correlate most with the classes."""
+    bits = _bits_of(rows.X)
+    contrasts = _contrasts(rows)
+    every = slice(None)
+    told = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in bits(rows.X, every)])
+    order = np.argsort(-told, axis=None, kind="stable")[:_BEST_BITS]
+    kinds, columns = np.unravel_index(order, told.shape)
+
+    def features(X: Array) -> Array:
+        found = np.zeros((len(X), len(order)), dtype=np.float32)
+        for kind, bit in enumerate(bits(X, columns)):
+            found[:, kinds == kind] = bit[:, kinds == kind]
+        return found
+
+    return features
+
+
+def _bits_of(X: Array) -> Callable[[Array, Any], Iterator[Array]]:
+    """Bits of rows in some columns, one kind after the other, each (n, columns) of 0 and 1.
+
+    Four of the last bits that a column uses (values in single precision leave 29 of them zero).
+    And whether a digit is odd: of nine decimal and 24 binary ones, from the column's spread down.
+    """
+    used = np.bitwise_or.reduce(_integers(X), axis=0)
+    lowest = np.maximum(np.frexp(np.abs((used & -used).astype(np.float64)))[1] - 1, 0)
+    width = np.ptp(X, axis=0)
+    unit = np.floor(np.log10(np.where(width > 0, width, 1.0)))
+    # A number of few decimals is not quite that number: 0.29 · 100 is 28.999….
+    nudge = precision_of(X)
+
+    def bits(X: Array, columns: Any) -> Iterator[Array]:
+        X = X[:, columns]
+        last = _integers(X) >> lowest[columns]
+        for shift in range(4):
+            yield ((last >> shift) & 1).astype(np.float32)
+        scaled = (X + nudge * np.abs(X)) / 10.0 ** unit[columns]
+        for base, n_digits in ((10, 9), (2, 24)):
+            whole = np.clip(np.floor(scaled * float(base) ** (n_digits - 1)), -_LARGE, _LARGE)
+            digits = whole.astype(np.int64)
+            for _ in range(n_digits):
+                yield (digits & 1).astype(np.float32)
+                digits = digits // base
+
+    return bits
+
+
+_LARGE = 2.0**62
