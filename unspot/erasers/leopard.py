@@ -266,19 +266,26 @@ class LEOPARD(BaseEraser):
                 X, z, objective.kernel, objective.preservation, objective.weight
             )
         if given.everything is not None and LowOrder.is_small(n_classes, self.rank_, kernel):
-            low = partial(
-                LowOrder, kernel=kernel, covariance=objective.X.new_tensor(space.covariance)
-            )
-            X, codes = given.everything
-            objectives["low of sample"] = low(
-                Blocks(train.X, train.codes, np.arange(len(train.X)), n_classes, space.coordinates),
-                tuple(np.bincount(train.codes, minlength=n_classes).tolist()),
-            )
-            objectives["low of all"] = low(
-                Blocks(X, codes, given.chosen, n_classes, space.coordinates),
-                tuple(np.bincount(codes[given.chosen], minlength=n_classes).tolist()),
-            )
+            low = partial(self._low_order, space, objective, n_classes)
+            objectives["low of sample"] = low(train, np.arange(len(rows)))
+            objectives["low of all"] = low(given.everything, given.chosen)
         return objectives
+
+    def _low_order(
+        self,
+        space: _Space,
+        objective: Objective,
+        n_classes: int,
+        sample: _Sample,
+        rows: NDArray[np.int64],
+    ) -> LowOrder:
+        """The low orders of the objective, for some rows of a sample."""
+        return LowOrder(
+            Blocks(sample.X, sample.codes, rows, n_classes, space.coordinates),
+            tuple(np.bincount(sample.codes[rows], minlength=n_classes).tolist()),
+            objective.kernel,
+            torch.cov(objective.X.T),  # of the same bandwidth as the objective
+        )
 
     def _preserving(self, objective: Objective, space: _Space) -> Objective:
         """The objective with a term that favours variance."""
@@ -419,16 +426,12 @@ class _Space:
         return replace(kernel, bandwidth=kernel.bandwidth / self.unit)
 
     def preservation(self, like: torch.Tensor) -> Preservation:
-        total = float(np.trace(self.statistics.covariance)) / self.unit**2 or 1.0
+        cov = self.statistics.covariance / self.unit**2
+        total = float(np.trace(cov)) or 1.0
+        if self.whiten is None:
+            return Preservation(None, like.new_tensor(cov), total)
         B = self.whiten
-        back_squared = None if B is None else like.new_tensor(B.T @ B)
-        return Preservation(back_squared, like.new_tensor(self.covariance), total)
-
-    @property
-    def covariance(self) -> NDArray[np.float64]:
-        """That of the rows in working coordinates."""
-        cov = np.asarray(self.statistics.covariance / self.unit**2)
-        return cov if self.whiten is None else self.whiten.T @ cov @ self.whiten
+        return Preservation(like.new_tensor(B.T @ B), like.new_tensor(B.T @ cov @ B), total)
 
 
 def _floats(X: Any) -> Any:

@@ -51,7 +51,7 @@ class LowOrder:
     kernel : GaussianMixture
         A bandwidth per pair of classes counts as a pooled one.
     covariance : Tensor of shape (d, d)
-        That of all rows, in working coordinates and the dtype of V. It decides a pooled bandwidth.
+        In working coordinates and the dtype of V. It decides a pooled bandwidth.
 
     Notes
     -----
