@@ -202,8 +202,11 @@ class AllRows:
         (whole, grad), (low, grad_low), (all_low, grad_all) = (
             part(V) for part in (self.sample, self.low_of_sample, self.low_of_all)
         )
-        rest, slope = _above(noise(self.low_of_sample.counts), whole - low)
-        return all_low + rest, grad_all + slope * (grad - grad_low)
+        kept, grad_kept = self.sample.kept(V)
+        grad = grad if grad_kept is None else grad + grad_kept
+        rest, slope = _above(noise(self.low_of_sample.counts), whole + kept - low)
+        grad = grad_all + slope * (grad - grad_low)
+        return all_low + rest - kept, grad if grad_kept is None else grad - grad_kept
 
     def __getattr__(self, name: str) -> Any:
         # The term that keeps variance, and the dtype of a matrix.
