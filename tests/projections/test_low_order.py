@@ -76,9 +76,7 @@ def test_gradient_of_the_loss_on_all_rows(rows, rng, weight):
     X, z = rows
     term = Preservation(None, torch.from_numpy(np.cov(X.T)), float(np.trace(np.cov(X.T))))
     part = np.arange(0, 80, 2)
-    sample = Objective(
-        torch.from_numpy(X[part]), torch.from_numpy(z[part]), KERNEL, term, weight
-    )
+    sample = Objective(torch.from_numpy(X[part]), torch.from_numpy(z[part]), KERNEL, term, weight)
     C = np.cov(X[part].T)
     loss = AllRows(sample, _low(X[part], z[part], covariance=C), _low(X, z, covariance=C))
     _assert_is_gradient(loss, _orthonormal(5, 3), rng)
@@ -175,5 +173,5 @@ def test_ctrl_c_keeps_the_best_so_far_if_asked_to(rows):
     assert len(history.loss) == 2
     with pytest.raises(KeyboardInterrupt):  # there is nothing yet to keep
         keeping.minimise(objective, V, held_out=interrupted_at(0))
-    with pytest.raises(ValueError, match="on_interrupt.*'stop'"):
+    with pytest.raises(ValueError, match=r"on_interrupt.*'stop'"):
         ManifoldSolver(on_interrupt="stop")

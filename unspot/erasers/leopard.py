@@ -72,7 +72,7 @@ class LEOPARD(BaseEraser):
         With ``rank="auto"``, the most that the strongest attacker may have above guessing, in
         balanced accuracy.
     solver : {"manifold", "paper"}, ManifoldSolver or PaperSolver
-        ``"manifold"``: L-BFGS over subspaces with a row budget and held-out stopping.
+        ``"manifold"``: L-BFGS over subspaces on all rows, with held-out stopping.
         ``"paper"``: Algorithm 1 to the letter, with the paper's settings for GloVe;
         ``PaperSolver.preset("bios")`` and ``("dial")`` have the others.
     metric : {"euclidean", "whitened"}
@@ -110,8 +110,8 @@ class LEOPARD(BaseEraser):
 
     Notes
     -----
-    O(b²r) time per step and O(bd) memory for b rows. The fit of a million rows costs as much as
-    that of ``max_rows``. ``rank="auto"`` costs about two fits, and a few attacks of seconds each.
+    O(b²r + nr(d + r)) time per step for n rows, of which all pairs of b ≤ 10,000 are looked at, and
+    O(bd + Kr²) memory. ``rank="auto"`` costs about two fits, and a few attacks of seconds each.
 
     Examples
     --------
