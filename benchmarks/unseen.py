@@ -128,7 +128,8 @@ def glove(seed: int) -> tuple[NDArray[Any], NDArray[Any], int] | None:
 def gaussians(seed: int, d: int = 40) -> tuple[NDArray[Any], NDArray[Any], int]:
     """Two classes with variances 0.8² and 1.2² in half of the dimensions, in a random rotation.
 
-    The other half tells nothing: the best attacker on a projection to it has no advantage.
+    The other half tells nothing: the best attacker on a projection to it has no advantage. The
+    linear stage may take one dimension of it, so the rank is one less.
     """
     rng = np.random.default_rng(seed)
     n = TEST + ATTACK + max(SIZES)
@@ -136,4 +137,4 @@ def gaussians(seed: int, d: int = 40) -> tuple[NDArray[Any], NDArray[Any], int]:
     X = rng.normal(size=(n, d)) * np.linspace(1.5, 0.5, d)
     X[:, ::2] *= np.where(z == 1, 1.2, 0.8)[:, None]
     rotation, _ = np.linalg.qr(rng.normal(size=(d, d)))
-    return (X @ rotation).astype(np.float32), z, d // 2
+    return (X @ rotation).astype(np.float32), z, d // 2 - 1

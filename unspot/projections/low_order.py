@@ -107,7 +107,7 @@ class LowOrder:
     def _moments(
         self, V: Tensor, rates: list[float], share: tuple[int, int]
     ) -> tuple[Tensor, Tensor]:
-        """A, (M, K, r + 1, r + 1), and what pairs of a row and itself add to its squares, (M, K)."""
+        """A, (M, K, r + 1, r + 1), and the kernel of each row and itself, summed, (M, K)."""
         K, r = len(self.counts), V.shape[1]
         A = V.new_zeros(len(rates), K, r + 1, r + 1, dtype=torch.float64)
         own = V.new_zeros(len(rates), K, dtype=torch.float64)
@@ -214,7 +214,7 @@ class AllRows:
 
 
 def _above(level: float, value: float) -> tuple[float, float]:
-    """A smooth max(value − level, 0), and its slope: ½ at the level, 0.02 at 0, 0.98 at twice it."""
+    """A smooth max(value − level, 0) and its slope: 0.02 at 0, ½ at the level, 0.98 at twice it."""
     t = min(4.0 * (value / level - 1.0), 50.0)
     excess = value - level if t == 50.0 else 0.25 * level * math.log1p(math.exp(t))
     return excess, 1.0 / (1.0 + math.exp(-t))
