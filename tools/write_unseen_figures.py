@@ -39,12 +39,12 @@ def table(cells: dict[str, Any]) -> str:
     figures = summary(cells)
     lines = []
     for name, title in TITLES.items():
-        seeds = len({key.split()[1] for key in cells if key.startswith(name)})
+        seeds = sum(key.startswith(name) and key.endswith(SAMPLE) for key in cells)
         for label, what in ((SAMPLE, "the sample"), ("40000 rows", "all rows")):
             cell = mean_cell(cells, name, label)
             lines.append(
                 (
-                    f"{title} ({seeds} seeds)",
+                    f"{title} (seeds: {seeds})",
                     "40,000" if what == "all rows" else "10,000 of 40,000",
                     f"{100 * cell['advantage']:.1f}",
                     f"{100 * cell['others']:.1f}",

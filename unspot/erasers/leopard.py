@@ -88,7 +88,10 @@ class LEOPARD(BaseEraser):
         identity. An array may have more than r columns, such as the basis U of a fit of higher
         rank: the search then begins in its r directions of least discrepancy.
     max_rows : int
-        The most rows that the manifold solver works on, without its held-out rows.
+        The most rows that the manifold solver works on, without its held-out rows. A cap saves time
+        and leaks: with 10,000 of 40,000 words the strongest attacker on unseen rows has 8.9 points
+        above guessing instead of 6.9 (without nearest neighbours 8.5 instead of 4.7), and A_50% is
+        0.795 instead of 0.782, in 0.6 of the time (``benchmarks/unseen.py``).
     random_state : int, RandomState or None
         Decides the sampled rows and mini-batches. The same seed gives the same bits.
     device : str or torch.device, optional
