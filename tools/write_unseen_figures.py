@@ -89,6 +89,8 @@ def picture(cells: dict[str, Any]) -> Figure:
             x = np.array([SIZES[0], SIZES[-1]])
             axes.plot(x, np.exp(level) * x**slope, ":", color=colour, label=f"∝ n^{slope:.2f}")
         axes.set_title(title, fontsize=9)
+        axes.set_xticks(SIZES, [f"{n:,}" for n in SIZES], fontsize=8)
+        axes.set_xticks([], minor=True)
         axes.set_xlabel("rows of the fit (× : 40,000 with max_rows=10,000)")
         axes.grid(which="both", linewidth=0.3, alpha=0.5)
         axes.legend(fontsize=7)

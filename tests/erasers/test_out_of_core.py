@@ -506,7 +506,7 @@ def test_labels_stay_labels():
     [
         "LEACE()",
         "Cascade(LEOPARD(rank=8, max_rows=500))",
-        "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=2)))",
+        "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=1)))",
     ],
 )
 def test_a_big_file_does_not_become_resident(method, tmp_path):
