@@ -501,7 +501,14 @@ def test_labels_stay_labels():
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts resident pages as Linux does")
-@pytest.mark.parametrize("method", ["LEACE()", "Cascade(LEOPARD(rank=8, max_rows=500))"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "LEACE()",
+        "Cascade(LEOPARD(rank=8, max_rows=500))",
+        "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=1)))",
+    ],
+)
 def test_a_big_file_does_not_become_resident(method, tmp_path):
     """Half a gigabyte is fitted, and a fraction of it ever is in memory."""
     big = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", "f4", (2**19, 256))
@@ -512,6 +519,7 @@ def test_a_big_file_does_not_become_resident(method, tmp_path):
     program = f"""
 import resource, numpy as np
 from unspot import LEACE, LEOPARD, Cascade
+from unspot.projections import ManifoldSolver
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rng = np.random.default_rng(0)
 {method}.fit(rng.normal(size=(1000, 256)).astype("f4"), np.arange(1000) % 2)
