@@ -41,6 +41,8 @@ __all__ = ["PathPoint", "RankPath", "fit_auto", "rank_path"]
 MAX_HELD_OUT_ROWS = 4096
 #: The share of the rows that ``rank="auto"`` sets aside to choose the rank.
 ASIDE = 0.4
+#: The number of rows that fit the path which it chooses from.
+ROWS_OF_CHOICE = 10_000
 #: With fewer rows of a class, nobody can say whether an attacker does better than chance.
 MIN_ASIDE = 10
 
@@ -270,20 +272,21 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
     and those aside choose by the rule ``largest``. If there are many rows, a sample is used:
-    ``max_rows`` to fit and two thirds as many to choose, so that files of any size have the same
-    cost. The estimator that is returned was fitted on a part of the rows; its rank is the answer.
+    10,000 rows to fit and two thirds as many to choose, or more if a class is rare, so that files
+    of any size have the same cost. The estimator that is returned was fitted on a part of the rows;
+    its rank is the answer.
 
     Parameters
     ----------
     estimator : LEOPARD
-        Unfitted; its ``max_rows`` and ``random_state`` decide the sample.
+        Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
     X : array of shape (n, d), or ``Rows``
     labels : Labels
     max_advantage : float or None
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
-    share = min(1.0, estimator.max_rows / (1 - ASIDE) / len(X))
+    share = _share_to_choose_with(labels, estimator.max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
     _refuse_small_classes(labels, parts[1])
@@ -291,6 +294,13 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     data = Dataset(train, aside, aside)
     decidable(aside, max_advantage)  # before the fits, which take long
     return rank_path(estimator, data).select("largest", max_advantage=max_advantage)
+
+
+def _share_to_choose_with(labels: Labels, max_rows: int) -> float:
+    """The share of the rows that choose a rank: a sample, with enough rows of the rarest class."""
+    usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
+    for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
+    return min(1.0, max(usual, for_the_rarest), max_rows / (1 - ASIDE) / len(labels))
 
 
 def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:
