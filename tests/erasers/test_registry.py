@@ -138,10 +138,10 @@ def test_make_takes_parameters_and_ignores_case():
     ("name", "params", "message"),
     [
         ("leopart", {}, r"method 'leopart', but expected one of: leopard.*Did you mean 'leopard'"),
-        ("nothing like it", {}, r"or cascade:NAME\.$"),
+        ("nothing like it", {}, r"cascade:NAME or transport:NAME\.$"),
         ("cascade:fram", {}, r"method 'fram'.*Did you mean .*farm"),
         ("cascade:cascade", {}, "a cascade cannot hold another cascade"),
-        ("pca:farm", {}, "only cascade:NAME holds another method"),
+        ("pca:farm", {}, "only cascade:NAME and transport:NAME hold another"),
         ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean 'rank'"),
         ("cascade:farm", {"n_epoch": 3}, r"parameter 'n_epoch' for method 'farm'.*n_epochs"),
     ],

@@ -2,7 +2,7 @@
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.nonlinear import Dense, LayerNorm, Nystrom, Transport
+from unspot.maps.nonlinear import Dense, LayerNorm, Mixture, Nystrom, Transport
 
 __all__ = [
     "MAPS",
@@ -11,6 +11,7 @@ __all__ = [
     "Expand",
     "LayerNorm",
     "Map",
+    "Mixture",
     "Nystrom",
     "Oblique",
     "Projection",
