@@ -18,6 +18,7 @@ from unspot.maps import (
     Dense,
     Expand,
     LayerNorm,
+    Mixture,
     Nystrom,
     Oblique,
     Projection,
@@ -48,6 +49,7 @@ ERASERS = {
     "nystrom": (Nystrom(normal(6, 5), normal(6, 4), 1.5),),
     "transport": (Transport(normal(3, 5), normal(3, 5, 5), normal(5, 3), normal(3)),),
     "transport by shifts": (Transport(normal(3, 5), None, normal(5, 3), normal(3)),),
+    "mixture": (Mixture(normal(3, 4), normal(3, 5, 4), normal(5, 3), normal(3)),),
 }
 METADATA = {"method": "test", "classes": ["f", "m"], "n_features": 5}
 ARRAYS = [

@@ -85,7 +85,9 @@ class Cascade(BaseEraser):
             concept = getattr(self._inner(), "concept", "categories")
             return [LEACE(method="orthogonal", concept=concept)]
         stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
-        return [_checked("first", stage, "LEACE() or a list of them") for stage in stages]
+        if not stages:
+            raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")
+        return [_checked("first", stage, "Transport()") for stage in stages]
 
     def _check_team(self) -> None:
         for stage in (*self._first(), self._inner()):

@@ -85,27 +85,25 @@ def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
 
     The optimal nonlinear shrinkage of Ledoit and Wolf (2020, section 4) for squared error: the
     density of the eigenvalues and its Hilbert transform, by an Epanechnikov kernel, say how far
-    noise has pushed each of them. For n not above the number of eigenvalues all become 1.
+    noise has pushed each of them away from 1. None is pushed back beyond 1.
 
     Parameters
     ----------
     values : (d,) float64
-        In ascending order, in units in which 1 is the eigenvalue without evidence.
+        In units in which 1 is the eigenvalue without evidence.
     n_rows : float
-        The rows behind the covariance.
+        The rows behind the covariance, more than d.
 
     Examples
     --------
     >>> noise = np.random.default_rng(0).normal(size=(400, 100))
     >>> values = np.linalg.eigvalsh(noise.T @ noise / 400)
     >>> shrunk = shrunk_eigenvalues(values, 400)
-    >>> np.ptp(values).round(1), np.ptp(shrunk).round(1)
-    (np.float64(1.9), np.float64(0.2))
+    >>> [float(np.std(spectrum).round(2)) for spectrum in (values, shrunk)]
+    [0.5, 0.04]
     """
-    ratio = len(values) / n_rows
-    if ratio >= 1:
-        return np.ones_like(values)
     values = np.maximum(values, 1e-9)
+    ratio = len(values) / n_rows
     width = values * n_rows ** (-1 / 3)  # of the kernel around each eigenvalue
     x = (values[:, None] - values) / width
     edge = np.sqrt(5.0)
@@ -115,8 +113,8 @@ def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
     pull = np.where(np.abs(np.abs(x) - edge) > 1e-9, pull, 0.0)
     hilbert = np.mean((-0.3 * x + 0.75 / edge * pull) / (np.pi * width), axis=1)
     noise = np.pi * ratio * values
-    result: Array = values / ((noise * density) ** 2 + (1 - ratio - noise * hilbert) ** 2)
-    return result
+    shrunk = values / ((noise * density) ** 2 + (1 - ratio - noise * hilbert) ** 2)
+    return np.asarray(np.clip(shrunk, np.minimum(values, 1), np.maximum(values, 1)))
 
 
 def _inside(statistics: ClassStatistics, U: Array) -> ClassStatistics:
@@ -130,10 +128,15 @@ def _maps(statistics: ClassStatistics) -> Array:
     deviations, directions = _spread_within(statistics)
     whitener = directions / deviations
     covariances = []
-    for C, n_rows in zip(statistics.class_covariances, _effective_rows(statistics), strict=True):
+    for C, count, n_rows in zip(
+        statistics.class_covariances, statistics.counts, _effective_rows(statistics), strict=True
+    ):
         values, vectors = np.linalg.eigh(whitener.T @ C @ whitener)
+        # The formula takes the pooled covariance for known. The fewer rows, the less is that true.
+        trust = 1 - len(values) / count
+        spectrum = 1 + trust * (shrunk_eigenvalues(values, n_rows) - 1) if trust > 0 else 1.0
         # In coordinates of the directions, in the units of the rows.
-        root = deviations[:, None] * vectors * np.sqrt(shrunk_eigenvalues(values, n_rows))
+        root = deviations[:, None] * vectors * np.sqrt(spectrum)
         covariances.append(root @ root.T)
     common = barycentre(np.stack(covariances), statistics.counts / statistics.n_rows)
     stay = np.eye(len(deviations))
