@@ -63,6 +63,7 @@ class Cascade(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    first_: tuple[Eraser, ...]
 
     def __init__(self, eraser: Any = None, *, first: Any = None) -> None:
         self.eraser = eraser
@@ -82,7 +83,7 @@ class Cascade(BaseEraser):
     def _first(self) -> list[Any]:
         """The first stages, not fitted."""
         if self.first is None:
-            concept = getattr(self._inner(), "concept", "categories")
+            concept: Any = getattr(self._inner(), "concept", "categories")
             return [LEACE(method="orthogonal", concept=concept)]
         stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
         if not stages:
@@ -124,7 +125,8 @@ class Cascade(BaseEraser):
 
     def _fit_first(self, X: Any, target: Labels | Measurements) -> tuple[Way, Any]:
         """The way through the first stages, and the rows at its end."""
-        way, rows, self.first_ = Way(), X, ()
+        way, rows = Way(), X
+        self.first_ = ()
         for number, stage in enumerate(self._first()):
             fitted = stage._fit_checked(rows, target)
             if number == 0 and hasattr(fitted, "statistics_"):
@@ -149,7 +151,8 @@ class Way:
 
     def then(self, eraser: Eraser) -> Way:
         """The way that goes on through another eraser."""
-        down, up = eraser.maps, ()
+        down: tuple[Map, ...] = eraser.maps
+        up: tuple[Map, ...] = ()
         if eraser.is_projection and eraser.mean is None:
             down, up = (Compress(eraser.U),), (Expand(eraser.U),)
         elif isinstance(eraser.maps[-1], Expand):

@@ -128,7 +128,7 @@ _METHODS = (
     MethodInfo(
         "transport",
         "unspot.erasers.transport:Transport",
-        "LEACE, then shrunk moment matching weighted by posteriors; transport:NAME goes on with it",
+        "LEACE, then class maps to one covariance, safe with few rows; transport:NAME goes on",
         closed_form=True,
     ),
     MethodInfo(
