@@ -18,6 +18,7 @@ from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjec
 from unspot.erasers.farm import FaRM
 from unspot.erasers.matching import MomentMatching
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
+from unspot.erasers.transport import Transport
 from unspot.io import as_source
 from unspot.io.sources import prefetched
 from unspot.projections import ManifoldSolver, PaperSolver
@@ -135,6 +136,7 @@ def test_disk_equals_memory(place, eraser, data, on_disk, tmp_path):
         RandomProjection(rank=5, random_state=0),
         MomentMatching(),
         MomentMatching(method="mean"),
+        Transport(),
     ],
     ids=str,
 )
@@ -147,6 +149,13 @@ def test_methods_of_one_pass(eraser, data, on_disk):
     np.testing.assert_allclose(found.transform(X), expected, atol=1e-8)
     assert "rows_used" not in found.eraser_.metadata
     assert store.given <= 2 * N + 2  # the rows, and those of the fingerprint
+
+
+def test_a_cascade_moves_rows_as_it_reads_them(data, on_disk):
+    X, z = data
+    eraser = Cascade(PCAProjection(rank=3), first=[Transport(), LEACE(method="orthogonal")])
+    expected = eraser.fit(X, z).transform(X)
+    np.testing.assert_allclose(eraser.fit(Store(X), z).transform(X), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("limit", [0, 2**28])

@@ -2,7 +2,7 @@
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection, ThroughCoordinates
-from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Nystrom, Transport
+from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
 
 __all__ = [
     "MAPS",
@@ -12,6 +12,7 @@ __all__ = [
     "Expand",
     "LayerNorm",
     "Map",
+    "Mixture",
     "Nystrom",
     "Oblique",
     "Projection",

@@ -16,8 +16,7 @@ from unspot.data.labels import encode
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.cascade import Cascade, coordinates
-from unspot.erasers.leace import LEACE
+from unspot.erasers.cascade import Cascade, Way
 from unspot.erasers.leopard import LEOPARD
 from unspot.projections import ManifoldSolver
 
@@ -46,25 +45,26 @@ class Stage:
         The training rows.
     X : array
         The training rows as the ranked eraser sees them.
-    linear : Eraser or None
-        The first stage of a cascade.
+    cascade : Cascade, optional
+        With its first stages fitted.
+    way : Way, optional
+        The way through them.
     """
 
     train: Split
     X: NDArray[Any]
-    linear: Eraser | None = None
+    cascade: Cascade | None = None
+    way: Way | None = None
 
     @property
     def what(self) -> str:
         """A name for the number of columns of ``X``, for messages."""
-        if self.linear is None:
-            return "the number of features"
-        return f"the dimensions that linear erasure leaves of {self.linear.n_features}"
+        return "the number of features" if self.way is None else self.way.what
 
     def whole(self, fitted: Any, rank: int) -> Any:
         """The fitted estimator for the embeddings, with its rank."""
-        if self.linear is not None:
-            fitted = _cascaded(self.linear, fitted, self.train)
+        if self.cascade is not None and self.way is not None:
+            fitted = _cascaded(self.cascade, self.way, fitted, self.train)
         fitted.rank_ = rank
         return fitted
 
@@ -74,8 +74,9 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     ranked, stage = eraser, Stage(train, np.asarray(train.X))
     if isinstance(eraser, Cascade):
         ranked = LEOPARD() if eraser.eraser is None else eraser.eraser
-        linear = LEACE(method="orthogonal").fit(train.X, train.z).eraser_
-        stage = Stage(train, coordinates(stage.X, linear.U), linear)
+        first = clone(eraser)
+        way, rows = first._fit_first(stage.X, encode(train.z))
+        stage = Stage(train, rows, first, way)
     if not isinstance(ranked, BaseEraser) or "rank" not in ranked.get_params(deep=False):
         raise ValueError(
             f"Got {type(ranked).__name__}, which has no rank, but expected an eraser with one, "
@@ -133,14 +134,14 @@ def seeded(estimator: Any) -> tuple[Any, int]:
     return clone(estimator), seed
 
 
-def _cascaded(linear: Eraser, fitted: Any, train: Split) -> Cascade:
-    """The cascade of a linear stage and an eraser fitted after it, without another fit."""
-    whole = Cascade(clone(fitted))
-    whole.linear_, whole.estimator_ = linear, fitted
-    whole.classes_, whole.n_features_in_ = fitted.classes_, linear.n_features
+def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
+    """The cascade of fitted first stages and an eraser fitted after them, without another fit."""
+    whole = clone(first).set_params(eraser=clone(fitted))
+    whole.first_, whole.estimator_ = first.first_, fitted
+    whole.classes_, whole.n_features_in_ = fitted.classes_, first.first_[0].n_features
     if hasattr(fitted, "history_"):
         whole.history_ = fitted.history_
-    composed = whole._compose(linear.U, fitted.eraser_)
+    composed = whole._compose(way, fitted.eraser_)
     metadata = whole._metadata(np.asarray(train.X), encode(train.z))
     whole.eraser_ = Eraser(composed.maps, {**metadata, **composed.metadata})
     return whole
