@@ -84,9 +84,7 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     return ranked, stage
 
 
-def fits(
-    estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None
-) -> Iterator[Any]:
+def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:
     """The estimator fitted at each rank: the first from scratch, the others warm if possible.
 
     With ``above``, a fit of this function at a higher rank, the first starts warm too.
