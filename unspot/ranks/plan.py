@@ -248,7 +248,8 @@ def _squared_shifts(
     if freedom <= 0:
         raise ValueError(
             f"Got {n:,} rows that vary in {d:,} dimensions, but a plan needs more than "
-            f"{d + K + 1:,} rows to see how far the classes are apart. Give more rows, or fewer dimensions (PCA)."
+            f"{d + K + 1:,} rows to see how far the classes are apart. Give more rows, or fewer "
+            "dimensions (PCA)."
         )
     means = statistics.means @ vectors[:, varies] / np.sqrt(values[varies])
     apart = np.square(means[:, None] - means[None]).sum(axis=2)
