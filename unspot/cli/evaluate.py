@@ -217,9 +217,15 @@ def unseen_rows(
         return Dataset(learn, learn, whole, name=data.name)
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
-        return Dataset.from_arrays(
+        split = Dataset.from_arrays(
             whole.X, whole.z, whole.y, groups=whole.groups, random_state=seed, name=data.name
         )
+        refitted = was_fitted_on(eraser, split.validation) and not was_fitted_on(eraser, split.test)
+        if not refitted:
+            return split
+        from unspot.evaluation.run import after_refit
+
+        return after_refit(split, seed)
     first, second = _halves(whole, seed)
     return Dataset(first if learn is None else learn, first, second, name=data.name)
 

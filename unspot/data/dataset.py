@@ -68,6 +68,17 @@ class Split:
         columns = {name: value[rows] for name, value in vars(self).items() if value is not None}
         return Split(**columns)
 
+    def joined(self, other: Split) -> Split:
+        """These rows and then others, with the columns that both have."""
+        pairs = ((name, value, getattr(other, name)) for name, value in vars(self).items())
+        return Split(
+            **{
+                name: np.concatenate([mine, theirs])
+                for name, mine, theirs in pairs
+                if mine is not None and theirs is not None
+            }
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:

@@ -17,6 +17,7 @@ import numpy as np
 from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import (
     Dataset,
+    Split,
     refuse_continuous,
     refuse_shared_groups,
     stratified_parts,
@@ -30,7 +31,15 @@ from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
 from unspot.evaluation.results import Evaluation, eraser_facts, eraser_name
 from unspot.machine import same_bits, versions
 
-__all__ = ["Scores", "check_metrics", "evaluate", "on_validation", "over_seeds", "score"]
+__all__ = [
+    "Scores",
+    "after_refit",
+    "check_metrics",
+    "evaluate",
+    "on_validation",
+    "over_seeds",
+    "score",
+]
 
 
 @same_bits()
@@ -205,11 +214,24 @@ def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
 
     Attackers learn from one half of them, and all is judged on the other half.
     """
-    codes = encode(data.validation.z, n_rows=len(data.validation)).codes
-    rng = np.random.default_rng(random_state)
-    halves = stratified_parts(codes, (0.5, 0.5), rng, data.validation.groups)
-    learn, judge = (data.validation.take(half) for half in halves)
+    learn, judge = _halves(data.validation, random_state)
     return Dataset(data.train, learn, judge, data.name, data.lexicon)
+
+
+def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
+    """The data as an eraser sees them that was fitted again on train and validation rows.
+
+    Both are its ``train`` rows. Nobody but attackers has seen the test rows: they learn from one
+    half of them, the ``validation`` rows, and are judged on the other half.
+    """
+    learn, judge = _halves(data.test, random_state)
+    return Dataset(data.train.joined(data.validation), learn, judge, data.name, data.lexicon)
+
+
+def _halves(split: Split, random_state: int) -> list[Split]:
+    codes = encode(split.z, n_rows=len(split)).codes
+    rng = np.random.default_rng(random_state)
+    return [split.take(half) for half in stratified_parts(codes, (0.5, 0.5), rng, split.groups)]
 
 
 def check_metrics(metrics: Any, data: Dataset) -> dict[str, MetricFunction]:

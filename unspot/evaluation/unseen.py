@@ -364,7 +364,8 @@ def _refuse_fitted_on(eraser: Any, split: Split, labels: Labels, name: str) -> N
     share = share_fitted_on(eraser, split, labels)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "
+        way_out = " After RankPath.select, give path.unseen." if name == "validation" else ""
         raise ValueError(
             f"Got an eraser that was fitted on {part}the {name} split, but expected one fitted on "
-            "other rows: on its own rows every eraser looks good."
+            f"other rows: on its own rows every eraser looks good.{way_out}"
         )

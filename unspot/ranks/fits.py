@@ -20,7 +20,7 @@ from unspot.erasers.cascade import Cascade, Way
 from unspot.erasers.leopard import LEOPARD
 from unspot.projections import ManifoldSolver
 
-__all__ = ["Stage", "fits", "seeded", "stages"]
+__all__ = ["Stage", "at_rank", "fits", "seeded", "stages"]
 
 #: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
 #: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
@@ -85,11 +85,14 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     return ranked, stage
 
 
-def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
-    """The estimator fitted at each rank: the first from scratch, the others warm if possible."""
-    U = None
+def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:
+    """The estimator fitted at each rank: the first from scratch, the others warm if possible.
+
+    With ``above``, a fit of this function at a higher rank, the first starts warm too.
+    """
     warm = _starts_warm(estimator)
-    for number, rank in enumerate(ranks):
+    U = getattr(above, "estimator_", above).eraser_.U if warm and above is not None else None
+    for number, rank in enumerate(ranks, start=int(U is not None)):
         fitted = clone(estimator).set_params(rank=rank)
         if U is not None:
             fitted.set_params(**_warm(estimator, U, rank, len(stage.X), number))
@@ -98,6 +101,17 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
             fitted.fit(stage.X, stage.train.z)
         yield stage.whole(fitted, rank)
         U = fitted.eraser_.U if warm else None
+
+
+def at_rank(eraser: Any, rank: int, seed: int) -> Any:
+    """The unfitted eraser of a path with one rank, and with the seed of the path."""
+    if isinstance(eraser, Cascade):
+        inner = LEOPARD() if eraser.eraser is None else eraser.eraser
+        return clone(eraser).set_params(eraser=at_rank(inner, rank, seed))
+    settings: dict[str, Any] = {"rank": rank}
+    if "random_state" in eraser.get_params(deep=False):
+        settings["random_state"] = seed
+    return clone(eraser).set_params(**settings)
 
 
 def _starts_warm(estimator: Any) -> bool:
