@@ -278,7 +278,8 @@ def _check_data(data: Any) -> None:
     for split in data:
         refuse_nonfinite(split.X)
         refuse_continuous(split.z)
-    refuse_shared_groups(train=data.train, validation=data.validation, test=data.test)
+    learn = {} if data.train is data.validation else {"train": data.train}
+    refuse_shared_groups(**learn, validation=data.validation, test=data.test)
 
 
 def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:

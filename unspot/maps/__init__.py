@@ -1,7 +1,7 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
-from unspot.maps.linear import Compress, Expand, Oblique, Projection, ThroughCoordinates
+from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Nystrom",
     "Oblique",
     "Projection",
-    "ThroughCoordinates",
     "Transport",
     "chain_fault",
     "like",
