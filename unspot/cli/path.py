@@ -80,7 +80,7 @@ def path(
 ) -> None:
     """Fit many ranks at about the cost of one, and choose among them.
 
-    unspot path data.parquet -f emb -c gender --max-advantage 0.02 -o gender.safetensors
+    unspot path data.parquet -f emb -c gender --max-advantage 0.05 -o gender.safetensors
 
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
     and say whether the promise is kept.
