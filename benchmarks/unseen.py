@@ -84,8 +84,8 @@ def mean_cell(cells: dict[str, Any], dataset: str, label: str) -> dict[str, floa
         return {}
     names = ("advantage", "neighbours", "seconds")
     mean = {name: float(np.mean([cell[name] for cell in found])) for name in names}
-    # Beside the strongest of all: nearest neighbours gain least from more rows of the fit. Presumably
-    # they read clusters of a few rows each, which no density of this width shows.
+    # Beside the strongest of all: nearest neighbours gain least from more rows of the fit.
+    # Presumably they read clusters of a few rows, which no density of this width shows.
     others = [
         max(a for name, a in cell["attackers"].items() if name != "neighbours") for cell in found
     ]
