@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,10 +114,13 @@ def certify(
         task=task,
         groups=groups,
     )
+    from unspot.data.dataset import Dataset
+
     raw = None if informed is None else read_vectors(loaded, informed, features)
-    rows = unseen_rows(loaded, test, learn, data, seed)
-    if learn is not None:  # these rows and no others, also where the eraser was fitted on them
-        rows = replace(rows, train=learn, validation=learn, test=test)
+    if learn is None:
+        rows = unseen_rows(loaded, test, learn, data, seed)
+    else:  # these rows and no others, also where the eraser was fitted on them
+        rows = Dataset(learn, learn, test, name=data.name)
     seen = _refuse_seen(loaded, rows, data)
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack

@@ -226,19 +226,8 @@ def unseen_rows(
         from unspot.evaluation.run import after_refit
 
         return after_refit(split, seed)
-    first, second = _halves(whole, seed)
+    first, second = whole.halves(seed)
     return Dataset(first if learn is None else learn, first, second, name=data.name)
-
-
-def _halves(whole: Split, seed: int) -> list[Split]:
-    import numpy as np
-
-    from unspot.data.dataset import stratified_parts
-    from unspot.data.labels import encode
-
-    codes = encode(whole.z, n_rows=len(whole)).codes
-    parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed), whole.groups)
-    return [whole.take(part) for part in parts]
 
 
 # -- What only unspot evaluate does ----------------------------------------------------------------

@@ -17,13 +17,10 @@ import numpy as np
 from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import (
     Dataset,
-    Split,
     refuse_continuous,
     refuse_shared_groups,
-    stratified_parts,
     warn_if_grouped,
 )
-from unspot.data.labels import encode
 from unspot.data.rows import as_seed, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
@@ -214,7 +211,7 @@ def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
 
     Attackers learn from one half of them, and all is judged on the other half.
     """
-    learn, judge = _halves(data.validation, random_state)
+    learn, judge = data.validation.halves(random_state)
     return Dataset(data.train, learn, judge, data.name, data.lexicon)
 
 
@@ -224,14 +221,8 @@ def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
     Both are its ``train`` rows. Nobody but attackers has seen the test rows: they learn from one
     half of them, the ``validation`` rows, and are judged on the other half.
     """
-    learn, judge = _halves(data.test, random_state)
+    learn, judge = data.test.halves(random_state)
     return Dataset(data.train.joined(data.validation), learn, judge, data.name, data.lexicon)
-
-
-def _halves(split: Split, random_state: int) -> list[Split]:
-    codes = encode(split.z, n_rows=len(split)).codes
-    rng = np.random.default_rng(random_state)
-    return [split.take(half) for half in stratified_parts(codes, (0.5, 0.5), rng, split.groups)]
 
 
 def check_metrics(metrics: Any, data: Dataset) -> dict[str, MetricFunction]:

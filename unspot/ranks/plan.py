@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_share
 from unspot.data.dataset import refuse_continuous
-from unspot.data.groups import group_codes
+from unspot.data.groups import counts_at_worst, group_codes
 from unspot.data.labels import encode
 from unspot.data.rows import in_memory, refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
@@ -167,10 +167,8 @@ def plan(
     X = np.asarray(in_memory(X))
     labels = encode(z, n_rows=len(X), min_rows=3)
     refuse_nonfinite(X)
-    counts = labels.counts
-    if groups is not None:
-        cells = np.unique(np.stack([group_codes(groups, len(X)), labels.codes]), axis=1)
-        counts = np.bincount(cells[1], minlength=len(labels.classes))
+    numbers = None if groups is None else group_codes(groups, len(X))
+    counts = counts_at_worst(labels.codes, numbers, len(labels.classes))
     d, squares = _squared_shifts(X, labels.codes, labels.counts)
     first, second = max(
         zip(*np.triu_indices(len(counts), 1), strict=True),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
 from unspot.data.dataset import Dataset, Split
+from unspot.data.groups import counts_at_worst
 from unspot.data.labels import encode
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
@@ -361,10 +362,7 @@ def decidable(
     if isinstance(attackers, str):
         names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
     labels, groups = encode(split.z), split.group_codes
-    counts = labels.counts
-    if groups is not None:  # at worst the rows of a group tell as much as one row
-        pairs = np.unique(np.stack([groups, labels.codes]), axis=1)
-        counts = np.bincount(pairs[1], minlength=len(labels.classes))
+    counts = counts_at_worst(labels.codes, groups, len(labels.classes))
     smallest = smallest_bound(counts, 1 - _CONFIDENCE, len(names))
     if max_advantage is None:
         return max(MARGIN, smallest)
