@@ -17,6 +17,7 @@ from unspot.density import (
     mean_bandwidth,
     mmd2,
 )
+from unspot.density.kernels import Factors, Tiles, kernel_sums
 
 KERNELS = [
     GaussianMixture.paper(),
@@ -125,15 +126,16 @@ def test_one_hots_by_the_root_of_shares_are_the_weighted_sum_of_mmd2():
     K = kernel_matrix(Y, KERNELS[0])
     psi = torch.nn.functional.one_hot(z).double() / p.sqrt()
     psi = psi - psi.mean(0)
-    biased = ((psi @ psi.T) * K).mean()
+    tiles = Tiles.of(torch.zeros_like(z))
+    multipliers, sigma2 = KERNELS[0].multipliers, float(mean_bandwidth(Y))
+    off, _ = kernel_sums(Y, tiles, Factors(psi, psi), multipliers, sigma2, gradient=False)
+    own = len(multipliers) * float((psi * psi).sum())  # the pairs of a row and itself
     expected = 0.0
     for i, j in combinations(range(3), 2):
         a, b = z == i, z == j
         mmd = K[a][:, a].mean() + K[b][:, b].mean() - 2 * K[a][:, b].mean()
         expected += float(p[i] * p[j] * mmd)
-    assert float(biased) == pytest.approx(expected, rel=1e-9)
-    # Without these pairs and with the correction it differs by the order of 1/n.
-    assert float(hsic(Y, psi)) == pytest.approx(expected, abs=5 / len(z))
+    assert (off + own) / len(z) ** 2 == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_mean_is_zero_without_dependence():
