@@ -207,6 +207,26 @@ def refuse_continuous(z: Any) -> None:
         )
 
 
+def number_bins(values: NDArray[Any], n_bins: int = 10) -> NDArray[np.int64]:
+    """Bins of about as many rows each, by the size of a number: what rows are stratified by.
+
+    Of several numbers (n, m), by where each row lies along the direction that varies most.
+
+    Examples
+    --------
+    >>> number_bins(np.array([0.1, 7.0, 0.3, 3.5]), 2)
+    array([0, 1, 0, 1])
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 2:
+        unit = values.std(axis=0)
+        centred = (values - values.mean(axis=0)) / np.where(unit > 0, unit, 1.0)
+        values = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
+    edges = np.quantile(values, np.arange(1, n_bins) / n_bins)
+    bins = np.searchsorted(edges, values, side="right")
+    return np.unique(bins, return_inverse=True)[1].astype(np.int64)
+
+
 def _refuse_few_groups(concept: Labels, groups: NDArray[np.int64]) -> None:
     """Raise an error unless every class has a group for each of three splits."""
     K = len(concept.classes)
