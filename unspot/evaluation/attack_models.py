@@ -1,8 +1,9 @@
 """What attackers learn from, and their models: neighbours, networks, trees and linear ones.
 
 The rows know what is sought: classes, or with ``NumberRows`` a number, which models then predict
-by its mean. Every model chooses its own strength (neighbours, epochs, trees, penalty) on a validation part of
-the training rows, so that none is weak by a setting nobody tuned, and none overfits.
+by its mean. Every model chooses its own strength (neighbours, epochs, trees, penalty) on a
+validation part of the training rows, so that none is weak by a setting nobody tuned, and none
+overfits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,7 +148,7 @@ class TrainingRows:
         K, k = self.n_classes, nearby.shape[1]
         classes = self.codes[nearby]
         count = np.stack([(classes == c).sum(axis=1) for c in range(K)], axis=1)
-        return (count + 1) / (k + K)  # type: ignore[no-any-return]
+        return (count + 1) / (k + K)
 
     def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
         """A linear model for each penalty, the strongest first."""
@@ -168,8 +170,9 @@ class NumberRows(TrainingRows):
 
     values: Array  # (n, m), of mean zero and unit variance or so
 
-    def _where(self, mask: NDArray[np.bool_]) -> NumberRows:
-        return replace(super()._where(mask), values=self.values[mask])  # type: ignore[call-arg]
+    def _where(self, mask: NDArray[np.bool_]) -> TrainingRows:
+        part = super()._where(mask)
+        return replace(part, values=self.values[mask])  # type: ignore[call-arg]
 
     @property
     def targets(self) -> Array:
@@ -512,8 +515,11 @@ def _ridge_path(
     sought = V.T @ ((values - centre) if wide else rows.T @ (values - centre))
     for C in penalties:
         inner = V @ (sought / (spectrum + 1 / C)[:, None])
-        W = rows.T @ inner if wide else inner
-        yield C, lambda X, W=W: X @ W + centre
+        yield C, partial(_affine, rows.T @ inner if wide else inner, centre)
+
+
+def _affine(W: Array, centre: Array, X: Array) -> Array:
+    return X @ W + centre
 
 
 def _standardised(features: Features, X: Array) -> tuple[Features, Array]:

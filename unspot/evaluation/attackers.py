@@ -84,6 +84,11 @@ class AttackResult:
     guesses: NDArray[np.int64]
     probabilities: Array
 
+    @property
+    def score(self) -> float:
+        """What stands for the attacker: its balanced accuracy."""
+        return self.balanced_accuracy
+
     @classmethod
     def of(
         cls,

@@ -251,6 +251,7 @@ def agreement_p_values(
     *,
     n_permutations: int = 999,
     groups: NDArray[np.int64] | None = None,
+    strata: NDArray[np.int64] | None = None,
 ) -> Array:
     """Corrected p-values, one for each attacker, that its guesses agree with the labels by luck.
 
@@ -274,6 +275,8 @@ def agreement_p_values(
         The labels 0…K−1.
     groups : array of shape (n,), optional
         Numbers of the groups that rows come in.
+    strata : array of shape (n,), optional
+        Labels are permuted within each: what is known anyhow explains no agreement.
 
     Examples
     --------
@@ -287,7 +290,7 @@ def agreement_p_values(
     hits = [np.eye(K)[guess] for guess in guesses]
     scores = [s * (1 - shares) for s in (*hits, *(p * shares for p in probabilities))]
     stacked = _in_units(np.stack(scores, axis=2))  # (n, K, 2·attackers)
-    shuffled, rng = shuffler(codes, groups), np.random.default_rng(seed)
+    shuffled, rng = shuffler(codes, groups, strata), np.random.default_rng(seed)
     agreement = _agreement(stacked, codes, lambda: shuffled(rng), n_permutations)
     standard = standardised(agreement)  # (1 + B, 2·attackers)
     best = np.maximum(*np.split(standard, 2, axis=1))  # (1 + B, attackers)

@@ -163,7 +163,7 @@ def train_networks(
         order = torch.stack([torch.randperm(len(rows), generator=g) for g in generators])
         loss = _epoch(networks, adam, rows, targets, order, recipe)
         if validation is not None:
-            loss = _loss(networks, *validation)
+            loss = _held_out_loss(networks, *validation)
         adam.active = stop.update(loss, keep_best=validation is not None)
         if not adam.active.any():
             break
@@ -212,10 +212,13 @@ def _log_probabilities(logits: Tensor) -> Tensor:
     return torch.log_softmax(logits, dim=2)
 
 
-def _loss(networks: Networks, X: NDArray[np.float32], codes: NDArray[Any]) -> Tensor:
+def _held_out_loss(networks: Networks, X: NDArray[np.float32], codes: NDArray[Any]) -> Tensor:
     if networks.of_numbers:
         return _loss_and_delta(networks.outputs(X), torch.as_tensor(codes))[0]
-    log_p = networks.log_probabilities(X)
+    return _loss(networks.log_probabilities(X), codes)
+
+
+def _loss(log_p: Tensor, codes: NDArray[np.int64]) -> Tensor:
     picked = torch.as_tensor(codes).expand(len(log_p), -1)[:, :, None]
     return -log_p.gather(2, picked).mean(dim=(1, 2))
 

@@ -188,9 +188,10 @@ def regress_values(
     seed = int(generator(random_state).integers(2**31))
     limits = BUDGETS[budget]
     # In units of the deviation, so that no penalty depends on those of the number.
-    centre, unit = learned.values.mean(axis=0), learned.values.std(axis=0)
+    known, values = learned.coordinates, sought.coordinates
+    centre, unit = known.mean(axis=0), known.std(axis=0)
     unit = np.where(unit > 0, unit, 1.0)
-    rows = _sample(X, (learned.values - centre) / unit, limits.max_rows, seed, groups)
+    rows = _sample(X, (known - centre) / unit, limits.max_rows, seed, groups)
     test = X_test.astype(np.float64, copy=False)
     results = []
     with tqdm(names, desc="Attacking", unit="attacker", disable=not verbose) as bar:
@@ -199,10 +200,8 @@ def regress_values(
             started = time.perf_counter()
             predictions = _learned(name, rows, limits.effort, seed)(test) * unit + centre
             seconds = time.perf_counter() - started
-            found = RegressionResult.of(
-                name, predictions, sought.values, n_rows=len(rows), seconds=seconds
-            )
-            results.append(found)
+            facts: Any = {"n_rows": len(rows), "seconds": seconds}
+            results.append(RegressionResult.of(name, predictions, values, **facts))
     return tuple(results)
 
 
@@ -217,7 +216,7 @@ def _learned(name: str, rows: NumberRows, effort: Effort, seed: int) -> Callable
 def _sample(
     X: Array, values: Array, max_rows: int, seed: int, groups: NDArray[np.int64] | None
 ) -> NumberRows:
-    """At most ``max_rows`` of the rows, with a validation part: of whole groups, where there are."""
+    """At most ``max_rows`` of the rows, with a validation part: of whole groups, if there are."""
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(len(X))[:max_rows])
     rows, values = X[chosen].astype(np.float64, copy=False), values[chosen]
@@ -306,8 +305,8 @@ def explained_interval(
     excess = ((e**2).sum(axis=1) - (1 - r2) * (t**2).sum(axis=1)) / max(mean_square, 1e-300)
     low = r2 - quantile * _error(excess, groups)
     r = float(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
-    high = np.tanh(np.arctanh(r) + quantile * _fisher_error(t, p, r, groups))
-    return float(low), float(max(high, 0.0) ** 2)
+    high = np.tanh(np.arctanh(abs(r)) + quantile * _fisher_error(t, p, r, groups))
+    return float(low), float(high**2)
 
 
 def _fisher_error(t: Array, p: Array, r: float, groups: NDArray[np.int64] | None) -> float:
@@ -377,11 +376,11 @@ def smallest_share(n: float, alpha: float, n_attackers: int = 1, *, power: float
     Examples
     --------
     >>> round(smallest_share(1000, 0.05), 4)
-    0.0078
+    0.0105
     """
     from scipy.stats import norm
 
-    luck = norm.ppf(power ** (1 / n_attackers))
+    luck = norm.ppf((1 + power ** (1 / n_attackers)) / 2)  # of a correlation of either sign
     width = norm.isf(alpha / (2 * n_attackers))
     return float(np.tanh((width + luck) / np.sqrt(max(n - 3, 1))) ** 2)
 
