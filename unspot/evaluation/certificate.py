@@ -138,6 +138,13 @@ class Certificate:
         inside = named if len(parts) > 1 else {}
         return replace(parts[worst], concept=worst, parts=inside, notes=notes)
 
+    def called(self, *, concept: str = "", given: str = "") -> Certificate:
+        """The same with the names of columns: of what was given, and of a number."""
+        parts = {name: part.called(given=given) for name, part in self.parts.items()}
+        known = given if self.given and given else self.given
+        named = concept if self.of_number and not self.concept else self.concept
+        return replace(self, given=known, concept=named, parts=parts)
+
     @property
     def of_number(self) -> bool:
         """Whether the concept is a number, of which attackers explain a share of the variance."""
@@ -357,7 +364,9 @@ class Certificate:
         name = f"the variance of {self.concept or 'the number'}"
         where = f"{self.n_test_rows:,} test rows"
         beyond = (
-            f" beyond the {_share(self.chance)} that {self.given} explains" if self.given else ""
+            f" beyond the {_share(max(self.chance, 0.0))} that {self.given} explains"
+            if self.given
+            else ""
         )
         most = f"{_share(max(self.upper_bound, 0.0))} of {name}{beyond} ({self._confidence})"
         strongest = (
