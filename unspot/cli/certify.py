@@ -29,6 +29,14 @@ def certify(
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Labels that attackers know, such as the task: only what rows add to it counts.",
+        ),
+    ] = None,
     attack_rows: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that attackers learn from; else half of DATA."),
@@ -59,7 +67,8 @@ def certify(
             "--margin",
             "--max-advantage",
             metavar="A",
-            help="The largest advantage over guessing that counts as erased.",
+            help="The largest advantage over guessing that counts as erased; of a number, the "
+            "largest share of its variance.",
         ),
     ] = 0.05,
     audit: Annotated[
@@ -102,6 +111,11 @@ def certify(
     options.refuse_inputs({"--json": json, "--html": html, "--audit": audit}, inputs)
     words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
     _refuse_words_without_record({**words, "task": task}, audit)
+    if given is not None and task not in (None, given):
+        raise ValueError(
+            f"Got --task {task} and --given {given}, but expected one task, which attackers know "
+            "or not. Leave one of them out."
+        )
     check_share("--margin", margin)
     loaded = load(eraser)
     test, learn = read_rows(
@@ -111,8 +125,9 @@ def certify(
         flags=("--attack-rows", "--attack-labels"),
         concept=concept,
         features=features,
-        task=task,
+        task=task or given,
         groups=groups,
+        kinds=kind,
     )
     from unspot.data.dataset import Dataset
 
@@ -135,9 +150,12 @@ def certify(
             alpha=alpha,
             margin=margin,
             attack_rows="seen" if seen else "unseen",
+            given=None if given is None else "y",
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
+    name = concept or loaded.metadata.get("concept_name")
+    certificate = certificate.called(concept=name or "", given=given or "")
     options.write_json(certificate, json)
     record = None
     if audit is not None:
@@ -153,6 +171,8 @@ def certify(
             "alpha": alpha,
             "margin": margin,
             "seed": seed,
+            "kind": ",".join(kind) if kind else None,
+            "given": given,
         }
         record = audit_record(certificate, loaded, rows, inputs, settings, words)
         options.write_json(record, audit)
@@ -167,6 +187,7 @@ def certify(
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
         if raw is not None:
+            _refuse_informed(rows)
             how = {"attackers": options.comma_list(attackers), "budget": budget}
             typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
     if fail and certificate.verdict != "HOLDS":
@@ -185,6 +206,16 @@ def _informed(eraser: Eraser, rows: Dataset, raw: Any, **how: Any) -> str:
         f"{100 * strongest.balanced_accuracy:.1f} %, {100 * strongest.advantage:+.1f} points. This "
         "is apart from the verdict."
     )
+
+
+def _refuse_informed(rows: Dataset) -> None:
+    from unspot.data.dataset import is_number
+
+    if rows.concepts or is_number(rows.test.z, rows.test.kind):
+        raise ValueError(
+            "Got --informed with a number or several concepts, but expected one concept of "
+            "classes: its teacher labels raw rows. Leave --informed out."
+        )
 
 
 def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:

@@ -27,6 +27,7 @@ def evaluate(
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
     train: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that probes learn from; by default some of DATA."),
@@ -64,6 +65,7 @@ def evaluate(
         features=features,
         task=task,
         groups=groups,
+        kinds=kind,
     )
     rows = unseen_rows(loaded, test, learn, data, seed)
     shows = not quiet and json != options.STDOUT
@@ -94,7 +96,7 @@ def read_rows(
     learn: tuple[Path | None, Path | None],
     *,
     flags: tuple[str, str],
-    **names: str | None,
+    **names: Any,
 ) -> tuple[Split, Split | None]:
     """Read rows to test on, and other rows to learn from if they have a file of their own.
 
@@ -106,7 +108,8 @@ def read_rows(
         The options that give ``learn``, for messages.
     **names
         ``concept``, ``features``, ``task`` and ``groups``: columns or arrays. By default the
-        concept and the features are those that ``unspot fit`` wrote into the eraser.
+        concept and the features are those that ``unspot fit`` wrote into the eraser. ``kinds``:
+        what concepts are, as ``--kind`` has it.
     """
     data, labels = test
     others, labels_of_others = learn
@@ -139,10 +142,8 @@ def _read_split(
     features: str | None,
     task: str | None = None,
     groups: str | None = None,
+    kinds: list[str] | None = None,
 ) -> Split:
-    import numpy as np
-
-    from unspot.data.dataset import Split, refuse_continuous
     from unspot.io import read_table
     from unspot.io.tables import has_column
 
@@ -157,11 +158,35 @@ def _read_split(
     elif concept is None and name and not has_column(labels, name):
         name = None  # fit names the concept after its file of labels if that has one column
     vectors = features or _features_of_fit(eraser, path)
+    kind = options.parse_kinds(kinds, name)
     columns_of = {"concept": name, "task": task, "groups": groups}
     table = read_table(path, features=vectors, **columns_of, labels_file=labels)
-    refuse_continuous(table.z)
     X = _vectors(eraser, table, path)
-    return Split(X, np.asarray(table.z), table.y, groups=table.groups)
+    fitted = eraser.metadata if name == eraser.metadata.get("concept_name") else {}
+    return labelled_rows(X, table, name, kind, str(fitted.get("concept", "")))
+
+
+def labelled_rows(
+    X: NDArray[Any], table: Table, name: str | None, kinds: dict[str, str], fitted: str = ""
+) -> Split:
+    """Rows with their concept, or with a table of several.
+
+    A concept is of the kind that the user says; else of numbers if the eraser was fitted on such.
+    """
+    import numpy as np
+
+    from unspot.data.dataset import Split
+
+    if isinstance(table.z, dict):
+        from unspot.data.concepts import read_concepts
+
+        z: Any = read_concepts(table.z, n_rows=len(X), kinds=kinds)
+        return Split(X, z, table.y, groups=table.groups)
+    kind = kinds.get(name or "") or (fitted if fitted == "continuous" else None)
+    split = Split(X, np.asarray(table.z), table.y, groups=table.groups, kind=kind)
+    if kind is not None:
+        _ = split.target  # what cannot be of that kind is refused now
+    return split
 
 
 def read_vectors(eraser: Eraser, path: Path, features: str | None) -> NDArray[Any]:
@@ -218,7 +243,13 @@ def unseen_rows(
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
         split = Dataset.from_arrays(
-            whole.X, whole.z, whole.y, groups=whole.groups, random_state=seed, name=data.name
+            whole.X,
+            whole.z,
+            whole.y,
+            kind=whole.kind,
+            groups=whole.groups,
+            random_state=seed,
+            name=data.name,
         )
         refitted = was_fitted_on(eraser, split.validation) and not was_fitted_on(eraser, split.test)
         if not refitted:

@@ -23,6 +23,7 @@ __all__ = [
     "echo_json",
     "facts",
     "file_size",
+    "parse_kinds",
     "parse_rank",
     "parse_ranks",
     "refuse_inputs",
@@ -50,11 +51,27 @@ TestRows = Annotated[
 ]
 Concept = Annotated[
     str | None,
-    typer.Option("--concept", "-c", metavar="NAME", help="Column or array of the labels."),
+    typer.Option(
+        "--concept", "-c", metavar="NAME", help="Column or array of the labels; or a comma list."
+    ),
 ]
 ConceptOfFit = Annotated[
     str | None,
-    typer.Option("--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."),
+    typer.Option(
+        "--concept",
+        "-c",
+        metavar="NAME",
+        help="Labels, or a comma list of them; by default as in unspot fit.",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="NAME=KIND",
+        help="What a concept is, if values do not show it: continuous (a number), categories, "
+        "ordered, cyclic:7.",
+    ),
 ]
 Features = Annotated[
     str | None,
@@ -157,6 +174,31 @@ def comma_list(text: str | None) -> list[str] | None:
     ['linear', 'variance']
     """
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, str]:
+    """The kinds of concepts by their names, from NAME=KIND; of one concept, KIND is enough.
+
+    Examples
+    --------
+    >>> parse_kinds(["age=continuous", "day=cyclic:7"], "age,day")
+    {'age': 'continuous', 'day': 'cyclic:7'}
+    >>> parse_kinds(["continuous"], "age")
+    {'age': 'continuous'}
+    """
+    names = comma_list(concept) or []
+    kinds = {}
+    for text in texts or ():
+        name, equals, kind = text.rpartition("=")
+        name = name if equals else concept or ""
+        if (names and name not in names) or not kind:
+            listed = ", ".join(names)
+            raise ValueError(
+                f"Got --kind {text}, but expected NAME=KIND for one of the concepts ({listed}), "
+                "such as age=continuous."
+            )
+        kinds[name] = kind
+    return kinds
 
 
 def parse_rank(text: str) -> int | float | str:

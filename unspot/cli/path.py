@@ -33,6 +33,7 @@ def path(
     labels: options.LabelsFile = None,
     task: options.Task = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
     parameters: options.Parameters = None,
@@ -53,7 +54,8 @@ def path(
         float | None,
         typer.Option(
             metavar="A",
-            help="largest: what attackers may gain (default 0.05, or what rows can decide).",
+            help="largest: what attackers may gain (default 0.05, or what rows can decide); of a "
+            "number, the share of its variance.",
         ),
     ] = None,
     attackers: Annotated[
@@ -97,9 +99,10 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
+    kinds = options.parse_kinds(kind, concept)
     columns = {"concept": concept, "task": task, "groups": groups}
     table = read_table(data, features=features, **columns, labels_file=labels)
-    rows = _dataset(table, data.name, seed)
+    rows = _dataset(table, data.name, seed, kinds.get(concept or "") or kinds or None)
     shows = not quiet and json != options.STDOUT
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.path import rank_path
@@ -108,7 +111,7 @@ def path(
         from unspot.ranks.selection import way_to_decide
 
         way_to_decide(rows, max_advantage, attackers or "quick")
-    estimator = make_estimator(method, settings, seed=seed, verbose=False)
+    estimator = make_estimator(method, {**_concept_of(rows), **settings}, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
@@ -173,7 +176,16 @@ def _rule(
     return rule, rule_options
 
 
-def _dataset(table: Table, name: str, seed: int) -> Dataset:
+def _concept_of(rows: Dataset) -> dict[str, str]:
+    """The parameter that tells a method of a number; the table of several concepts says itself."""
+    from unspot.data.dataset import is_number
+
+    if rows.concepts or not is_number(rows.train.z, rows.train.kind):
+        return {}
+    return {"concept": rows.train.kind or "continuous"}
+
+
+def _dataset(table: Table, name: str, seed: int, kind: Any = None) -> Dataset:
     """Rows to fit on, to choose on and to certify on."""
     import numpy as np
 
@@ -182,7 +194,7 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
     return Dataset.from_arrays(
-        X, table.z, table.y, groups=table.groups, random_state=seed, name=name
+        X, table.z, table.y, kind=kind, groups=table.groups, random_state=seed, name=name
     )
 
 

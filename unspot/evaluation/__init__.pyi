@@ -23,9 +23,13 @@ from .monitor import MonitorReport as MonitorReport
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions
+from .regression import REGRESSORS as REGRESSORS
+from .regression import RegressionResult as RegressionResult
+from .regression import regress as regress
 from .results import Evaluation as Evaluation
 from .results import Row as Row
 from .results import Value as Value
 from .run import evaluate as evaluate
 from .two_sample import TwoSampleTest as TwoSampleTest
+from .two_sample import independence_test as independence_test
 from .two_sample import two_sample_test as two_sample_test

@@ -256,10 +256,11 @@ class Metadata(TypedDict, total=False):
 
 class _AttackerName(TypedDict):
     name: str
-    balanced_accuracy: float
 
 
 class _Attacker(_AttackerName, total=False):
+    balanced_accuracy: float
+    r2: float  # of numbers, in its place
     interval: tuple[float, float] | None
 
 

@@ -25,7 +25,7 @@ class Table:
     """Rows of a file: embeddings, and the labels that were asked for."""
 
     X: Any  # (n, d): an array; from ``open_table`` perhaps a ``RowSource``
-    z: NDArray[Any] | None = None  # (n,), the concept
+    z: Any = None  # (n,), the concept; of several, a dict of such arrays
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), the name of each row
     groups: NDArray[Any] | None = None  # (n,), what rows come in
@@ -56,7 +56,7 @@ def read_table(
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
     concept, task, names, groups : str, optional
-        Columns, or arrays of the ``.npz``.
+        Columns, or arrays of the ``.npz``. Several concepts are a comma list.
     labels_file : path, optional
         A second file with the labels, row by row: ``.txt`` (one label per line), ``.npy``,
         ``.npz``, ``.csv`` or ``.parquet``. ``concept`` may be left out if it has one column.
@@ -87,6 +87,9 @@ def read_with(
     labels_file: str | os.PathLike[str] | None,
 ) -> Table:
     """A table whose X, and whose labels that are not in the second file, ``reader`` reads."""
+    concepts = _concept_names(roles.get("z"), Path(labels_file or path))
+    more = {_role_of(name): name for name in concepts[1:]}
+    roles = {**roles, **more, **({"z": concepts[0]} if more else {})}
     columns = {} if labels_file is None else read_labels(Path(labels_file), roles)
     remaining = {
         role: name for role, name in roles.items() if name is not None and role not in columns
@@ -102,7 +105,30 @@ def read_with(
                 f"{str(labels_file or path)!r} for {n_rows} rows of X, but expected one label per "
                 "row."
             )
-    return Table(X, **columns, **more_columns, features=tuple(used))
+    found: dict[str, Any] = {**columns, **more_columns}
+    if more:
+        others = {name: found.pop(role) for role, name in more.items()}
+        found["z"] = {concepts[0]: found["z"], **others}
+    return Table(X, **found, features=tuple(used))
+
+
+def _concept_names(concept: str | None, path: Path) -> list[str]:
+    """The names of several concepts in a comma list; of one, or of a name with a comma, that."""
+    names = [name.strip() for name in (concept or "").split(",")]
+    if concept is None or len(names) == 1 or has_column(path, concept):
+        return [] if concept is None else [concept]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not all(names):
+        raise ValueError(
+            f"Got the concepts {concept!r}, but expected different names between the commas, such "
+            "as gender,age."
+        )
+    return names
+
+
+def _role_of(concept: str) -> str:
+    """Of one of several concepts: no other role has such a name."""
+    return f"concept {concept}"
 
 
 # -- One reader per format: X, the names it came from, and the labels by role ----------------------

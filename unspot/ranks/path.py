@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
-from unspot.data.dataset import Dataset, Split, stratified_parts
+from unspot.data.concepts import Concepts
+from unspot.data.dataset import Dataset, Split, is_number, strata, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
@@ -57,7 +58,8 @@ class PathPoint:
     estimator : estimator
         Fitted; ``rank_`` is its rank.
     held_out : float
-        MMD² between the classes on validation rows, the same rows for every rank.
+        MMD² between the classes on validation rows, the same rows for every rank; of a number,
+        between its tenths.
     loss : float or None
         The loss of the fit, if the method has one.
     metrics : mapping of str to (mean, spread over seeds)
@@ -407,10 +409,14 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
 def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[Eraser], float]:
     """A function of an eraser: MMD² between the classes, always on the same validation rows.
 
-    The kernel is that of the estimator if it is a LEOPARD, or else the paper's.
+    A number has bins for classes, and several concepts have cells. The kernel is that of the
+    estimator if it is a LEOPARD, or else the paper's.
     """
-    classes = encode(data.train.z, n_rows=len(data.train)).classes
-    codes = encode_as(data.validation.z, classes)
+    z = data.validation.z
+    if isinstance(z, Concepts) or is_number(data.train.z, data.train.kind):
+        codes = strata(z if isinstance(z, Concepts) else data.validation.target)
+    else:
+        codes = encode_as(z, encode(data.train.z, n_rows=len(data.train)).classes)
     rng = np.random.default_rng(seed)
     taken = balanced_counts(np.bincount(codes), MAX_HELD_OUT_ROWS)
     by_class = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]
