@@ -302,7 +302,7 @@ class Certificate:
 
     @property
     def _confidence(self) -> str:
-        return f"{100 * (1 - self.alpha):g} %"
+        return f"{100 * (1 - self.alpha):.4g} %"
 
     def _finding(self) -> str:
         best, half = self.strongest, self.alpha / 2
@@ -378,7 +378,7 @@ class Certificate:
                 f" A small leak was found (p = {self.attack_p_value:.2g})."
                 if found
                 else f" Rows and number do not depend on each other detectably (p = "
-                f"{self.p_value:.2g}, where {self.alpha / 2:g} would be a leak)."
+                f"{self.p_value:.2g}, where {self.alpha / 2:.4g} would be a leak)."
             )
             return (
                 f"The erasure holds: on {where}, attackers explain at most {most}, within the "
@@ -430,8 +430,8 @@ class Certificate:
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
             f"Two-sample test p = {self.p_value:.2g}; attackers together p = "
-            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}, if the {units} are "
+            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:.4g} or below is a leak, so that "
+            f"a false alarm has a probability of at most {self.alpha:.4g}, if the {units} are "
             "independent of each other. Where the bound on the advantage is within "
             f"{_points(self.margin)}, the erasure holds.\n"
             f"Balanced: accuracy in %, {self._alike}; advantages over {self._guessing}, which "
@@ -447,8 +447,8 @@ class Certificate:
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
             f"Test of independence p = {self.p_value:.2g}; attackers together p = "
-            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}, if the {units} are "
+            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:.4g} or below is a leak, so that "
+            f"a false alarm has a probability of at most {self.alpha:.4g}, if the {units} are "
             "independent of each other. Where the bound is within "
             f"{_share(self.margin)} of the variance, the erasure holds.\n"
             f"R²: the share of the variance that predictions explain, in %; advantages in % of the "
