@@ -25,7 +25,7 @@ def _words(about: str) -> Any:
 def certify(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
     groups: options.Groups = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def evaluate(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     labels: options.LabelsFile = None,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,

@@ -28,7 +28,7 @@ _OPTIONS = {
 
 def path(
     data: options.Embeddings,
-    concept: options.Concept = None,
+    concept: options.Concepts = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
     task: options.Task = None,
