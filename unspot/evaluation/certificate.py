@@ -66,7 +66,9 @@ class AttackerReport:
     @property
     def score(self) -> float:
         """Balanced accuracy, or R²: chance and advantage together."""
-        return float(self.r2 if self.balanced_accuracy is None else self.balanced_accuracy)  # type: ignore[arg-type]
+        found = self.r2 if self.balanced_accuracy is None else self.balanced_accuracy
+        assert found is not None  # ``Certificate.from_dict`` refuses that
+        return found
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,9 @@ class Certificate:
         for one in (result, *result.parts.values()):
             if not one.attackers or (one.n_classes < 1 and not one.of_number):
                 raise ValueError("attackers or classes are missing")
+            for report in one.attackers:
+                if report.r2 is None if one.of_number else report.balanced_accuracy is None:
+                    raise ValueError(f"the score of the attacker {report.name} is missing")
         return result
 
     @property
