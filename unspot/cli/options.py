@@ -20,9 +20,11 @@ __all__ = [
     "check_concept",
     "check_retry",
     "comma_list",
+    "concept_facts",
     "echo_json",
     "facts",
     "file_size",
+    "loss_name",
     "parse_kinds",
     "parse_rank",
     "parse_ranks",
@@ -433,3 +435,38 @@ def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
     ]
     rest = [f"… {len(shown) - most} more"] if len(shown) > most else []
     return ", ".join(shown[:most] + rest)
+
+
+def concept_facts(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was erased, given what, and what was kept, as names and values.
+
+    Examples
+    --------
+    >>> age = {"name": "age", "kind": "continuous", "missing": 3}
+    >>> concept_facts({"concepts": [age], "given": {"kind": "categories"}, "given_name": "job"})
+    [('age', 'continuous, 3 rows without a value'), ('given', 'job (categories)')]
+    """
+    rows = [("classes", class_list(metadata))]
+    if metadata.get("concept") in ("continuous", "cyclic"):
+        rows = [("kind", metadata["concept"])]
+    elif "concepts" in metadata:
+        rows = [(str(concept["name"]), _concept(concept)) for concept in metadata["concepts"]]
+    for name in ("given", "keep"):
+        if name in metadata:
+            column = f"{metadata.get(f'{name}_name', '')} ({metadata[name]['kind']})"
+            rows.append(("kept" if name == "keep" else name, column.strip()))
+    return rows
+
+
+def _concept(concept: Mapping[str, Any]) -> str:
+    """One of several concepts in a line."""
+    classes = class_list(concept, most=4)
+    lacking = f"{concept['missing']:,} rows without a value" if concept.get("missing") else ""
+    kind = f"{concept['kind']}: {classes}" if classes else str(concept["kind"])
+    return ", ".join(filter(None, (kind, lacking)))
+
+
+def loss_name(metadata: Mapping[str, Any]) -> str:
+    """What density matching makes small: HSIC where a concept has features instead of classes."""
+    plain = metadata.get("concept", "categories") == "categories"
+    return "MMD²" if plain and "given" not in metadata and "keep" not in metadata else "HSIC"
