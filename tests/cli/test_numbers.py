@@ -92,10 +92,14 @@ def test_what_is_given_is_named(cli, people, eraser):
     assert "--task gender" in done.err
 
 
-def test_a_path_of_a_number(cli, people, tmp_path):
-    out = tmp_path / "e.safetensors"
-    options = ("-f", "X", "--method", "kram", "--ranks", "3,1", "--set", "epochs=3")
-    done = cli("path", people / "train.npz", "-c", "score", *options, "--max-advantage", "0.5",
-               "-o", out)  # fmt: skip
+@pytest.mark.parametrize("concept", ["score", "gender,score"])
+def test_a_path(cli, people, tmp_path, concept):
+    out, page = tmp_path / "e.safetensors", tmp_path / "page.html"
+    done = cli("path", people / "train.npz", "-f", "X", "-c", concept, "--method", "leopard",
+               "--ranks", "3,1", "--metrics", "none", "--max-advantage", "0.6", "-o", out,
+               "--html", page)  # fmt: skip
     assert done.code in (0, 3), done.err
-    assert "% of the variance" in done.out or "advantage" in done.out
+    assert "score" in done.out if "," in concept else "% of the variance" in done.out
+    done = cli("certify", out, people / "test.npz", *FAST)  # the concepts and kinds of the fit
+    assert done.code == 0, done.err
+    assert "of variance" in done.out if "," in concept else "variance of score" in done.out
