@@ -7,7 +7,7 @@ import pytest
 
 from unspot import Dataset, Eraser, certify, evaluate
 from unspot.datasets.concept_laws import concept_law
-from unspot.evaluation import Certificate
+from unspot.evaluation import Certificate, fairness, fairness_of_several
 from unspot.evaluation.several import OTHERS, parts_of
 
 QUICK = {"attackers": ["logistic", "quadratic"], "budget": "quick"}
@@ -169,3 +169,38 @@ def test_given_needs_a_task_and_no_groups(tasked):
         certify(None, grouped, given="y")
     with pytest.raises(ValueError, match="given='job'"):
         certify(None, data, given="job")
+
+
+# -- fairness --------------------------------------------------------------------------------------
+
+
+def test_fairness_by_each_attribute_and_by_all():
+    rng = np.random.default_rng(0)
+    n = 2000
+    sex, age, y = (
+        rng.choice(["f", "m"], size=n),
+        rng.uniform(20, 70, size=n),
+        rng.integers(2, size=n),
+    )
+    unlucky = (sex == "f") & (age < np.median(age))
+    guess = np.where(unlucky & (rng.random(n) < 0.5), 1 - y, y)
+    found = fairness_of_several(y, guess, {"sex": sex, "age": age})
+    assert found.by["sex"] == fairness(y, guess, sex)
+    name, group, accuracy = found.worst_group
+    assert name == "sex × age"
+    assert group.startswith("f / age <")
+    assert accuracy == pytest.approx(0.5, abs=0.06)
+    assert found.rms_gap == found.by["sex × age"].rms_gap > found.by["sex"].rms_gap
+    assert found.by["age"].worst_group[1] == pytest.approx(0.75, abs=0.05)
+
+
+def test_small_combinations_are_named_and_missing_values_left_out():
+    y = np.arange(100) % 2
+    sex = np.where(np.arange(100) < 50, "f", "m").astype(object)
+    group = np.where(np.arange(100) % 50 < 45, "a", "b")
+    sex[99] = None
+    found = fairness_of_several(y, y, {"sex": sex, "group": group})
+    assert found.small == ("f / b", "m / b")
+    assert found.by["group"].accuracies == {"a": 1.0, "b": 1.0}
+    with pytest.raises(ValueError, match="min_rows=0"):
+        fairness_of_several(y, y, {"sex": sex, "group": group}, min_rows=0)

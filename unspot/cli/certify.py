@@ -25,7 +25,7 @@ def _words(about: str) -> Any:
 def certify(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
     groups: options.Groups = None,
@@ -129,8 +129,10 @@ def certify(
         groups=groups,
         kinds=kind,
     )
-    from unspot.data.dataset import Dataset
+    from unspot.data.dataset import Dataset, refuse_other_than_classes
 
+    if informed is not None:
+        refuse_other_than_classes(test, "--informed")
     raw = None if informed is None else read_vectors(loaded, informed, features)
     if learn is None:
         rows = unseen_rows(loaded, test, learn, data, seed)
@@ -187,7 +189,6 @@ def certify(
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
         if raw is not None:
-            _refuse_informed(rows)
             how = {"attackers": options.comma_list(attackers), "budget": budget}
             typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
     if fail and certificate.verdict != "HOLDS":
@@ -206,16 +207,6 @@ def _informed(eraser: Eraser, rows: Dataset, raw: Any, **how: Any) -> str:
         f"{100 * strongest.balanced_accuracy:.1f} %, {100 * strongest.advantage:+.1f} points. This "
         "is apart from the verdict."
     )
-
-
-def _refuse_informed(rows: Dataset) -> None:
-    from unspot.data.dataset import is_number
-
-    if rows.concepts or is_number(rows.test.z, rows.test.kind):
-        raise ValueError(
-            "Got --informed with a number or several concepts, but expected one concept of "
-            "classes: its teacher labels raw rows. Leave --informed out."
-        )
 
 
 def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:

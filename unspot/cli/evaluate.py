@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def evaluate(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     labels: options.LabelsFile = None,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
@@ -158,21 +158,24 @@ def _read_split(
     elif concept is None and name and not has_column(labels, name):
         name = None  # fit names the concept after its file of labels if that has one column
     vectors = features or _features_of_fit(eraser, path)
-    kind = options.parse_kinds(kinds, name)
+    kind = {**_kinds_of_fit(eraser, name), **options.parse_kinds(kinds, name)}
     columns_of = {"concept": name, "task": task, "groups": groups}
     table = read_table(path, features=vectors, **columns_of, labels_file=labels)
-    X = _vectors(eraser, table, path)
-    fitted = eraser.metadata if name == eraser.metadata.get("concept_name") else {}
-    return labelled_rows(X, table, name, kind, str(fitted.get("concept", "")))
+    return _labelled(_vectors(eraser, table, path), table, kind, name)
 
 
-def labelled_rows(
-    X: NDArray[Any], table: Table, name: str | None, kinds: dict[str, str], fitted: str = ""
-) -> Split:
-    """Rows with their concept, or with a table of several.
+def _kinds_of_fit(eraser: Eraser, name: str | None) -> dict[str, str]:
+    """What the eraser was fitted on, if that are the same concepts: numbers among whole ones."""
+    facts = eraser.metadata
+    if name is None or name != facts.get("concept_name"):
+        return {}
+    listed = facts.get("concepts") or [{"name": name, "kind": facts.get("concept")}]
+    kinds = {str(one["name"]): str(one["kind"]) for one in listed}
+    return {name: kind for name, kind in kinds.items() if kind in ("categories", "continuous")}
 
-    A concept is of the kind that the user says; else of numbers if the eraser was fitted on such.
-    """
+
+def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | None) -> Split:
+    """Rows with their concept, or with a table of several."""
     import numpy as np
 
     from unspot.data.dataset import Split
@@ -182,7 +185,7 @@ def labelled_rows(
 
         z: Any = read_concepts(table.z, n_rows=len(X), kinds=kinds)
         return Split(X, z, table.y, groups=table.groups)
-    kind = kinds.get(name or "") or (fitted if fitted == "continuous" else None)
+    kind = kinds.get(name or "")
     split = Split(X, np.asarray(table.z), table.y, groups=table.groups, kind=kind)
     if kind is not None:
         _ = split.target  # what cannot be of that kind is refused now

@@ -53,16 +53,24 @@ TestRows = Annotated[
 ]
 Concept = Annotated[
     str | None,
-    typer.Option(
-        "--concept", "-c", metavar="NAME", help="Column or array of the labels; or a comma list."
-    ),
+    typer.Option("--concept", "-c", metavar="NAME", help="Column or array of the labels."),
 ]
 ConceptOfFit = Annotated[
+    str | None,
+    typer.Option("--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."),
+]
+Concepts = Annotated[
+    str | None,
+    typer.Option(
+        "--concept", "-c", metavar="NAMES", help="Column or array of the labels; or a comma list."
+    ),
+]
+ConceptsOfFit = Annotated[
     str | None,
     typer.Option(
         "--concept",
         "-c",
-        metavar="NAME",
+        metavar="NAMES",
         help="Labels, or a comma list of them; by default as in unspot fit.",
     ),
 ]

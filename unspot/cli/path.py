@@ -28,7 +28,7 @@ _OPTIONS = {
 
 def path(
     data: options.Embeddings,
-    concept: options.Concept = None,
+    concept: options.Concepts = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
     task: options.Task = None,
@@ -87,7 +87,7 @@ def path(
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
     and say whether the promise is kept.
     """
-    from unspot.cli.fit import make_estimator, parse_parameters, with_source
+    from unspot.cli.fit import kind_parameter, make_estimator, parse_parameters, with_source
     from unspot.io import read_table
     from unspot.io.files import naming_full_disk, refuse_existing
 
@@ -111,7 +111,8 @@ def path(
         from unspot.ranks.selection import way_to_decide
 
         way_to_decide(rows, max_advantage, attackers or "quick")
-    estimator = make_estimator(method, {**_concept_of(rows), **settings}, seed=seed, verbose=False)
+    settings = {**kind_parameter(table.z, kinds, method), **settings}
+    estimator = make_estimator(method, settings, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
@@ -174,15 +175,6 @@ def _rule(
     if rule == "utility" and "floor" not in rule_options:
         raise ValueError("Got --select utility without --floor, the least utility, such as 0.8.")
     return rule, rule_options
-
-
-def _concept_of(rows: Dataset) -> dict[str, str]:
-    """The parameter that tells a method of a number; the table of several concepts says itself."""
-    from unspot.data.dataset import is_number
-
-    if rows.concepts or not is_number(rows.train.z, rows.train.kind):
-        return {}
-    return {"concept": rows.train.kind or "continuous"}
 
 
 def _dataset(table: Table, name: str, seed: int, kind: Any = None) -> Dataset:

@@ -264,6 +264,16 @@ def refuse_continuous(z: Any) -> None:
         )
 
 
+def refuse_other_than_classes(split: Split, who: str) -> None:
+    """Raise an error if the concept of rows is a number or a table of several."""
+    if isinstance(split.z, Concepts) or is_number(split.z, split.kind):
+        what = "several concepts" if isinstance(split.z, Concepts) else "a number as concept"
+        raise ValueError(
+            f"Got {what}, but {who} expects one concept of classes. Choose one with data.of(name), "
+            "and cut a number into bins."
+        )
+
+
 # -- What the concept is ---------------------------------------------------------------------------
 
 

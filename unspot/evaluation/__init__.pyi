@@ -15,7 +15,9 @@ from .geometry import neighbour_overlap as neighbour_overlap
 from .geometry import variance_kept as variance_kept
 from .geometry import word_similarity as word_similarity
 from .group_fairness import Fairness as Fairness
+from .group_fairness import FairnessOfSeveral as FairnessOfSeveral
 from .group_fairness import fairness as fairness
+from .group_fairness import fairness_of_several as fairness_of_several
 from .held_out import certify as certify
 from .informed import informed_attack as informed_attack
 from .monitor import Monitor as Monitor

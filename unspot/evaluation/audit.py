@@ -366,6 +366,8 @@ def _effort(budget: str) -> dict[str, Any]:
 
 
 def _rows_of_cell(certificate: Certificate, data: Dataset) -> dict[str, dict[str, int]]:
+    if data.concepts or certificate.of_number:
+        return {}  # no classes, or those of several concepts
     judged = tuple(data) if certificate.attack_rows == "cross-fit" else (data.test,)
     cells = Counter(
         (str(concept), str(label))

@@ -66,7 +66,9 @@ class AttackerReport:
     @property
     def score(self) -> float:
         """Balanced accuracy, or R²: chance and advantage together."""
-        return float(self.r2 if self.balanced_accuracy is None else self.balanced_accuracy)  # type: ignore[arg-type]
+        found = self.r2 if self.balanced_accuracy is None else self.balanced_accuracy
+        assert found is not None  # ``Certificate.from_dict`` refuses that
+        return found
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,9 @@ class Certificate:
         for one in (result, *result.parts.values()):
             if not one.attackers or (one.n_classes < 1 and not one.of_number):
                 raise ValueError("attackers or classes are missing")
+            for report in one.attackers:
+                if report.r2 is None if one.of_number else report.balanced_accuracy is None:
+                    raise ValueError(f"the score of the attacker {report.name} is missing")
         return result
 
     @property
@@ -277,8 +282,7 @@ class Certificate:
         table = _aligned([header, *(_cells(report) for report in ranked)])
         head = [f"Certificate: {self.verdict}", self.sentence, f"Next: {self.next_step}"]
         several = [*_aligned([_OF_PARTS, *self._lines()]), ""] if self.parts else []
-        footer = self._number_footer() if self.of_number else self._footer()
-        return "\n".join([*head, "", *several, *table, "", footer])
+        return "\n".join([*head, "", *several, *table, "", self._footer()])
 
     def _lines(self) -> list[tuple[str, ...]]:
         """Of several concepts: one line for each."""
@@ -302,7 +306,7 @@ class Certificate:
 
     @property
     def _confidence(self) -> str:
-        return f"{100 * (1 - self.alpha):g} %"
+        return f"{100 * (1 - self.alpha):.4g} %"
 
     def _finding(self) -> str:
         best, half = self.strongest, self.alpha / 2
@@ -378,7 +382,7 @@ class Certificate:
                 f" A small leak was found (p = {self.attack_p_value:.2g})."
                 if found
                 else f" Rows and number do not depend on each other detectably (p = "
-                f"{self.p_value:.2g}, where {self.alpha / 2:g} would be a leak)."
+                f"{self.p_value:.2g}, where {self.alpha / 2:.4g} would be a leak)."
             )
             return (
                 f"The erasure holds: on {where}, attackers explain at most {most}, within the "
@@ -426,34 +430,36 @@ class Certificate:
     def _footer(self) -> str:
         n_groups = self.metadata.get("n_test_groups")
         units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
+        test, margin = "Two-sample test", f"the bound on the advantage is within {self._margin}"
+        if self.of_number:
+            test, margin = "Test of independence", f"the bound is within {self._margin}"
         return (
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
-            f"Two-sample test p = {self.p_value:.2g}; attackers together p = "
-            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}, if the {units} are "
-            "independent of each other. Where the bound on the advantage is within "
-            f"{_points(self.margin)}, the erasure holds.\n"
-            f"Balanced: accuracy in %, {self._alike}; advantages over {self._guessing}, which "
-            f"gets {100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class "
-            f"is {100 * self.majority:.1f} %."
+            f"{test} p = {self.p_value:.2g}; attackers together p = {self.attack_p_value:.2g}; "
+            f"either at {self.alpha / 2:.4g} or below is a leak, so that a false alarm has a "
+            f"probability of at most {self.alpha:.4g}, if the {units} are independent of each "
+            f"other. Where {margin}, the erasure holds.\n{self._legend()}"
         )
 
-    def _number_footer(self) -> str:
-        n_groups = self.metadata.get("n_test_groups")
-        units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
-        above = f", above what {self.given} alone explains" if self.given else ""
+    @property
+    def _margin(self) -> str:
+        points = f"{_share(self.margin)} of the variance"
+        return points if self.of_number else _points(self.margin)
+
+    def _legend(self) -> str:
+        """What the columns of the table are."""
+        if self.of_number:
+            above = f", above what {self.given} alone explains" if self.given else ""
+            return (
+                "R²: the share of the variance that predictions explain, in %; advantages in % of "
+                f"the variance{above}. Zero or less is nothing. The upper ends of intervals hold "
+                "for predictions in the best unit too."
+            )
         return (
-            f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
-            f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
-            f"Test of independence p = {self.p_value:.2g}; attackers together p = "
-            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}, if the {units} are "
-            "independent of each other. Where the bound is within "
-            f"{_share(self.margin)} of the variance, the erasure holds.\n"
-            f"R²: the share of the variance that predictions explain, in %; advantages in % of the "
-            f"variance{above}. Zero or less is nothing. The upper ends of intervals hold for "
-            "predictions in the best unit too."
+            f"Balanced: accuracy in %, {self._alike}; advantages over {self._guessing}, which gets "
+            f"{100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class is "
+            f"{100 * self.majority:.1f} %."
         )
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "recalls",
     "smallest_bound",
     "standardised",
+    "stratum_means",
 ]
 
 Array = NDArray[Any]
@@ -289,7 +290,7 @@ def agreement_p_values(
     shares = group_shares(codes, groups, K)
     hits = [np.eye(K)[guess] for guess in guesses]
     scores = [s * (1 - shares) for s in (*hits, *(p * shares for p in probabilities))]
-    stacked = _in_units(np.stack(scores, axis=2))  # (n, K, 2·attackers)
+    stacked = _in_units(np.stack(scores, axis=2), strata)  # (n, K, 2·attackers)
     shuffled, rng = shuffler(codes, groups, strata), np.random.default_rng(seed)
     agreement = _agreement(stacked, codes, lambda: shuffled(rng), n_permutations)
     standard = standardised(agreement)  # (1 + B, 2·attackers)
@@ -299,15 +300,31 @@ def agreement_p_values(
     return (1 + extreme) / (1 + n_permutations)
 
 
-def _in_units(scores: Array) -> NDArray[np.float32]:
+def _in_units(scores: Array, strata: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
     """Scores without their means and of size one, so that single precision loses nothing.
 
-    Neither changes the order of permutations: the first is a constant, the second a unit.
+    Neither changes the order of permutations: the first is a constant, the second a unit. So it is
+    within strata, where an attacker that knows nothing else has the same score throughout.
     """
-    centred = scores - scores.mean(axis=0)
+    centred = scores - (scores.mean(axis=0) if strata is None else stratum_means(scores, strata))
     size = np.abs(centred).max(axis=(0, 1))
     size[size <= 1e-12] = np.inf  # an attacker that says the same of every row
     return (centred / size).astype(np.float32)
+
+
+def stratum_means(values: Array, strata: NDArray[np.int64]) -> Array:
+    """The mean of the values of each row's stratum, in the shape of the values.
+
+    Examples
+    --------
+    >>> stratum_means(np.array([1.0, 3.0, 7.0]), np.array([0, 0, 1]))
+    array([2., 2., 7.])
+    """
+    _, number, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, number, values)
+    means: Array = sums[number] / counts[number].reshape(-1, *(1,) * (values.ndim - 1))
+    return means
 
 
 def _agreement(

@@ -23,7 +23,7 @@ from unspot.data.labels import Measurements, measure
 from unspot.data.rows import generator
 from unspot.evaluation.attack_models import VALIDATION_SHARE, Effort, NumberRows
 from unspot.evaluation.attackers import ATTACKERS, BUDGETS, FAMILY
-from unspot.evaluation.inference import BLOCK_VALUES, TIE, standardised
+from unspot.evaluation.inference import BLOCK_VALUES, TIE, standardised, stratum_means
 from unspot.evaluation.probes import rows_of_both
 from unspot.machine import one_thread
 
@@ -303,7 +303,9 @@ def explained_interval(
     t, p, e = _in_units(predictions, values)
     mean_square = float((t**2).sum(axis=1).mean())
     excess = ((e**2).sum(axis=1) - (1 - r2) * (t**2).sum(axis=1)) / max(mean_square, 1e-300)
-    low = r2 - quantile * _error(excess, groups)
+    # Of the logarithm of what is not explained, which is less skewed.
+    left = max(1 - r2, 1e-12)
+    low = 1 - left * np.exp(min(quantile * _error(excess, groups) / left, 50.0))
     r = float(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
     high = np.tanh(np.arctanh(abs(r)) + quantile * _fisher_error(t, p, r, groups))
     return float(low), float(high**2)
@@ -407,6 +409,8 @@ def correlation_p_values(
     >>> correlation_p_values([z, 0 * z], z, seed=0)
     array([0.001, 1.   ])
     """
+    if strata is not None:  # who knows nothing else predicts the same throughout a stratum
+        predictions = [p - stratum_means(p, strata) for p in predictions]
     fixed = [_in_units(p, values)[1].ravel() for p in predictions]
     norms = [np.linalg.norm(p) for p in fixed]
     P = np.stack([p / (norm or 1.0) for p, norm in zip(fixed, norms, strict=True)], axis=1)

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from unspot.data.dataset import Dataset, Split
 from unspot.data.labels import Labels
 
-__all__ = ["OTHERS", "Part", "combination_name", "naming_concept", "parts_of", "restricted"]
+__all__ = [
+    "OTHERS",
+    "Part",
+    "cell_names",
+    "combination_name",
+    "middles",
+    "naming_concept",
+    "parts_of",
+    "restricted",
+]
 
 #: The class of all cells that are too small to be one.
 OTHERS = "other combinations"
@@ -67,8 +76,8 @@ def combination_name(names: Sequence[str]) -> str:
 def _combined(data: Dataset) -> tuple[Dataset | None, str]:
     """The data with the cells of all concepts as classes, or None; a sentence about the rest."""
     complete = [split.take(~_lacks_any(split)) for split in data]
-    middles = _middles(complete)
-    labels = [_cell_names(split.z, middles) for split in complete]
+    cuts = middles([split.z for split in complete])
+    labels = [cell_names(split.z, cuts) for split in complete]
     cells = np.unique(np.concatenate(labels))
     needed = (MIN_LEARNED, MIN_LEARNED, MIN_JUDGED)
     enough = np.all([_counts(z, cells) >= n for z, n in zip(labels, needed, strict=True)], axis=0)
@@ -109,19 +118,19 @@ def _lacks_any(split: Split) -> NDArray[np.bool_]:
     return np.any([table.missing(name) for name in table], axis=0)
 
 
-def _middles(splits: Sequence[Split]) -> dict[str, float]:
+def middles(tables: Sequence[Any]) -> dict[str, float]:
     """Where a number is cut into halves: its median over all rows; of cycles, half a period."""
-    middles = {}
-    for name in splits[0].z:
-        targets = [split.z[name] for split in splits]
+    found = {}
+    for name in tables[0]:
+        targets = [table[name] for table in tables]
         if not isinstance(targets[0], Labels):
             values = np.concatenate([target.values[:, 0] for target in targets])
             period = targets[0].period
-            middles[str(name)] = float(np.median(values)) if period is None else period / 2
-    return middles
+            found[str(name)] = float(np.median(values)) if period is None else period / 2
+    return found
 
 
-def _cell_names(table: Any, middles: dict[str, float]) -> NDArray[Any]:
+def cell_names(table: Any, cuts: dict[str, float]) -> NDArray[Any]:
     """The combination of each row, in words."""
     columns = []
     for name in table:
@@ -129,7 +138,7 @@ def _cell_names(table: Any, middles: dict[str, float]) -> NDArray[Any]:
         if isinstance(target, Labels):
             words = target.values.astype(str)
         else:
-            values, middle = target.values[:, 0], middles[name]
+            values, middle = target.values[:, 0], cuts[name]
             values = values if target.period is None else values % target.period
             words = np.where(values < middle, f"{name} < {middle:g}", f"{name} ≥ {middle:g}")
         columns.append(words)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
-from unspot.data.concepts import Concepts
+from unspot.data.concepts import Concepts, Target
 from unspot.data.dataset import Dataset, Split, is_number, strata, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
@@ -332,7 +332,7 @@ def check_ranks(
     return tuple(falling)
 
 
-def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None) -> Any:
+def fit_auto(estimator: Any, X: Any, labels: Target | Concepts, max_advantage: float | None) -> Any:
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
@@ -346,16 +346,17 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     estimator : LEOPARD
         Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
     X : array of shape (n, d), or ``Rows``
-    labels : Labels
+    labels : Labels, Measurements or Concepts
     max_advantage : float or None
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
     share = _share_to_choose_with(labels, estimator.max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
-    parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
-    _refuse_small_classes(labels, parts[1])
-    train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
+    parts = stratified_parts(strata(labels), sizes, generator(estimator.random_state))[:2]
+    if isinstance(labels, Labels):
+        _refuse_small_classes(labels, parts[1])
+    train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
     data = Dataset(train, aside, aside)
     decidable(aside, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
@@ -363,10 +364,22 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     return path.select("largest", refit=False, max_advantage=max_advantage)
 
 
-def _share_to_choose_with(labels: Labels, max_rows: int) -> float:
+def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
+    if isinstance(concept, Concepts):
+        return Split(X, concept)
+    if isinstance(concept, Labels):
+        return Split(X, concept.values)
+    values = concept.values
+    kind = concept.kind if concept.period is None else f"cyclic:{concept.period:.17g}"
+    return Split(X, values[:, 0] if values.shape[1] == 1 else values, kind=kind)
+
+
+def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:
     """The share of the rows that choose a rank: a sample, with enough rows of the rarest class."""
     usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
-    for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
+    for_the_rarest = 0.0
+    if isinstance(labels, Labels):
+        for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
     return min(1.0, max(usual, for_the_rarest), max_rows / (1 - ASIDE) / len(labels))
 
 
