@@ -454,9 +454,9 @@ class LEOPARD(BaseEraser):
             objective = AllRows(objective, objectives["low of sample"], low)
             held_out_counts = torch.bincount(check.z).tolist() if check else ()
             noise = Noise(spread(low.counts), spread(held_out_counts))
-        elif isinstance(objective.z, PairWeights):
-            rows = (len(part.z) if part else np.inf for part in (objective, check))
-            noise = Noise(*(FEATURE_NOISE * objective.z.size / n for n in rows))
+        elif check and isinstance(objective.z, PairWeights):
+            sizes = (FEATURE_NOISE * objective.z.size / len(part.z) for part in (objective, check))
+            noise = Noise(*sizes)
         V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
         V = narrow(objective.sample() if objective.is_lazy else objective, V, self.rank_)
         if isinstance(solver, PaperSolver):
