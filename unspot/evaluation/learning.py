@@ -233,6 +233,7 @@ def learning_curve(
     *,
     shares: Sequence[float] = (1 / 8, 1 / 4, 1 / 2, 1),
     repeats: int = 2,
+    attackers: Sequence[str] | None = None,
     budget: str = "quick",
     random_state: Any = 0,
     verbose: bool = False,
@@ -249,6 +250,8 @@ def learning_curve(
         Parts of the train rows, three at least. The last is all of them.
     repeats : int
         How often each part is drawn; all rows are fitted on once.
+    attackers : sequence of str, optional
+        Names from ``unspot.evaluation.ATTACKERS``; by default those of the budget.
     budget : "quick", "standard" or "thorough"
         How hard attackers try.
     random_state : int, Generator or None
@@ -271,7 +274,7 @@ def learning_curve(
     >>> from unspot.datasets.synthetic import law
     >>> rows = law("mean", n=4000, d=20)
     >>> data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
-    >>> curve = learning_curve(LEACE(), data, repeats=1)
+    >>> curve = learning_curve(LEACE(), data, repeats=1, attackers=["logistic"])
     >>> [point.n_rows for point in curve.points]
     [250, 500, 1000, 2000]
     """
@@ -294,7 +297,7 @@ def learning_curve(
         part = data.train.take(rows)
         estimator.fit(part.X, part.z)
         attacked = attack_eraser(
-            estimator, data, budget=budget, random_state=seed, labels=judged
+            estimator, data, budget=budget, attackers=attackers, random_state=seed, labels=judged
         )
         fits.append((round(share * len(labels)), i, attacked.strongest))
     return _curve(eraser, fits, attacked, budget, seed)
