@@ -80,10 +80,10 @@ def test_paired_covariance_is_that_of_other_test_rows():
         second = np.where(rng.random(n) < 0.8, first, rng.integers(K, size=n))
         return [first, second]
 
-    drawn = [
-        [recalls(guess, codes, K).mean() for guess in guesses(rng)] for _ in range(1500)
-    ]
-    estimated = np.mean([paired_covariance(guesses(rng), codes, None, K) for _ in range(50)], axis=0)
+    drawn = [[recalls(guess, codes, K).mean() for guess in guesses(rng)] for _ in range(1500)]
+    estimated = np.mean(
+        [paired_covariance(guesses(rng), codes, None, K) for _ in range(50)], axis=0
+    )
     assert np.allclose(estimated, np.cov(np.array(drawn).T), rtol=0.15)
     whole_groups = paired_covariance(guesses(rng), codes, np.arange(n) // 30, K)
     assert whole_groups.shape == (2, 2)
@@ -113,7 +113,9 @@ def test_ten_times_the_rows_hold_what_the_curve_says(certificate, data):
 def test_attackers_that_know_nothing_are_not_expected_to_learn():
     rng = np.random.default_rng(0)
     for seed in range(3):
-        data = Dataset.from_arrays(rng.normal(size=(3000, 4)), np.arange(3000) % 2, random_state=seed)
+        data = Dataset.from_arrays(
+            rng.normal(size=(3000, 4)), np.arange(3000) % 2, random_state=seed
+        )
         names = ["logistic", "whitened-logistic", "quadratic"]
         curve = certify(None, data, attackers=names, budget="quick").learning
         assert curve.interval[0] < 0.02
