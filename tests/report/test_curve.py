@@ -1,4 +1,4 @@
-"""Learning curves on the page and as figures: the same numbers, and nothing where there are none."""
+"""Learning curves on the page and as figures: the same numbers, or nothing at all."""
 
 from dataclasses import replace
 

@@ -117,17 +117,17 @@ class AttackCurve:
         low, high = (f"{100 * (chance + end):.1f}" for end in self.interval)
         if not self.can_tell:
             return (
-                f"What {self.factor:g} times as many rows would buy {self.attacker} cannot be told from "
-                f"these: it may be right on anything from {low} to {high} %."
+                f"What {self.factor:g} times as many rows would buy {self.attacker} cannot be told "
+                f"from these: it may be right on anything from {low} to {high} %."
             )
         points = zip(self.n_rows, self.advantages, strict=True)
         *fewer, (_, last) = mean_at_each_size(points)
         smaller = ", ".join(f"{100 * (chance + a):.1f} % with {n:,}" for n, a in fewer)
         return (
-            f"With {self.factor:g} times as many rows to learn from, {self.attacker} would be right "
-            f"on about {100 * (chance + self.advantage):.1f} % ({low} to {high} % with 95 % confidence), if "
-            f"the learning curve goes on as it does: {smaller}, {100 * (chance + last):.1f} % with "
-            f"all {max(self.n_rows):,}."
+            f"With {self.factor:g} times as many rows to learn from, {self.attacker} would be "
+            f"right on about {100 * (chance + self.advantage):.1f} % ({low} to {high} % with 95 % "
+            f"confidence), if the learning curve goes on as it does: {smaller}, "
+            f"{100 * (chance + last):.1f} % with all {max(self.n_rows):,}."
         )
 
 
