@@ -422,7 +422,7 @@ def measured(name: str, budget: str = "standard", attackers: Any = None) -> dict
     }
 
 
-RUNS = {"quick": 100, "standard": 15}
+RUNS = {"quick": 400, "standard": 15}
 SHARES = {"balanced": (0.5, 0.5), "90:10": (0.9, 0.1), "five classes": (0.2,) * 5}
 
 

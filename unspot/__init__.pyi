@@ -14,5 +14,6 @@ from .evaluation.results import Evaluation as Evaluation
 from .evaluation.run import evaluate as evaluate
 from .ranks.path import RankPath as RankPath
 from .ranks.path import rank_path as rank_path
+from .ranks.plan import plan as plan
 
 __version__: str

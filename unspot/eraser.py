@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unspot.io.files import write_atomically
 from unspot.machine import by_rows
-from unspot.maps import Compress, Expand, Map, Projection, ThroughCoordinates, chain_fault
+from unspot.maps import Compress, Expand, Map, Projection, chain_fault
 from unspot.maps.file import packed, read
 
 __all__ = ["Eraser", "load", "method_name"]
@@ -131,10 +131,9 @@ class Eraser:
     def __call__(self, X: Any) -> Any:
         """Erase the concept from a numpy array or torch tensor of shape (…, d).
 
-        The dtype stays, but integers become float64. All is computed in double precision down to
-        the coordinates that are kept, so that the matrices of the maps are not rounded to the dtype
-        of the rows: a rounded basis is another subspace, one that holds a little of what was
-        removed. The way back up is in single precision for rows of single precision.
+        The dtype stays, but integers become float64. Everything is computed in double precision,
+        so that the matrices of the maps are not rounded to the dtype of the rows: a rounded basis
+        is another subspace, one that holds a little of what was removed.
         """
         return self._apply(self.maps, X)
 
@@ -200,10 +199,15 @@ class Eraser:
                 f"Got embeddings of shape {tuple(x.shape)}, but expected (…, {self.n_features}): "
                 f"this eraser was fitted on {self.n_features} features."
             )
-        if not isinstance(x, np.ndarray) or x.size * self.n_features < _FEW_PRODUCTS:
-            return _through(maps, x, dtype)
-        rows = x.reshape(-1, self.n_features)
-        result = by_rows(lambda piece: _through(maps, piece, dtype), rows)
+        if not isinstance(x, np.ndarray):
+            return _through(maps, x.double()).to(dtype)
+        if x.size * self.n_features < _FEW_PRODUCTS:
+            return _through(maps, x.astype(np.float64)).astype(dtype)
+
+        def erased(rows: NDArray[Any]) -> Any:
+            return _through(maps, rows.astype(np.float64)).astype(dtype)
+
+        result = by_rows(erased, x.reshape(-1, self.n_features))
         return result.reshape(*x.shape[:-1], result.shape[-1])
 
 
@@ -227,21 +231,10 @@ def method_name(metadata: Mapping[str, Any]) -> str:
     return f"{method}({method_name(inner)})" if isinstance(inner, Mapping) and method else method
 
 
-def _through(maps: Sequence[Callable[[Any], Any]], x: Any, dtype: Any) -> Any:
-    """What the maps make of x, computed in double precision as far as it matters."""
-    *before, last = maps
-    x = _as_type(x, np.float64)
-    for m in before:
+def _through(maps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
+    for m in maps:
         x = m(x)
-    if isinstance(last, ThroughCoordinates) and str(dtype).endswith("float32"):
-        return last.up(_as_type(last.down(x), dtype))
-    return _as_type(last(x), dtype)
-
-
-def _as_type(x: Any, dtype: Any) -> Any:
-    if isinstance(x, np.ndarray):
-        return x.astype(dtype, copy=False)
-    return x.double() if dtype is np.float64 else x.to(dtype)
+    return x
 
 
 def _numbers(X: Any) -> tuple[Any, Any]:

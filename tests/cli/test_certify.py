@@ -109,7 +109,7 @@ def test_the_rows_of_fit_may_be_learned_from_but_not_judged_on(cli, table, other
 
 
 def test_rows_that_chose_a_rank_are_not_judged_on(cli, table, tmp_path):
-    """Of a path's three parts the test rows alone had no say in it."""
+    """Of a path's three parts the test rows alone had no say in it: one half judges the other."""
     path, certificate = tmp_path / "chosen.safetensors", tmp_path / "c.json"
     choose = ("--method", "pca", "--ranks", "3,2,1", "--max-advantage", "0.9", "--seed", "4")
     done = cli("path", table, "-c", "gender", "-f", "emb", *choose, "-o", path, "-q")
@@ -118,7 +118,8 @@ def test_rows_that_chose_a_rank_are_not_judged_on(cli, table, tmp_path):
     assert done.code == 0, done.err
     found = json.loads(certificate.read_text())
     n_rows = len(read_table(table, features="emb", concept="gender").X)
-    assert found["n_test_rows"] == pytest.approx(0.3 * n_rows, abs=2)
+    assert found["n_attack_rows"] == pytest.approx(0.15 * n_rows, abs=2)
+    assert found["n_test_rows"] == pytest.approx(0.15 * n_rows, abs=2)
     done = cli("certify", path, table, *EASY, "--seed", "5")
     assert done.code == 2
     assert "which has rows of its fit" in done.err
@@ -156,6 +157,21 @@ def test_a_file_with_some_rows_of_the_fit(cli, table, tmp_path):
     assert done.code == 2
     assert "which has rows of its fit" in done.err
     assert "the same --seed" in done.err
+
+
+def test_an_informed_attacker_is_reported_apart(cli, leaking, others, rows, tmp_path):
+    np.save(tmp_path / "raw.npy", rows[0])
+    arguments = (leaking, others, "-c", "gender", "-f", "X", *EASY)
+    done = cli("certify", *arguments, "--informed", tmp_path / "raw.npy")
+    assert done.code == 2  # what is asked for is not ignored: a .npy file has no array 'X'
+    done = cli(
+        "certify", leaking, others, "-c", "gender", *EASY, "--informed", tmp_path / "raw.npy"
+    )
+    assert done.code == 0, done.err
+    last = done.out.splitlines()[-1]
+    assert re.search(r"informed attacker, who erases 400 raw rows.*quadratic.*points", last)
+    plain = cli("certify", leaking, others, "-c", "gender", *EASY)
+    assert done.out.startswith(plain.out)
 
 
 def test_labels_in_a_second_file(cli, clean, rows, tmp_path):

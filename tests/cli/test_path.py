@@ -42,11 +42,19 @@ def test_a_rank_is_chosen_saved_and_certified(cli, file, tmp_path):
     assert eraser.rank == rank
     assert eraser.metadata["concept_name"] == "z"
     assert eraser.metadata["selection"]["rule"] == "largest"
-    assert eraser.metadata["n_rows"] == 600  # half: the rest choose and certify
+    assert eraser.metadata["n_rows"] == 840  # those that fit and choose: the rest certify
+    assert eraser.metadata["selection"]["promise"]["n_rows"] == 360
+    assert re.search(r"promise of at most 20 points .* on 360 test rows", done.out)
+    assert "fitted again on 840 rows" in done.out
     assert json.loads(numbers.read_text())["points"][0]["rank"] == 4
     html = page.read_text(encoding="utf-8")
     assert "Erasure against utility" in html
     assert f"rank {rank}" in html
+    assert re.search(r"promise of at most 20 points .* on 360 test rows", html)
+    # The same file and seed: attackers learn from one half of the test rows.
+    again = cli("certify", out, file, "--budget", "quick", "--no-fail", "--margin", 0.2)
+    assert "180 rows to learn from, 180 to judge on" in again.out.replace("\n", " "), again.err
+    assert cli("evaluate", out, file, "-m", "linear", "--seeds", 1).code == 0
     # The eraser and the numbers go on to the other commands.
     assert cli("report", numbers, "-o", tmp_path / "again.html").code == 0
     assert cli("inspect", out).code == 0
@@ -115,7 +123,7 @@ def test_a_bound_that_the_rows_cannot_decide_is_refused_before_the_fits(cli, fil
     out = tmp_path / "e.safetensors"
     done = cli("path", file, "-c", "z", "--max-advantage", 0.02, "-o", out)
     assert done.code == 2
-    assert re.search(r"max_advantage=0.02, .*at least 0\.\d+.*240 rows", done.err)
+    assert re.search(r"max_advantage=0.02, .*at least 0\.\d+.*840 rows", done.err)
     assert not out.exists()
 
 

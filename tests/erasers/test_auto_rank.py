@@ -178,7 +178,7 @@ def test_a_sample_that_sets_too_few_aside_asks_for_a_larger_one(monkeypatch, n_r
     z = np.repeat(["rare", "common"], [n_rare, n - n_rare])
     message = f"{n_rare} rows of class 'rare', .* or a larger max_rows, .* aside: [0-9]+ is enough"
     with pytest.raises(ValueError, match=message) as refused:
-        LEOPARD("auto", random_state=0).fit(X, z)
+        LEOPARD("auto", max_rows=10_000, random_state=0).fit(X, z)
     enough = int(str(refused.value).split(" is enough")[0].split()[-1])
     with pytest.raises(Chosen) as chosen:
         LEOPARD("auto", max_rows=enough, random_state=0).fit(X, z)

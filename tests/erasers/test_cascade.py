@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from unspot import LEACE, LEOPARD, Cascade, load
 from unspot.data.statistics import ClassStatistics
-from unspot.erasers import INLP, MomentMatching, base
+from unspot.erasers import INLP, MomentMatching, Transport, base
 from unspot.erasers.cascade import coordinates
 from unspot.projections import ManifoldSolver
 
@@ -141,3 +141,52 @@ def test_a_fit_leaves_no_statistics_behind(three_classes, inner):
     fitted = Cascade(inner).fit(*three_classes)
     for estimator in (fitted, fitted.estimator_):
         assert not any(isinstance(value, ClassStatistics) for value in vars(estimator).values())
+
+
+LINEAR = LEACE(method="orthogonal")
+LEOPARD_5 = LEOPARD(rank=5, solver=QUICK, random_state=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_any_first_stages_are_as_if_fitted_one_by_one(three_classes, dtype, tmp_path):
+    X, z = three_classes[0].astype(dtype), three_classes[1]
+    fitted = Cascade(LEOPARD_5, first=[Transport(), LINEAR]).fit(X, z)
+    wide = X.astype(np.float64 if dtype == np.float64 else np.float32)
+    first = Transport().fit(wide, z)
+    second = Cascade(LEOPARD_5).fit(first.reduce(wide), z)
+    expected = second.reduce(first.reduce(wide))
+    np.testing.assert_allclose(fitted.reduce(wide), expected, atol=1e-3)
+    assert fitted.eraser_.rank == 5
+    assert fitted.transform(X).dtype == dtype
+    assert fitted.linear_ is fitted.first_[1]
+    fitted.eraser_.save(tmp_path / "c.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "c.safetensors")(X), fitted.transform(X))
+
+
+def test_linear_erasure_named_as_the_first_stage_changes_nothing(three_classes, fitted):
+    named = Cascade(LEOPARD_5, first=LINEAR).fit(*three_classes)
+    np.testing.assert_array_equal(named.eraser_.U, fitted.eraser_.U)
+
+
+def test_first_stages_that_are_no_projections(three_classes):
+    X, z = three_classes
+    fitted = Cascade(LINEAR, first=LEACE()).fit(X, z)  # oblique, and then nothing is left to do
+    moved = fitted.transform(X) - LEACE().fit_transform(X, z)
+    np.testing.assert_allclose(moved - moved[0], 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("first", ["leace", [Transport(), "leace"], []])
+def test_something_else_first(three_classes, first):
+    with pytest.raises(ValueError, match=r"Got first=.*expected an eraser|at least one"):
+        Cascade(LEOPARD_5, first=first).fit(*three_classes)
+
+
+def test_stages_of_different_concepts(three_classes):
+    X, _ = three_classes
+    with pytest.raises(ValueError, match=r"Transport\(\) before LEACE.*'continuous'"):
+        Cascade(LEACE(concept="continuous"), first=Transport()).fit(X, X[:, 0])
+
+
+def test_the_rank_after_another_first_stage(three_classes):
+    with pytest.raises(ValueError, match=r"from 1 to 8, the dimensions that .* leaves? of 10"):
+        Cascade(LEOPARD(rank=9), first=Transport()).fit(*three_classes)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from unspot.erasers import AdversarialErasure, FaRM, KernelErasure, KRaM, coding_rate, farm, kram
 
@@ -163,8 +164,9 @@ def test_narrow_networks_are_trained_on_one_thread(d, expected, monkeypatch):
     torch.set_num_threads(2)
     try:
         X = np.random.default_rng(0).normal(size=(60, d))
-        FaRM(n_epochs=1, random_state=0).fit(X, np.arange(60) % 2)
-        assert torch.get_num_threads() == 2
+        with threadpool_limits(2):
+            FaRM(n_epochs=1, random_state=0).fit(X, np.arange(60) % 2)
+            assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
     assert set(threads) == {expected}

@@ -18,6 +18,7 @@ from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjec
 from unspot.erasers.farm import FaRM
 from unspot.erasers.matching import MomentMatching
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
+from unspot.erasers.transport import Transport
 from unspot.io import as_source
 from unspot.io.sources import prefetched
 from unspot.projections import ManifoldSolver, PaperSolver
@@ -135,6 +136,7 @@ def test_disk_equals_memory(place, eraser, data, on_disk, tmp_path):
         RandomProjection(rank=5, random_state=0),
         MomentMatching(),
         MomentMatching(method="mean"),
+        Transport(),
     ],
     ids=str,
 )
@@ -147,6 +149,13 @@ def test_methods_of_one_pass(eraser, data, on_disk):
     np.testing.assert_allclose(found.transform(X), expected, atol=1e-8)
     assert "rows_used" not in found.eraser_.metadata
     assert store.given <= 2 * N + 2  # the rows, and those of the fingerprint
+
+
+def test_a_cascade_moves_rows_as_it_reads_them(data, on_disk):
+    X, z = data
+    eraser = Cascade(PCAProjection(rank=3), first=[Transport(), LEACE(method="orthogonal")])
+    expected = eraser.fit(X, z).transform(X)
+    np.testing.assert_allclose(eraser.fit(Store(X), z).transform(X), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("limit", [0, 2**28])
@@ -501,7 +510,14 @@ def test_labels_stay_labels():
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts resident pages as Linux does")
-@pytest.mark.parametrize("method", ["LEACE()", "Cascade(LEOPARD(rank=8, max_rows=500))"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "LEACE()",
+        "Cascade(LEOPARD(rank=8, max_rows=500))",
+        "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=1)))",
+    ],
+)
 def test_a_big_file_does_not_become_resident(method, tmp_path):
     """Half a gigabyte is fitted, and a fraction of it ever is in memory."""
     big = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", "f4", (2**19, 256))
@@ -512,6 +528,7 @@ def test_a_big_file_does_not_become_resident(method, tmp_path):
     program = f"""
 import resource, numpy as np
 from unspot import LEACE, LEOPARD, Cascade
+from unspot.projections import ManifoldSolver
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rng = np.random.default_rng(0)
 {method}.fit(rng.normal(size=(1000, 256)).astype("f4"), np.arange(1000) % 2)

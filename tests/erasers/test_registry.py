@@ -138,10 +138,10 @@ def test_make_takes_parameters_and_ignores_case():
     ("name", "params", "message"),
     [
         ("leopart", {}, r"method 'leopart', but expected one of: leopard.*Did you mean 'leopard'"),
-        ("nothing like it", {}, r"or cascade:NAME\.$"),
+        ("nothing like it", {}, r"cascade:NAME or transport:NAME\.$"),
         ("cascade:fram", {}, r"method 'fram'.*Did you mean .*farm"),
         ("cascade:cascade", {}, "a cascade cannot hold another cascade"),
-        ("pca:farm", {}, "only cascade:NAME holds another method"),
+        ("pca:farm", {}, "only cascade:NAME and transport:NAME hold another"),
         ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean 'rank'"),
         ("cascade:farm", {"n_epoch": 3}, r"parameter 'n_epoch' for method 'farm'.*n_epochs"),
     ],
@@ -149,3 +149,12 @@ def test_make_takes_parameters_and_ignores_case():
 def test_wrong_names_show_the_nearest(name, params, message):
     with pytest.raises(ValueError, match=message):
         make(name, **params)
+
+
+def test_transport_goes_before_any_other(data):
+    X, z = data
+    eraser = make("transport:pca", rank=2).fit(X, z)
+    assert [type(stage).__name__ for stage in eraser.first] == ["Transport", "LEACE"]
+    moved = eraser.transform(X)
+    assert np.linalg.matrix_rank(moved - moved.mean(axis=0), tol=1e-8) == 2
+    assert type(make("transport")).__name__ == "Transport"

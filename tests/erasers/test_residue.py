@@ -21,6 +21,7 @@ from unspot.erasers import (
     RLACE,
     MeanProjection,
     MomentMatching,
+    Transport,
 )
 from unspot.maps import Oblique
 
@@ -37,6 +38,7 @@ METHODS = {
     "rlace": RLACE(random_state=0),
     "mean": MeanProjection(),
     "matching": MomentMatching(),
+    "transport": Transport(),
 }
 DTYPES = {
     "float64": torch.float64,

@@ -19,6 +19,7 @@ from unspot.maps import (
     Dense,
     Expand,
     LayerNorm,
+    Mixture,
     Nystrom,
     Oblique,
     Projection,
@@ -50,6 +51,7 @@ ERASERS = {
     "transport": (Transport(normal(3, 5), normal(3, 5, 5), normal(5, 3), normal(3)),),
     "cells": (Cells(normal(3, 5)),),
     "transport by shifts": (Transport(normal(3, 5), None, normal(5, 3), normal(3)),),
+    "mixture": (Mixture(normal(3, 4), normal(3, 5, 4), normal(5, 3), normal(3)),),
 }
 METADATA = {"method": "test", "classes": ["f", "m"], "n_features": 5}
 ARRAYS = [

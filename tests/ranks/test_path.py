@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, rank_path
 from unspot.checks import default_ranks
 from unspot.erasers.baselines import PCAProjection
+from unspot.erasers.transport import Transport
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.ranks.fits import FAR_EVALUATIONS
 from unspot.ranks.path import check_ranks, held_out_discrepancy
@@ -74,6 +76,20 @@ def test_cascaded_ranks_share_a_linear_stage_and_equalise_means(data):
         erased = point.eraser(data.train.X)
         means = [erased[data.train.z == k].mean(axis=0) for k in ("a", "b")]
         np.testing.assert_allclose(means[0], means[1], atol=1e-8)
+
+
+def test_ranks_after_transport_share_it_too(data):
+    eraser = Cascade(LEOPARD(random_state=0), first=[Transport(), LEACE(method="orthogonal")])
+    path = rank_path(eraser, data, [8, 3])
+    high, low = (point.estimator for point in path)
+    assert high.first_ is low.first_
+    expected = clone(eraser).set_params(eraser=LEOPARD(8, random_state=0))
+    expected.fit(data.train.X, data.train.z)
+    np.testing.assert_allclose(
+        high.transform(data.test.X), expected.transform(data.test.X), atol=1e-6
+    )
+    assert low.eraser_.rank == 3
+    assert "Transport" in low.eraser_.metadata["parameters"]["first"]
 
 
 def test_cascaded_path_equals_a_cascade(data):

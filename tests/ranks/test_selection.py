@@ -14,7 +14,7 @@ from unspot import Dataset, certify, rank_path
 from unspot.erasers.baselines import PCAProjection
 from unspot.ranks import selection
 from unspot.ranks.path import PathPoint, RankPath
-from unspot.ranks.selection import Selection
+from unspot.ranks.selection import Promise, Selection
 
 
 @pytest.fixture(scope="module")
@@ -117,13 +117,13 @@ def test_if_nothing_is_good_enough_the_nearest_is_kept_and_said(monkeypatch):
 
 
 def test_a_bound_that_the_rows_cannot_decide_is_refused(path):
-    """400 rows are judged: even a guess may look five points better than it is."""
+    """1,400 rows can be judged on: even a guess may look two points better than it is."""
     with pytest.raises(ValueError, match=r"Got max_advantage=0.01, .*at least (0\.\d+)") as refused:
         path.select("largest", max_advantage=0.01, attackers=["logistic"])
     assert "times as many" in str(refused.value)
     smallest = float(re.search(r"at least (0\.\d+)", str(refused.value))[1])
     # The interval of one attacker, and the luck that it has in one of five cases.
-    assert smallest == pytest.approx((1.96 + 0.84) * (0.25 / 400) ** 0.5, rel=0.05)
+    assert smallest == pytest.approx((1.96 + 0.84) * (0.25 / 1400) ** 0.5, rel=0.05)
     assert path.select("largest", max_advantage=smallest + 0.1, attackers=["logistic"])
 
 
@@ -139,6 +139,93 @@ def test_attackers_that_choose_learn_from_rows_that_no_eraser_has_seen(path, dat
     assert [half.n_attack_rows for half in found] == [200, 200]
     pooled = [sum(half.attackers[i].advantage for half in found) / 2 for i in range(2)]
     assert max(pooled) < bound < max(half.upper_bound for half in found)
+
+
+def test_where_validation_rows_are_too_few_train_rows_decide_too(path):
+    """400 rows cannot decide 0.05, and 1,400 rows that are cross-fitted can."""
+    attackers = ["logistic"]
+    assert selection.way_to_decide(path.data, 0.05, attackers) == (0.05, True)
+    assert selection.way_to_decide(path.data, 0.1, attackers) == (0.1, False)
+    few = selection.advantage_bound(path, path[1], attackers)
+    many = selection.cross_fitted_bound(path, path[1], attackers)
+    assert many < 0.75 * few
+    chosen = path.select("largest", max_advantage=0.05, attackers=attackers)
+    assert chosen.selection_.met
+    assert chosen.rank_ == 3  # PCA's fourth direction tells the classes apart
+
+
+# -- what was chosen is fitted again, and its promise is checked ---------------------------------
+
+
+def test_the_choice_is_fitted_again_on_all_rows_but_test_rows(path, data):
+    chosen = path.select("largest", max_advantage=0.15, attackers=["logistic"])
+    assert chosen.eraser_.metadata["n_rows"] == len(data.train) + len(data.validation)
+    X, z = (np.concatenate([getattr(s, v) for s in (data.train, data.validation)]) for v in "Xz")
+    alone = PCAProjection(rank=chosen.rank_).fit(X, z)
+    np.testing.assert_array_equal(alone.eraser_.U, chosen.eraser_.U)
+    kept = path.select("largest", max_advantage=0.15, attackers=["logistic"], refit=False)
+    assert kept.eraser_.metadata["n_rows"] == len(data.train)
+    assert kept.selection_.promise is None
+
+
+def test_the_promise_is_checked_on_test_rows_only(path, data):
+    chosen = path.select("largest", max_advantage=0.15, attackers=["logistic"])
+    promise = chosen.selection_.promise
+    assert promise.n_rows == len(data.test)
+    assert promise.outcome == "kept"
+    assert promise.advantage <= promise.upper_bound <= 0.15
+    assert "was kept on 600 test rows" in str(promise)
+    assert chosen.selection_.describe()["promise"]["n_rows"] == 600
+    with pytest.raises(ValueError, match=r"fitted on .*validation split.*path\.unseen"):
+        certify(chosen, data, budget="quick")
+    found = certify(chosen, path.unseen, attackers=["logistic"], margin=0.15)
+    assert (found.n_attack_rows, found.n_test_rows) == (300, 300)
+
+
+def test_a_promise_that_test_rows_refute_is_a_warning(path, data):
+    """Of the test rows alone, a direction that every rank keeps tells the classes apart."""
+    X = data.test.X.copy()
+    X[data.test.z == 1, 0] += 40.0
+    other = replace(path, data=replace(data, test=replace(data.test, X=X)))
+    with pytest.warns(UserWarning, match=r"promise of at most 15 points .*not kept.*lower rank"):
+        chosen = other.select("largest", max_advantage=0.15, attackers=["logistic"])
+    assert chosen.selection_.met
+    assert chosen.selection_.promise.outcome == "broken"
+
+
+def test_test_rows_that_cannot_tell_leave_a_promise_open():
+    promise = Promise(0.05, advantage=0.03, upper_bound=0.08, attacker="rbf", n_rows=500)
+    assert promise.outcome == "open"
+    assert "neither shown nor refuted" in str(promise)
+
+
+def test_without_test_rows_enough_the_choice_stands_and_says_so(path, data):
+    few = replace(data, test=data.test.take(np.arange(20)))
+    with pytest.warns(UserWarning, match=r"promise was not checked: .*rows"):
+        chosen = replace(path, data=few).select(max_advantage=0.15, attackers=["logistic"])
+    assert chosen.selection_.promise is None
+    assert chosen.selection_.met
+
+
+def test_a_choice_that_no_rank_meets_promises_nothing(path):
+    high = replace(path, points=path.points[:3])
+    with pytest.warns(UserWarning, match="No rank will do"):
+        chosen = high.select("largest", max_advantage=0.15, attackers=["logistic"])
+    assert not chosen.selection_.met
+    assert chosen.selection_.promise is None
+
+
+def test_a_rank_between_two_of_the_default_ranks_is_found(data):
+    """Of default ranks only: who lists ranks gets one of them."""
+    path = rank_path(PCAProjection(), data, [8, 1])
+    listed = path.select("largest", max_advantage=0.15, attackers=["logistic"])
+    assert listed.rank_ == 1
+    finer = replace(path, refine=True)
+    found = finer.select("largest", max_advantage=0.15, attackers=["logistic"])
+    assert found.rank_ == 3  # between 8 and 1: 4 leaks, 2 and 3 do not
+    assert set(found.selection_.tried) == {8, 1, 4, 2, 3}
+    assert finer.including(3).ranks == (8, 3, 1)
+    assert rank_path(PCAProjection(), data).refine
 
 
 def test_mdl(path):

@@ -12,6 +12,7 @@ import torch
 
 from unspot import LEOPARD, load
 from unspot.density import GaussianMixture
+from unspot.erasers import leopard
 from unspot.projections import Objective
 from unspot.projections.objective import project, pull_back
 from unspot.scale.processes import Team, context, team
@@ -70,7 +71,7 @@ def fitted(tmp_path_factory):
 import sys
 {SETTING}
 from unspot.scale.processes import context
-from unspot.erasers import streams
+from unspot.erasers import leopard, streams
 found = {{}}
 with context(timeout=240) as team:
     for dtype in ("f4", "f8"):
@@ -87,6 +88,8 @@ with context(timeout=240) as team:
     # Without a seed, each process would draw other rows.
     unseeded = LEOPARD(rank=6, max_rows=300, solver=quick).fit(X, z).eraser_
     found["unseeded"] = unseeded.P
+    leopard.SAMPLE_ROWS = 300  # of the others only low orders are looked at
+    found["all rows"] = LEOPARD(rank=6, solver=quick, random_state=0).fit(X, z).eraser_.P
 np.savez(f"{{sys.argv[1]}}/{{team.rank}}.npz", **found)
 """
     _torchrun([_script(folder, body)], folder, timeout=300)
@@ -110,6 +113,14 @@ def test_two_processes_equal_one(fitted, name):
 @pytest.mark.parametrize("name", ["mini-batches", "cascade", "leace"])
 def test_two_processes_read_a_file_as_one_reads_memory(fitted, name):
     np.testing.assert_allclose(fitted[0]["disk" + name], fitted[0]["f8" + name], atol=1e-6)
+
+
+def test_two_processes_share_the_rows_beyond_the_sample(fitted, monkeypatch):
+    monkeypatch.setattr(leopard, "SAMPLE_ROWS", 300)
+    setting = _setting()
+    eraser = LEOPARD(rank=6, solver=setting["quick"], random_state=0).fit(*setting["data"]("f8"))
+    assert eraser.eraser_.metadata["rows_used"] > 900
+    np.testing.assert_allclose(fitted[0]["all rows"], eraser.eraser_.P, atol=1e-6)
 
 
 def test_both_processes_have_the_same_bits(fitted):

@@ -120,7 +120,11 @@ def _main(paper: str | None, schedule: Schedule) -> dict[str, Any]:
 def _field(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Methods that are not in the paper, and baselines for a fair comparison."""
     names = ("kernel", "adversarial", "matching", "mean", "random", "pca", "cascade:pca")
-    return {name: make(name) for name in names}
+    return {
+        **{name: make(name) for name in names},
+        "transport": make("transport"),
+        "transport:leopard": make("transport:leopard", max_rows=schedule.max_rows),
+    }
 
 
 def _metric(paper: str | None, schedule: Schedule) -> dict[str, Any]:

@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "app", "main"]
 #: The commands, in the order of ``unspot --help``: each is ``unspot.cli.<name>.<name>``.
 COMMANDS: tuple[str, ...] = (
     "demo",
+    "plan",
     "fit",
     "transform",
     "evaluate",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +36,14 @@ def certify(
     attack_labels: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A second file with the labels of --attack-rows."),
+    ] = None,
+    informed: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Raw rows without labels, of somebody who has the eraser: what they gain is "
+            "shown apart.",
+        ),
     ] = None,
     budget: options.Budget = "standard",
     attackers: Annotated[
@@ -88,7 +95,7 @@ def certify(
     Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error.
     """
     from unspot.checks import check_share
-    from unspot.cli.evaluate import read_rows, unseen_rows, write_page
+    from unspot.cli.evaluate import read_rows, read_vectors, unseen_rows, write_page
     from unspot.eraser import load
 
     inputs = (eraser, data, labels, attack_rows, attack_labels)
@@ -107,9 +114,13 @@ def certify(
         task=task,
         groups=groups,
     )
-    rows = unseen_rows(loaded, test, learn, data, seed)
-    if learn is not None:  # these rows and no others, also where the eraser was fitted on them
-        rows = replace(rows, train=learn, validation=learn, test=test)
+    from unspot.data.dataset import Dataset
+
+    raw = None if informed is None else read_vectors(loaded, informed, features)
+    if learn is None:
+        rows = unseen_rows(loaded, test, learn, data, seed)
+    else:  # these rows and no others, also where the eraser was fitted on them
+        rows = Dataset(learn, learn, test, name=data.name)
     seen = _refuse_seen(loaded, rows, data)
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack
@@ -155,8 +166,25 @@ def certify(
                 f"{data.name} was split at random, stratified by class: {len(rows.validation):,} "
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
+        if raw is not None:
+            how = {"attackers": options.comma_list(attackers), "budget": budget}
+            typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
+
+
+def _informed(eraser: Eraser, rows: Dataset, raw: Any, **how: Any) -> str:
+    """What somebody gains who has the eraser and erases raw rows with it."""
+    from unspot.evaluation.informed import informed_attack
+
+    strongest = max(
+        informed_attack(eraser, rows, raw=raw, **how), key=lambda result: result.advantage
+    )
+    return (
+        f"An informed attacker, who erases {len(raw):,} raw rows too: {strongest.name} is right on "
+        f"{100 * strongest.balanced_accuracy:.1f} %, {100 * strongest.advantage:+.1f} points. This "
+        "is apart from the verdict."
+    )
 
 
 def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:

@@ -11,9 +11,12 @@ import typer
 from unspot.cli import options
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from unspot.data.dataset import Dataset, Split
     from unspot.eraser import Eraser
     from unspot.evaluation.results import Evaluation
+    from unspot.io import Table
 
 
 def evaluate(
@@ -141,7 +144,6 @@ def _read_split(
 
     from unspot.data.dataset import Split, refuse_continuous
     from unspot.io import read_table
-    from unspot.io.columns import in_order_of_fit
     from unspot.io.tables import has_column
 
     name = concept or eraser.metadata.get("concept_name")
@@ -158,12 +160,29 @@ def _read_split(
     columns_of = {"concept": name, "task": task, "groups": groups}
     table = read_table(path, features=vectors, **columns_of, labels_file=labels)
     refuse_continuous(table.z)
+    X = _vectors(eraser, table, path)
+    return Split(X, np.asarray(table.z), table.y, groups=table.groups)
+
+
+def read_vectors(eraser: Eraser, path: Path, features: str | None) -> NDArray[Any]:
+    """Rows of a file without labels, in the columns of the fit."""
+    from unspot.io import read_table
+
+    table = read_table(path, features=features or _features_of_fit(eraser, path))
+    return _vectors(eraser, table, path)
+
+
+def _vectors(eraser: Eraser, table: Table, path: Path) -> NDArray[Any]:
+    import numpy as np
+
+    from unspot.io.columns import in_order_of_fit
+
     # A pattern gives the columns in the order of the file.
     columns = in_order_of_fit(table.features, eraser.metadata.get("features", ()), str(path))
     X = np.asarray(table.X)
     if columns != list(table.features):
         X = X[:, [table.features.index(name) for name in columns]]
-    return Split(X, np.asarray(table.z), table.y, groups=table.groups)
+    return X
 
 
 def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
@@ -198,22 +217,17 @@ def unseen_rows(
         return Dataset(learn, learn, whole, name=data.name)
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
-        return Dataset.from_arrays(
+        split = Dataset.from_arrays(
             whole.X, whole.z, whole.y, groups=whole.groups, random_state=seed, name=data.name
         )
-    first, second = _halves(whole, seed)
+        refitted = was_fitted_on(eraser, split.validation) and not was_fitted_on(eraser, split.test)
+        if not refitted:
+            return split
+        from unspot.evaluation.run import after_refit
+
+        return after_refit(split, seed)
+    first, second = whole.halves(seed)
     return Dataset(first if learn is None else learn, first, second, name=data.name)
-
-
-def _halves(whole: Split, seed: int) -> list[Split]:
-    import numpy as np
-
-    from unspot.data.dataset import stratified_parts
-    from unspot.data.labels import encode
-
-    codes = encode(whole.z, n_rows=len(whole)).codes
-    parts = stratified_parts(codes, (0.5, 0.5), np.random.default_rng(seed), whole.groups)
-    return [whole.take(part) for part in parts]
 
 
 # -- What only unspot evaluate does ----------------------------------------------------------------

@@ -112,7 +112,7 @@ def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: boo
     """The estimator of a method, with the seed and progress if it has such parameters."""
     from unspot.erasers.registry import make, method
 
-    inner = name.strip().lower().removeprefix("cascade:")
+    inner = name.strip().lower().removeprefix("cascade:").removeprefix("transport:")
     accepted = method(inner).parameters if ":" not in inner else ()
     general = {"random_state": seed, "verbose": verbose}
     fitting = {key: value for key, value in general.items() if key in accepted}

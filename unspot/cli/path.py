@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from unspot.data.dataset import Dataset
     from unspot.evaluation.certificate import Certificate
     from unspot.io import Table
+    from unspot.ranks.path import RankPath
+    from unspot.ranks.selection import Selection
 
 #: The options of each rule.
 _OPTIONS = {
@@ -85,9 +87,10 @@ def path(
 ) -> None:
     """Fit many ranks at about the cost of one, and choose among them.
 
-    unspot path data.parquet -f emb -c gender --max-advantage 0.02 -o gender.safetensors
+    unspot path data.parquet -f emb -c gender --max-advantage 0.05 -o gender.safetensors
 
-    Half of the rows fit, a fifth choose, and the rest, which had no part in the choice, certify it.
+    Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
+    and say whether the promise is kept.
     """
     from unspot.cli.fit import make_estimator, parse_parameters, with_source
     from unspot.io import read_table
@@ -117,9 +120,9 @@ def path(
     from unspot.ranks.path import rank_path
 
     if rule == "largest":  # a bound that the rows cannot decide is refused now
-        from unspot.ranks.selection import decidable
+        from unspot.ranks.selection import way_to_decide
 
-        decidable(rows.validation, max_advantage, attackers or "quick")
+        way_to_decide(rows, max_advantage, attackers or "quick")
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
@@ -134,15 +137,8 @@ def path(
     if shows:
         typer.echo(result.to_markdown().rstrip())
 
-    def write_page(*certificates: Certificate, rank: int | None = None) -> None:
-        if html is not None:
-            from unspot.report import to_html
-
-            title = f"Ranks of {method} on {data.name}"
-            to_html({method: [result, *certificates]}, html, title=title, chosen_rank=rank)
-
     if rule is None:
-        write_page()
+        _write_page(html, method, data.name, result)
         return
     with options.warnings_as_sentences(quiet=quiet):
         chosen = result.select(rule, **rule_options)
@@ -152,13 +148,17 @@ def path(
         with naming_full_disk(output):
             with_source(chosen.eraser_, table, data, name, selection=selection).save(output)
     with options.warnings_as_sentences(quiet=quiet):
-        certificates, verdict = _certify(chosen, rows, seed)
-    write_page(*certificates, rank=chosen.rank_)
+        certificates, verdict = _certify(chosen, result.unseen, seed)
+    _write_page(html, method, data.name, result.including(chosen.rank_), *certificates,
+                selection=chosen.selection_)  # fmt: skip
+    promise = chosen.selection_.promise
     if shows:
-        typer.echo(f"\nChosen: {chosen.selection_}.\n{verdict}")
+        fitted_on = f"fitted again on {len(result.unseen.train):,} rows"
+        typer.echo(f"\nChosen: {chosen.selection_}, {fitted_on}.")
+        typer.echo(verdict if promise is None else f"{promise}\n{verdict}")
         if output is not None:
             typer.echo(f"Written: {output}")
-    if not chosen.selection_.met:
+    if not chosen.selection_.met or (promise is not None and promise.outcome == "broken"):
         raise typer.Exit(3)
 
 
@@ -252,11 +252,44 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
     """The certificate and what it says; without enough rows, nothing and the reason."""
     from unspot.evaluation.held_out import certify
 
+    allowed = chosen.selection_.max_advantage
+    margin = {} if allowed is None else {"margin": allowed}
     try:
-        certificate = certify(chosen, rows, budget="quick", random_state=seed)
+        certificate = certify(chosen, rows, budget="quick", random_state=seed, **margin)
     except ValueError as error:
         # The first sentence says what is wrong; the others are advice for Python.
         reason = str(error).split(". ")[0].rstrip(".")
         return [], f"No certificate: {reason}. Give more rows, or other rows to unspot certify."
     verdict = f"{certificate.verdict}. {certificate.sentence} {certificate.next_step}"
     return [certificate], f"Certificate on other rows: {verdict}"
+
+
+def _write_page(
+    html: Path | None,
+    method: str,
+    name: str,
+    result: RankPath,
+    *certificates: Certificate,
+    selection: Selection | None = None,
+) -> None:
+    """The page of a path, its certificate, and what became of the promise."""
+    if html is None:
+        return
+    from dataclasses import replace
+
+    from unspot.report.html import write_page
+    from unspot.report.reading import read_contents
+
+    contents = read_contents(
+        {method: [result, *certificates]},
+        title=f"Ranks of {method} on {name}",
+        chosen_rank=None if selection is None else selection.rank,
+    )
+    if selection is not None:
+        said = f"Chosen: {selection}."
+        promise = selection.promise
+        sentences = (said,) if promise is None else (str(promise), said)
+        verdicts = [replace(v, details=(*sentences, *v.details)) for v in contents.verdicts]
+        notes = contents.notes if verdicts else (*sentences, *contents.notes)
+        contents = replace(contents, verdicts=tuple(verdicts), notes=notes)
+    write_page(contents, html)

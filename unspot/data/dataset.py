@@ -68,6 +68,24 @@ class Split:
         columns = {name: value[rows] for name, value in vars(self).items() if value is not None}
         return Split(**columns)
 
+    def halves(self, random_state: int) -> tuple[Split, Split]:
+        """Two halves at random, stratified by class; rows of one group stay together."""
+        codes = encode(self.z, n_rows=len(self)).codes
+        rng = np.random.default_rng(random_state)
+        first, second = stratified_parts(codes, (0.5, 0.5), rng, self.groups)
+        return self.take(first), self.take(second)
+
+    def joined(self, other: Split) -> Split:
+        """These rows and then others, with the columns that both have."""
+        pairs = ((name, value, getattr(other, name)) for name, value in vars(self).items())
+        return Split(
+            **{
+                name: np.concatenate([mine, theirs])
+                for name, mine, theirs in pairs
+                if mine is not None and theirs is not None
+            }
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:

@@ -43,6 +43,19 @@ _FEWEST_OF_CLASS, _FEWEST_QUERIES = 32, 100
 _STEP, _NEAR_EXCESS = 1.5, 0.15
 
 
+def counts_at_worst(codes: Codes, groups: Codes | None, n_classes: int) -> Codes:
+    """Rows of each class, or groups with rows of it: at worst a group tells as much as one row.
+
+    Examples
+    --------
+    >>> counts_at_worst(np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]), 2)
+    array([1, 2])
+    """
+    if groups is not None:
+        codes = np.unique(np.stack([groups, codes]), axis=1)[1]
+    return np.bincount(codes, minlength=n_classes)
+
+
 def group_codes(groups: Any, n_rows: int) -> Codes:
     """Groups of any type as numbers 0…G−1.
 

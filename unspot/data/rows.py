@@ -225,16 +225,19 @@ def sample_and_held_out(
     *,
     held_out_share: float = 0.1,
     min_held_out: int = 10,
+    max_held_out: int | None = None,
 ) -> tuple[RowNumbers, RowNumbers]:
     """Row numbers to fit on and row numbers to check on: disjoint, both with every class.
 
     If all rows fit the budget, the classes keep their shares. If not, the budget is divided as
     evenly as the sizes of the classes allow, since the smaller class limits the precision of a
-    distance between two. If a class cannot spare ``min_held_out`` rows, nothing is held out.
+    distance between two. If a class cannot spare ``min_held_out`` rows, nothing is held out. Of all
+    classes together at most ``max_held_out`` rows are.
     """
     counts = np.bincount(codes)
     held = np.floor(counts * held_out_share).astype(int)
-    held = balanced_counts(held, max(1, round(max_rows * held_out_share / (1 - held_out_share))))
+    budget = max(1, round(max_rows * held_out_share / (1 - held_out_share)))
+    held = balanced_counts(held, min(budget, max_held_out or budget))
     if held[counts > 0].min() < min_held_out:
         held = np.zeros_like(counts)
     fit = balanced_counts(counts - held, max_rows)

@@ -170,7 +170,7 @@ def _pooled(
         sigma2 = float(mean_bandwidth(centred)) or 1.0  # if all rows are equal, any σ will do
     else:
         sigma2, detach = float(kernel.bandwidth) ** 2, True
-    weights = _pair_weights(tiles.counts)
+    weights = pair_weights(tiles.counts)
     total, sorted_grad = kernel_sums(
         centred, tiles, weights, kernel.multipliers, sigma2, gradient=gradient, share=share
     )
@@ -186,7 +186,7 @@ def _pooled(
     return value, grad
 
 
-def _pair_weights(counts: tuple[int, ...]) -> list[list[float]]:
+def pair_weights(counts: tuple[int, ...]) -> list[list[float]]:
     """c_ab of Eqs. 4–6 for rows a and b by their classes: a K×K table."""
     K = len(counts)
     return [

@@ -13,3 +13,4 @@ from .leopard import LEOPARD as LEOPARD
 from .matching import MomentMatching as MomentMatching
 from .networks import DivergenceError as DivergenceError
 from .rlace import RLACE as RLACE
+from .transport import Transport as Transport

@@ -1,7 +1,8 @@
-"""Cascade: remove the linear signal in closed form, then erase the rest (Algorithm 2)."""
+"""Cascade: one eraser after another; linear erasure first by default (Algorithm 2)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,30 +16,35 @@ from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import float_dtype
-from unspot.maps import Compress, Expand
+from unspot.maps import Compress, Expand, Map
 
 __all__ = ["Cascade"]
 
 
 class Cascade(BaseEraser):
-    """An eraser inside the subspace that linear erasure leaves (Algorithm 2).
+    """An eraser inside what a first one leaves (Algorithm 2).
 
-    First the orthogonalised LEACE projection P_L = U_L U_Lᵀ makes the class means equal; then
-    the inner eraser is fitted on the d − q coordinates U_Lᵀx. Around L̄EOPARD the result is one
-    orthogonal projector P = U_L P′ U_Lᵀ of the inner rank.
+    By default the first stage is the orthogonalised LEACE projection P_L = U_L U_Lᵀ, which makes
+    the class means equal; then the inner eraser is fitted on the d − q coordinates U_Lᵀx. Around
+    L̄EOPARD the result is one orthogonal projector P = U_L P′ U_Lᵀ of the inner rank.
 
     Parameters
     ----------
     eraser : estimator, optional
         Any eraser of unspot; by default ``LEOPARD()``.
+    first : estimator or list of estimators, optional
+        What comes before it, in this order; by default ``LEACE(method="orthogonal")``. Each is
+        fitted on what those before it leave.
 
     Attributes
     ----------
     eraser_ : Eraser
     estimator_ : estimator
-        The fitted inner eraser, in coordinates of the linearly erased subspace.
+        The fitted inner eraser, in coordinates of what the first stages leave.
+    first_ : tuple of Eraser
+        The first stages.
     linear_ : Eraser
-        The first stage.
+        The last of them; by default the only one.
     rank_, selection_, history_
         Those of the inner eraser, where it has them.
     classes_ : ndarray
@@ -57,57 +63,141 @@ class Cascade(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    first_: tuple[Eraser, ...]
 
-    def __init__(self, eraser: Any = None) -> None:
+    def __init__(self, eraser: Any = None, *, first: Any = None) -> None:
         self.eraser = eraser
+        self.first = first
+
+    @property
+    def linear_(self) -> Eraser:
+        return self.first_[-1]
 
     def _inner(self) -> Any:
         if self.eraser is None:
             from unspot.erasers.leopard import LEOPARD
 
             return LEOPARD()
-        if not isinstance(self.eraser, BaseEraser):
-            raise ValueError(
-                f"Got eraser={self.eraser!r}, but expected an eraser such as LEOPARD(rank=50)."
-            )
-        return clone(self.eraser)
+        return _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+
+    def _first(self) -> list[Any]:
+        """The first stages, not fitted."""
+        if self.first is None:
+            concept: Any = getattr(self._inner(), "concept", "categories")
+            return [LEACE(method="orthogonal", concept=concept)]
+        stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
+        if not stages:
+            raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")
+        return [_checked("first", stage, "Transport()") for stage in stages]
 
     def _check_team(self) -> None:
-        self._inner()._check_team()
+        for stage in (*self._first(), self._inner()):
+            stage._check_team()
 
     def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
-        return self._inner()._target(concept, n_rows)
+        inner = self._inner()
+        kind = getattr(inner, "concept", "categories")
+        for stage in self._first():
+            if getattr(stage, "concept", "categories") != kind:
+                raise ValueError(
+                    f"Got the first stage {stage!r} before {inner!r}, but expected erasers of the "
+                    f"same kind of concept, here {kind!r}."
+                )
+        return inner._target(concept, n_rows)
 
     def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
         # The first stage saw the same rows, and has hashed them.
-        metadata = self.linear_.metadata
+        metadata = self.first_[0].metadata
         return {key: metadata[key] for key in ("fingerprint", *KNOWN) if key in metadata}
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
-        linear = LEACE(method="orthogonal", concept=target.describe()["concept"])
-        self.linear_ = linear._fit_checked(X, target).eraser_
-        self._row_statistics = linear.statistics_
-        U = self.linear_.U
+        way, rows = self._fit_first(X, target)
         inner = self._inner()
         if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
-            check_rank(
-                inner.rank, U.shape[1], f"the dimensions that linear erasure leaves of {len(U)}"
-            )
-        if U.shape[1] == 0:  # LEACE has warned
-            return Eraser(self.linear_.maps, {"linear_rank": 0})
-        self.estimator_ = inner._fit_checked(coordinates(X, U), target)
+            check_rank(inner.rank, way.width, way.what)
+        if way.width == 0:  # LEACE has warned
+            return way.eraser(linear_rank=0)
+        self.estimator_ = inner._fit_checked(rows, target)
         for name in ("history_", "rank_", "selection_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        return self._compose(U, self.estimator_.eraser_)
+        return self._compose(way, self.estimator_.eraser_)
 
-    def _compose(self, U: NDArray[np.float64], inner: Eraser) -> Eraser:
-        # No one can pass the inner eraser's rows again: they are in coordinates of U.
+    def _fit_first(self, X: Any, target: Labels | Measurements) -> tuple[Way, Any]:
+        """The way through the first stages, and the rows at its end."""
+        way, rows = Way(), X
+        self.first_ = ()
+        for number, stage in enumerate(self._first()):
+            fitted = stage._fit_checked(rows, target)
+            if number == 0 and hasattr(fitted, "statistics_"):
+                self._row_statistics = fitted.statistics_
+            self.first_ += (fitted.eraser_,)
+            step = Way().then(fitted.eraser_)
+            way, rows = way.then(fitted.eraser_), step.rows(rows)
+        return way, rows
+
+    def _compose(self, way: Way, inner: Eraser) -> Eraser:
+        # No one can pass the inner eraser's rows again: they are in coordinates of the first stage.
         facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-        metadata: dict[str, Any] = {"inner": facts, "linear_rank": int(U.shape[1])}
-        if inner.is_projection and inner.mean is None:
-            return Eraser.projection(U @ inner.U, **metadata)
-        return Eraser((Compress(U), *inner.maps, Expand(U)), metadata)
+        return way.then(inner).eraser(inner=facts, linear_rank=way.width)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Maps from rows down to the coordinates that some erasers leave, and back up."""
+
+    down: tuple[Map, ...] = ()
+    up: tuple[Map, ...] = ()
+
+    def then(self, eraser: Eraser) -> Way:
+        """The way that goes on through another eraser."""
+        down: tuple[Map, ...] = eraser.maps
+        up: tuple[Map, ...] = ()
+        if eraser.is_projection and eraser.mean is None:
+            down, up = (Compress(eraser.U),), (Expand(eraser.U),)
+        elif isinstance(eraser.maps[-1], Expand):
+            down, up = eraser.maps[:-1], eraser.maps[-1:]
+        return Way((*self.down, *down), (*up, *self.up))
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates at the end."""
+        return self.down[-1].n_out
+
+    @property
+    def what(self) -> str:
+        """A name for this number, for messages."""
+        return f"the dimensions that linear erasure leaves of {self.down[0].n_in}"
+
+    def rows(self, X: Any) -> Any:
+        """Rows at the end of the way, in single or double precision."""
+        if len(self.down) == 1 and isinstance(self.down[0], Compress):
+            return coordinates(X, self.down[0].U)
+        move, dtype = Eraser(self.down), float_dtype(np.dtype(X.dtype))
+        if isinstance(X, np.ndarray):
+            return move(X.astype(dtype, copy=False))
+        return X.mapped(lambda rows: move(rows.astype(dtype, copy=False)), self.width)
+
+    def eraser(self, **metadata: Any) -> Eraser:
+        """Down and up again, by as few maps as possible."""
+        maps: list[Map] = []
+        for step in (*self.down, *self.up):
+            last = maps[-1] if maps else None
+            if isinstance(step, Compress) and isinstance(last, Compress):
+                maps[-1] = Compress(last.U @ step.U)
+            elif isinstance(step, Expand) and isinstance(last, Expand):
+                maps[-1] = Expand(step.U @ last.U)
+            else:
+                maps.append(step)
+        if len(maps) == 2 and isinstance(maps[0], Compress):
+            return Eraser.projection(maps[0].U, **metadata)
+        return Eraser(tuple(maps), metadata)
+
+
+def _checked(name: str, eraser: Any, such_as: str) -> Any:
+    if not isinstance(eraser, BaseEraser):
+        raise ValueError(f"Got {name}={eraser!r}, but expected an eraser such as {such_as}.")
+    return clone(eraser)
 
 
 def coordinates(X: Any, U: NDArray[np.float64]) -> Any:

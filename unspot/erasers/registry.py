@@ -126,6 +126,12 @@ _METHODS = (
         "moves every class to one mean and covariance, by given or predicted labels",
     ),
     MethodInfo(
+        "transport",
+        "unspot.erasers.transport:Transport",
+        "LEACE, then class maps to one covariance, safe with few rows; transport:NAME goes on",
+        closed_form=True,
+    ),
+    MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
         "baseline: orthogonal projection off the differences of class means",
@@ -181,7 +187,8 @@ def method(name: str) -> MethodInfo:
     key = str(name).strip().lower()
     if key not in _BY_NAME:
         raise ValueError(
-            f"Got method {name!r}, but expected one of: {', '.join(_BY_NAME)}, or cascade:NAME."
+            f"Got method {name!r}, but expected one of: {', '.join(_BY_NAME)}, cascade:NAME or "
+            f"transport:NAME."
             f"{did_you_mean(key, _BY_NAME)}"
         )
     return _BY_NAME[key]
@@ -193,7 +200,8 @@ def make(name: str, **params: Any) -> BaseEraser:
     Parameters
     ----------
     name : str
-        A name of ``methods()``; "cascade:NAME" cascades any other (LEACE first, then NAME).
+        A name of ``methods()``; "cascade:NAME" cascades any other (LEACE first, then NAME), and
+        "transport:NAME" puts transport and LEACE first.
     **params
         The estimator's parameters; for a cascade, those of the method inside.
 
@@ -204,12 +212,17 @@ def make(name: str, **params: Any) -> BaseEraser:
     PCAProjection(rank=10)
     """
     outer, _, inner = str(name).strip().lower().partition(":")
-    if outer == "cascade":
+    if outer == "cascade" or (outer == "transport" and inner):
         if inner == "cascade":
             raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
-        return method("cascade").cls(_instance(inner or "leopard", params))
+        first = None
+        if outer == "transport":
+            first = [method("transport").cls(), method("leace").cls(method="orthogonal")]
+        return method("cascade").cls(_instance(inner or "leopard", params), first=first)
     if inner:
-        raise ValueError(f"Got method {name!r}, but only cascade:NAME holds another method.")
+        raise ValueError(
+            f"Got method {name!r}, but only cascade:NAME and transport:NAME hold another method."
+        )
     return _instance(outer, params)
 
 

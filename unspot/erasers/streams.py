@@ -8,7 +8,7 @@ needed, and checked when they are read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ from scipy.sparse import issparse
 from unspot.data.labels import Labels, Measurements
 from unspot.io.sources import LOAD_BYTES, Floats, RowSource, as_source, prefetched
 
-__all__ = ["Rows", "is_stream", "opened", "sampled"]
+__all__ = ["Blocks", "Rows", "is_stream", "opened", "sampled"]
 
 CHUNK_ROWS = 8192
 #: The most bytes that a method which needs its rows in memory reads; of more it takes a sample.
 SAMPLE_BYTES = 2**31
+#: Rows of a fit that take more bytes than this are read again in every pass over them.
+HOLD_BYTES = 2**28
 
 
 class Rows:
@@ -157,6 +159,75 @@ def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
             f"Got NaN or infinity in row {row} of X, but expected finite numbers. Drop or impute "
             "such rows."
         )
+
+
+class Blocks:
+    """Chosen rows, block after block, each sorted by class and changed as it is read.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), or Rows
+    codes : array of shape (n,)
+        The class of each row.
+    rows : array of integers
+        Which rows to give.
+    n_classes : int
+    change : callable
+        What to do with rows, (m, d) → (m, d).
+
+    Notes
+    -----
+    If the rows take at most ``HOLD_BYTES``, they are read and changed once. If not, they are read
+    again in every pass, and no more than two blocks are in memory.
+
+    Examples
+    --------
+    >>> X, codes = np.arange(4.0)[:, None], np.array([1, 0, 1, 0])
+    >>> [(block, counts)] = Blocks(X, codes, np.array([0, 1, 2]), 2, lambda X: 10 * X)()
+    >>> block.ravel(), counts
+    (array([10.,  0., 20.]), array([1, 2]))
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        codes: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        n_classes: int,
+        change: Callable[[Floats], Floats],
+    ) -> None:
+        self._X, self._codes, self._n_classes, self._change = X, codes, n_classes, change
+        self._chosen = np.zeros(len(codes), dtype=bool)
+        self._chosen[rows] = True
+        self._few = len(rows) * X.shape[1] * np.dtype(X.dtype).itemsize <= HOLD_BYTES
+        self._held: dict[tuple[int, int], list[tuple[Floats, NDArray[np.int64]]]] = {}
+
+    def __call__(self, i: int = 0, m: int = 1) -> Iterable[tuple[Floats, NDArray[np.int64]]]:
+        """The i-th of m shares of the rows: blocks, and their number of rows of each class."""
+        if not self._few:
+            return self._read(i, m)
+        if (i, m) not in self._held:
+            self._held[i, m] = list(self._read(i, m))
+        return self._held[i, m]
+
+    def _read(self, i: int, m: int) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
+        n = len(self._codes)
+        start, stop = n * i // m, n * (i + 1) // m
+        for block in self._chunks(start, stop):
+            rows = slice(start, start + len(block))
+            chosen = np.flatnonzero(self._chosen[rows])
+            start = rows.stop
+            if len(chosen):
+                codes = self._codes[rows][chosen]
+                order = np.argsort(codes, kind="stable")
+                counts = np.bincount(codes, minlength=self._n_classes)
+                yield self._change(block[chosen[order]]), counts
+
+    def _chunks(self, start: int, stop: int) -> Iterator[Floats]:
+        if isinstance(self._X, Rows):
+            return self._X.chunks(CHUNK_ROWS, start, stop)
+        cuts = range(start, stop, CHUNK_ROWS)
+        return (self._X[cut : min(cut + CHUNK_ROWS, stop)] for cut in cuts)
 
 
 # -- What a user may pass as X ---------------------------------------------------------------------

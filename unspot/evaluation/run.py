@@ -19,10 +19,8 @@ from unspot.data.dataset import (
     Dataset,
     refuse_continuous,
     refuse_shared_groups,
-    stratified_parts,
     warn_if_grouped,
 )
-from unspot.data.labels import encode
 from unspot.data.rows import as_seed, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
@@ -30,7 +28,15 @@ from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
 from unspot.evaluation.results import Evaluation, eraser_facts, eraser_name
 from unspot.machine import same_bits, versions
 
-__all__ = ["Scores", "check_metrics", "evaluate", "on_validation", "over_seeds", "score"]
+__all__ = [
+    "Scores",
+    "after_refit",
+    "check_metrics",
+    "evaluate",
+    "on_validation",
+    "over_seeds",
+    "score",
+]
 
 
 @same_bits()
@@ -205,11 +211,18 @@ def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
 
     Attackers learn from one half of them, and all is judged on the other half.
     """
-    codes = encode(data.validation.z, n_rows=len(data.validation)).codes
-    rng = np.random.default_rng(random_state)
-    halves = stratified_parts(codes, (0.5, 0.5), rng, data.validation.groups)
-    learn, judge = (data.validation.take(half) for half in halves)
+    learn, judge = data.validation.halves(random_state)
     return Dataset(data.train, learn, judge, data.name, data.lexicon)
+
+
+def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
+    """The data as an eraser sees them that was fitted again on train and validation rows.
+
+    Both are its ``train`` rows. Nobody but attackers has seen the test rows: they learn from one
+    half of them, the ``validation`` rows, and are judged on the other half.
+    """
+    learn, judge = data.test.halves(random_state)
+    return Dataset(data.train.joined(data.validation), learn, judge, data.name, data.lexicon)
 
 
 def check_metrics(metrics: Any, data: Dataset) -> dict[str, MetricFunction]:
@@ -256,7 +269,8 @@ def _check_data(data: Any) -> None:
     for split in data:
         refuse_nonfinite(split.X)
         refuse_continuous(split.z)
-    refuse_shared_groups(train=data.train, validation=data.validation, test=data.test)
+    learn = {} if data.train is data.validation else {"train": data.train}
+    refuse_shared_groups(**learn, validation=data.validation, test=data.test)
 
 
 def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:

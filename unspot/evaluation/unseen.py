@@ -253,14 +253,8 @@ def _fold(
     judge, learn, fit = folds[0], np.concatenate(folds[1:3]), np.concatenate(folds[3:])
     fitted = clone(eraser).fit(whole.X[fit], whole.z[fit])
     unseen = Dataset(whole.take(fit), whole.take(learn), whole.take(judge))
-    X, X_judge = erased_rows(fitted, unseen, "validation", "test")
     learned, judged = (Labels(labels.codes[rows], labels.classes) for rows in (learn, judge))
-    groups = unseen.validation.group_codes
-    results = attack_codes(
-        X, learned, X_judge, judged.codes, random_state=seed, groups=groups, **how
-    )
-    judged_groups = unseen.test.group_codes
-    return Attacked(results, judged, judged_groups, (X_judge, judged, judged_groups))
+    return attack_eraser(fitted, unseen, random_state=seed, labels=(learned, judged), **how)
 
 
 def _joined(folds: Sequence[AttackResult], codes: NDArray[np.int64]) -> AttackResult:
@@ -368,7 +362,8 @@ def _refuse_fitted_on(eraser: Any, split: Split, labels: Labels, name: str) -> N
     share = share_fitted_on(eraser, split, labels)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "
+        way_out = " After RankPath.select, give path.unseen." if name == "validation" else ""
         raise ValueError(
             f"Got an eraser that was fitted on {part}the {name} split, but expected one fitted on "
-            "other rows: on its own rows every eraser looks good."
+            f"other rows: on its own rows every eraser looks good.{way_out}"
         )

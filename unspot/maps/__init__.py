@@ -1,8 +1,8 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
-from unspot.maps.linear import Compress, Expand, Oblique, Projection, ThroughCoordinates
-from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Nystrom, Transport
+from unspot.maps.linear import Compress, Expand, Oblique, Projection
+from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
 
 __all__ = [
     "MAPS",
@@ -12,10 +12,10 @@ __all__ = [
     "Expand",
     "LayerNorm",
     "Map",
+    "Mixture",
     "Nystrom",
     "Oblique",
     "Projection",
-    "ThroughCoordinates",
     "Transport",
     "chain_fault",
     "like",

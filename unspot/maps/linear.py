@@ -17,24 +17,7 @@ import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
 
-__all__ = ["Compress", "Expand", "Oblique", "Projection", "ThroughCoordinates"]
-
-
-class ThroughCoordinates(Map):
-    """A map that goes down to the coordinates of what it keeps, and back up.
-
-    The way down is computed in double precision, so that the coordinates hold nothing of what is
-    removed. From there on nothing else can come in, so the way up may be of any precision.
-    """
-
-    def __call__(self, x: Any) -> Any:
-        return self.up(self.down(x))
-
-    def down(self, x: Any) -> Any:
-        raise NotImplementedError
-
-    def up(self, kept: Any) -> Any:
-        raise NotImplementedError
+__all__ = ["Compress", "Expand", "Oblique", "Projection"]
 
 
 class Reflections:
@@ -58,22 +41,18 @@ class Reflections:
             self.T[:i, i] = -factor * self.T[:i, :i] @ (self.Y[:, :i].T @ self.Y[:, i])
             self.T[i, i] = factor
 
-    def down(self, x: Any) -> Any:
-        """The coordinates of rows beside the subspace, (…, d − q)."""
+    def kept(self, x: Any) -> Any:
+        """Rows without their part in the subspace: a function of d − q numbers per row."""
         Y, T = like(self.Y, x), like(self.T, x)
-        return x[..., self.q :] - ((x @ Y) @ T) @ Y[self.q :].T
-
-    def up(self, beside: Any) -> Any:
-        """The rows without their part in the subspace, from their coordinates beside it."""
-        Y, T = like(self.Y, beside), like(self.T, beside)
-        back = ((beside @ Y[self.q :]) @ -T.T) @ Y.T
+        beside = x[..., self.q :] - ((x @ Y) @ T) @ Y[self.q :].T  # (…, d − q)
+        back = -((beside @ Y[self.q :]) @ T.T) @ Y.T
         back[..., self.q :] += beside
         return back
 
 
 @register_map
 @dataclass(frozen=True, eq=False)
-class Projection(ThroughCoordinates):
+class Projection(Map):
     """x ↦ UUᵀx, or m + UUᵀ(x − m) with a mean: the orthogonal projector of Eqs. 1–2."""
 
     kind: ClassVar[str] = "projection"
@@ -83,25 +62,14 @@ class Projection(ThroughCoordinates):
     U: Array  # (d, r), orthonormal columns
     mean: Array | None = None  # (d,)
 
-    def down(self, x: Any) -> Any:
-        """The coordinates in the subspace, or beside its complement where that is cheaper."""
-        return self.coordinates(x) if self._is_small else self._rest.down(self._centred(x))
-
-    def up(self, kept: Any) -> Any:
-        if self._is_small:
-            projected = kept @ like(self.U, kept).T
-        else:
-            projected = self._rest.up(kept)
-            projected[..., self._constant] = 0.0  # exactly: the reflections mix all columns
-        return projected if self.mean is None else projected + like(self.mean, kept)
-
-    @property
-    def _is_small(self) -> bool:
+    def __call__(self, x: Any) -> Any:
+        mean = 0.0 if self.mean is None else like(self.mean, x)
         d, r = self.U.shape
-        return 3 * r <= 2 * d
-
-    def _centred(self, x: Any) -> Any:
-        return x if self.mean is None else x - like(self.mean, x)
+        if 3 * r <= 2 * d:
+            return self.coordinates(x) @ like(self.U, x).T + mean
+        projected = self._rest.kept(x - mean)  # cheaper for a small complement
+        projected[..., self._constant] = 0.0  # exactly: the reflections mix all columns
+        return projected + mean
 
     @cached_property
     def _constant(self) -> list[int]:
@@ -120,12 +88,13 @@ class Projection(ThroughCoordinates):
 
     def coordinates(self, x: Any) -> Any:
         """x ↦ Uᵀx, or Uᵀ(x − m): the coordinates (…, r) in the subspace."""
-        return self._centred(x) @ like(self.U, x)
+        centred = x if self.mean is None else x - like(self.mean, x)
+        return centred @ like(self.U, x)
 
 
 @register_map
 @dataclass(frozen=True, eq=False)
-class Oblique(ThroughCoordinates):
+class Oblique(Map):
     """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as in LEACE.
 
     The result is brought to coordinates in the range of P = I − left·rightᵀ and back. By itself the
@@ -140,13 +109,11 @@ class Oblique(ThroughCoordinates):
     right: Array  # (d, q)
     mean: Array  # (d,)
 
-    def down(self, x: Any) -> Any:
-        centred = x - like(self.mean, x)
+    def __call__(self, x: Any) -> Any:
+        mean = like(self.mean, x)
+        centred = x - mean
         moved = centred - (centred @ like(self.right, x)) @ like(self.left, x).T
-        return self._rest.down(moved)
-
-    def up(self, kept: Any) -> Any:
-        return self._rest.up(kept) + like(self.mean, kept)
+        return self._rest.kept(moved) + mean
 
     @cached_property
     def _rest(self) -> Reflections:

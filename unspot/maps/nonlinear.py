@@ -1,4 +1,4 @@
-"""Maps that are not linear: layers of a network, kernel features, one map per class.
+"""Maps that are not linear: layers of a network, kernel features, one map per class or a mixture.
 
 A network is a chain of ``Dense`` and ``LayerNorm``, so an eraser that was trained with torch is
 saved, loaded and applied without torch. Training uses the same ``LayerNorm`` on its tensors, so the
@@ -15,7 +15,7 @@ import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
 
-__all__ = ["Cells", "Dense", "LayerNorm", "Nystrom", "Transport", "squared_distances"]
+__all__ = ["Cells", "Dense", "LayerNorm", "Mixture", "Nystrom", "Transport", "squared_distances"]
 
 
 @register_map
@@ -217,3 +217,53 @@ class Cells(Map):
     def numbers(self, x: Any) -> Any:
         """Which centre is nearest, of shape (…)."""
         return squared_distances(x, like(self.centres, x)).argmin(-1)
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Mixture(Map):
+    """x ↦ Σₖ πₖ(x)(xAₖ + bₖ) with the posterior π(x) = softmax(x·coef + intercept).
+
+    Continuous in x: a row between two classes moves between their maps. Cost per row: 2Kdr.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nearer = Mixture(
+    ...     shifts=np.array([[1.0], [-1.0]]), matrices=np.ones((2, 1, 1)),
+    ...     coef=np.array([[-20.0, 20.0]]), intercept=np.zeros(2),
+    ... )
+    >>> nearer(np.array([[-9.0], [0.0], [9.0]]))
+    array([[-8.],
+           [ 0.],
+           [ 8.]])
+    """
+
+    kind: ClassVar[str] = "mixture"
+    shapes: ClassVar[Mapping[str, str]] = {
+        "shifts": "Kr",
+        "matrices": "Kdr",
+        "coef": "dK",
+        "intercept": "K",
+    }
+    ends: ClassVar[str] = "dr"
+
+    shifts: Array  # (K, r)
+    matrices: Array  # (K, d, r)
+    coef: Array  # (d, K)
+    intercept: Array  # (K,)
+
+    def __call__(self, x: Any) -> Any:
+        weights = self.posterior(x)
+        moved = weights @ like(self.shifts, x)
+        for k, matrix in enumerate(self.matrices):
+            moved = moved + weights[..., k : k + 1] * (x @ like(matrix, x))
+        return moved
+
+    def posterior(self, x: Any) -> Any:
+        """The probability of every class, of shape (…, K)."""
+        scores = x @ like(self.coef, x) + like(self.intercept, x)
+        if not isinstance(scores, np.ndarray):
+            return scores.softmax(-1)
+        weights = np.exp(scores - scores.max(-1)[..., None])
+        return weights / weights.sum(-1)[..., None]

@@ -1,3 +1,5 @@
+from .low_order import AllRows as AllRows
+from .low_order import LowOrder as LowOrder
 from .objective import LazyObjective as LazyObjective
 from .objective import Objective as Objective
 from .objective import Preservation as Preservation

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from tqdm.auto import tqdm
 from unspot.checks import check_choice
 from unspot.data.rows import stratified_batches
 
-__all__ = ["PRESETS", "History", "ManifoldSolver", "PaperSolver"]
+__all__ = ["PRESETS", "History", "ManifoldSolver", "Noise", "PaperSolver"]
 
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 
@@ -70,12 +70,18 @@ class ManifoldSolver:
         Stop after this number of steps without a better held-out loss.
     tolerance : float
         A loss is better if it is lower than the best so far by this share of it.
+    on_interrupt : {"raise", "keep"}
+        What Ctrl-C does: end the fit with ``KeyboardInterrupt``, or with the best subspace so far.
     """
 
     max_evaluations: int = 150
     memory: int = 12
     patience: int = 10
     tolerance: float = 1e-2
+    on_interrupt: Literal["raise", "keep"] = "raise"
+
+    def __post_init__(self) -> None:
+        check_choice("on_interrupt", self.on_interrupt, ("raise", "keep"))
 
     def minimise(
         self,
@@ -83,31 +89,68 @@ class ManifoldSolver:
         V: Tensor,
         *,
         held_out: Callable[[Tensor], float] | None = None,
+        noise: Noise | None = None,
         verbose: bool = False,
     ) -> tuple[Tensor, History]:
         """The subspace with the lowest held-out loss of all steps, and the history.
 
-        Without held-out rows, the training loss decides.
+        Without held-out rows, the training loss decides. With ``noise`` it decides too: a step is
+        kept if it is lower than that of the kept one by more than noise, and held-out rows do not
+        object, with a loss above their lowest by more than noise.
         """
         search = _Search(objective, V, self.memory)
-        history = History()
-        best_V, best, to_beat, in_vain = V, math.inf, math.inf, 0
+        history, progress = History(), _Progress(self, noise)
+        best_V = V
         bar = tqdm(total=self.max_evaluations, desc="matching", unit="eval", disable=not verbose)
-        with bar:
-            while True:
-                score = search.loss if held_out is None else held_out(search.V)
-                history.add(search.loss, score, search.evaluations)
-                bar.update(search.evaluations - bar.n)
-                bar.set_postfix(loss=f"{search.loss:.5f}", held_out=f"{score:.5f}", refresh=False)
-                margin = self.tolerance * abs(to_beat) if math.isfinite(to_beat) else 0.0
-                in_vain += 1
-                if score < to_beat - margin:
-                    to_beat, in_vain = score, 0
-                if score < best:
-                    best_V, best, history.kept = search.V, score, len(history.loss) - 1
-                out_of_budget = search.evaluations >= self.max_evaluations
-                if in_vain >= self.patience or out_of_budget or not search.step():
-                    return best_V, history
+        try:
+            with bar:
+                while True:
+                    score = search.loss if held_out is None else held_out(search.V)
+                    history.add(search.loss, score, search.evaluations)
+                    bar.update(search.evaluations - bar.n)
+                    bar.set_postfix(
+                        loss=f"{search.loss:.5f}", held_out=f"{score:.5f}", refresh=False
+                    )
+                    if progress.keeps(search.loss, score):
+                        best_V, history.kept = search.V, len(history.loss) - 1
+                    out_of_budget = search.evaluations >= self.max_evaluations
+                    if progress.in_vain >= self.patience or out_of_budget or not search.step():
+                        break
+        except KeyboardInterrupt:
+            if self.on_interrupt == "raise" or history.kept < 0:
+                raise
+        return best_V, history
+
+
+class Noise(NamedTuple):
+    """Differences of the losses that say nothing."""
+
+    loss: float
+    held_out: float
+
+
+class _Progress:
+    """Which step to keep, and how many steps have brought nothing."""
+
+    def __init__(self, solver: ManifoldSolver, noise: Noise | None) -> None:
+        self._tolerance, self._noise = solver.tolerance, noise
+        self._best = self._to_beat = math.inf
+        self.in_vain = 0
+
+    def keeps(self, loss: float, score: float) -> bool:
+        """Whether this step is the best so far."""
+        if self._noise is None:
+            margin = self._tolerance * abs(self._to_beat) if math.isfinite(self._to_beat) else 0.0
+            keep, advances, reached = score < self._best, score < self._to_beat - margin, score
+        else:
+            allowed = score <= self._best + self._noise.held_out
+            keep = advances = allowed and loss < self._to_beat - self._noise.loss
+            reached = loss
+        self._best = min(self._best, score)
+        self.in_vain = 0 if advances else self.in_vain + 1
+        if advances:
+            self._to_beat = reached
+        return keep
 
 
 class _Search:

@@ -16,12 +16,11 @@ from unspot.data.labels import encode
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.erasers.cascade import Cascade, coordinates
-from unspot.erasers.leace import LEACE
+from unspot.erasers.cascade import Cascade, Way
 from unspot.erasers.leopard import LEOPARD
 from unspot.projections import ManifoldSolver
 
-__all__ = ["Stage", "fits", "seeded", "stages"]
+__all__ = ["Stage", "at_rank", "fits", "seeded", "stages"]
 
 #: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
 #: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
@@ -46,25 +45,26 @@ class Stage:
         The training rows.
     X : array
         The training rows as the ranked eraser sees them.
-    linear : Eraser or None
-        The first stage of a cascade.
+    cascade : Cascade, optional
+        With its first stages fitted.
+    way : Way, optional
+        The way through them.
     """
 
     train: Split
     X: NDArray[Any]
-    linear: Eraser | None = None
+    cascade: Cascade | None = None
+    way: Way | None = None
 
     @property
     def what(self) -> str:
         """A name for the number of columns of ``X``, for messages."""
-        if self.linear is None:
-            return "the number of features"
-        return f"the dimensions that linear erasure leaves of {self.linear.n_features}"
+        return "the number of features" if self.way is None else self.way.what
 
     def whole(self, fitted: Any, rank: int) -> Any:
         """The fitted estimator for the embeddings, with its rank."""
-        if self.linear is not None:
-            fitted = _cascaded(self.linear, fitted, self.train)
+        if self.cascade is not None and self.way is not None:
+            fitted = _cascaded(self.cascade, self.way, fitted, self.train)
         fitted.rank_ = rank
         return fitted
 
@@ -74,8 +74,9 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     ranked, stage = eraser, Stage(train, np.asarray(train.X))
     if isinstance(eraser, Cascade):
         ranked = LEOPARD() if eraser.eraser is None else eraser.eraser
-        linear = LEACE(method="orthogonal").fit(train.X, train.z).eraser_
-        stage = Stage(train, coordinates(stage.X, linear.U), linear)
+        first = clone(eraser)
+        way, rows = first._fit_first(stage.X, encode(train.z))
+        stage = Stage(train, rows, first, way)
     if not isinstance(ranked, BaseEraser) or "rank" not in ranked.get_params(deep=False):
         raise ValueError(
             f"Got {type(ranked).__name__}, which has no rank, but expected an eraser with one, "
@@ -84,11 +85,14 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     return ranked, stage
 
 
-def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
-    """The estimator fitted at each rank: the first from scratch, the others warm if possible."""
-    U = None
+def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:
+    """The estimator fitted at each rank: the first from scratch, the others warm if possible.
+
+    With ``above``, a fit of this function at a higher rank, the first starts warm too.
+    """
     warm = _starts_warm(estimator)
-    for number, rank in enumerate(ranks):
+    U = getattr(above, "estimator_", above).eraser_.U if warm and above is not None else None
+    for number, rank in enumerate(ranks, start=int(U is not None)):
         fitted = clone(estimator).set_params(rank=rank)
         if U is not None:
             fitted.set_params(**_warm(estimator, U, rank, len(stage.X), number))
@@ -97,6 +101,17 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int]) -> Iterator[Any]:
             fitted.fit(stage.X, stage.train.z)
         yield stage.whole(fitted, rank)
         U = fitted.eraser_.U if warm else None
+
+
+def at_rank(eraser: Any, rank: int, seed: int) -> Any:
+    """The unfitted eraser of a path with one rank, and with the seed of the path."""
+    if isinstance(eraser, Cascade):
+        inner = LEOPARD() if eraser.eraser is None else eraser.eraser
+        return clone(eraser).set_params(eraser=at_rank(inner, rank, seed))
+    settings: dict[str, Any] = {"rank": rank}
+    if "random_state" in eraser.get_params(deep=False):
+        settings["random_state"] = seed
+    return clone(eraser).set_params(**settings)
 
 
 def _starts_warm(estimator: Any) -> bool:
@@ -133,14 +148,14 @@ def seeded(estimator: Any) -> tuple[Any, int]:
     return clone(estimator), seed
 
 
-def _cascaded(linear: Eraser, fitted: Any, train: Split) -> Cascade:
-    """The cascade of a linear stage and an eraser fitted after it, without another fit."""
-    whole = Cascade(clone(fitted))
-    whole.linear_, whole.estimator_ = linear, fitted
-    whole.classes_, whole.n_features_in_ = fitted.classes_, linear.n_features
+def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
+    """The cascade of fitted first stages and an eraser fitted after them, without another fit."""
+    whole = clone(first).set_params(eraser=clone(fitted))
+    whole.first_, whole.estimator_ = first.first_, fitted
+    whole.classes_, whole.n_features_in_ = fitted.classes_, first.first_[0].n_features
     if hasattr(fitted, "history_"):
         whole.history_ = fitted.history_
-    composed = whole._compose(linear.U, fitted.eraser_)
+    composed = whole._compose(way, fitted.eraser_)
     metadata = whole._metadata(np.asarray(train.X), encode(train.z))
     whole.eraser_ = Eraser(composed.maps, {**metadata, **composed.metadata})
     return whole

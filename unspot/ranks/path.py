@@ -27,8 +27,8 @@ from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
-from unspot.evaluation.run import check_metrics, on_validation, over_seeds
-from unspot.ranks.fits import fits, seeded, stages
+from unspot.evaluation.run import after_refit, check_metrics, on_validation, over_seeds
+from unspot.ranks.fits import at_rank, fits, seeded, stages
 from unspot.ranks.selection import decidable, select
 from unspot.tables import Number, markdown, number_text
 
@@ -41,6 +41,8 @@ __all__ = ["PathPoint", "RankPath", "fit_auto", "rank_path"]
 MAX_HELD_OUT_ROWS = 4096
 #: The share of the rows that ``rank="auto"`` sets aside to choose the rank.
 ASIDE = 0.4
+#: The number of rows that fit the path which it chooses from.
+ROWS_OF_CHOICE = 10_000
 #: With fewer rows of a class, nobody can say whether an attacker does better than chance.
 MIN_ASIDE = 10
 
@@ -92,14 +94,29 @@ class PathPoint:
 class RankPath:
     """Erasers of decreasing rank, their metrics, and rules to choose one of them.
 
-    Choices are made on the validation rows of ``data``. Use its test rows to certify the eraser
-    that was chosen.
+    Choices are made on the validation rows of ``data``. What was chosen is fitted again on train
+    and validation rows, and certified on test rows: ``certify(chosen, path.unseen)``.
+
+    Parameters
+    ----------
+    points : tuple of PathPoint
+    data : Dataset
+    method : str
+    random_state : int
+    eraser : estimator, optional
+        Unfitted. Without it a choice is not fitted again.
+    refine : bool
+        Whether a rule may choose a rank between two of the path. It may between the default ranks,
+        and not between those that someone listed.
     """
 
     points: tuple[PathPoint, ...]
     data: Dataset = field(repr=False)
     method: str = ""
     random_state: int = 0
+    eraser: Any = field(default=None, repr=False)
+    refine: bool = False
+    _between: dict[int, PathPoint] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -129,8 +146,51 @@ class RankPath:
         """The data that choices are made on: its test rows are validation rows."""
         return on_validation(self.data, self.random_state)
 
-    def select(self, rule: str = "largest", **options: Any) -> Any:
-        """Choose a rank on validation rows, and return its fitted eraser.
+    @cached_property
+    def unseen(self) -> Dataset:
+        """The data for what ``select`` returns: nobody but attackers has seen the test rows.
+
+        Its train rows are the train and validation rows of ``data``. Attackers learn from one half
+        of the test rows and are judged on the other.
+        """
+        return after_refit(self.data, self.random_state)
+
+    def at(self, rank: int) -> PathPoint:
+        """The point of a rank; between two ranks of the path it is fitted when first asked for."""
+        known = {point.rank: point for point in self.points} | self._between
+        if rank not in known:
+            above = known[min(other for other in known if other > rank)]
+            ranked, stage = stages(self.eraser, self.data.train)
+            estimator, _ = seeded(ranked)
+            started = time.perf_counter()
+            fitted = next(fits(estimator, stage, [rank], above.estimator))
+            held_out = held_out_discrepancy(self.data, estimator, self.random_state)
+            seconds = time.perf_counter() - started
+            known[rank] = self._between[rank] = _point(fitted, held_out, seconds)
+        return known[rank]
+
+    def including(self, rank: int, *, seeds: int = 1) -> RankPath:
+        """The path with a rank that a rule found between two, and its metrics."""
+        if rank in self.ranks:
+            return self
+        point, names = self.at(rank), list(self.points[0].metrics)
+        if names:
+            scores = over_seeds(
+                point.eraser, self.judged, names, seeds=seeds, random_state=self.random_state
+            )
+            point = replace(point, metrics=scores)
+        points = sorted((*self.points, point), key=lambda point: -point.rank)
+        return replace(self, points=tuple(points))
+
+    def fit_again(self, rank: int) -> Any:
+        """The eraser of a rank, fitted on train and validation rows, and so not on test rows."""
+        fitted = at_rank(self.eraser, rank, self.random_state)
+        fitted.fit(self.unseen.train.X, self.unseen.train.z)
+        fitted.rank_ = rank
+        return fitted
+
+    def select(self, rule: str = "largest", *, refit: bool = True, **options: Any) -> Any:
+        """Choose a rank on validation rows, and fit the eraser again on all rows but test rows.
 
         Parameters
         ----------
@@ -140,17 +200,22 @@ class RankPath:
             the concept's labels is at least ``threshold`` times as long as without the embeddings.
             ``"knee"``: the rank at which the curve of erasure against utility bends most.
             ``"utility"``: the smallest rank with a utility of at least ``floor``.
+        refit : bool
+            Whether to fit again on train and validation rows after the choice, which erases better,
+            and to check the promise of ``"largest"`` on test rows. Without, the eraser is that of
+            the path, fitted on train rows.
         **options
             Options of the rule: see ``unspot.ranks.selection``.
 
         Returns
         -------
         estimator
-            Fitted, with ``rank_``, and with ``selection_``: the rule and the values that it saw. If
-            no rank meets the condition, the one that comes nearest, with a warning and
-            ``selection_.met`` false.
+            Fitted, with ``rank_``, and with ``selection_``: the rule, the values that it saw, and
+            whether ``selection_.promise`` was kept on test rows. If no rank meets the condition,
+            the one that comes nearest, with a warning and ``selection_.met`` false. Certify it with
+            ``certify(chosen, path.unseen)``.
         """
-        return select(self, rule, **options)
+        return select(self, rule, refit=refit, **options)
 
     def to_frame(self) -> pd.DataFrame:
         """The numbers as a data frame, one row per rank."""
@@ -243,7 +308,7 @@ def rank_path(
         points.append(point)
         started = time.perf_counter()
     method = type(eraser).__name__
-    return RankPath(tuple(points), data, method, seed)
+    return RankPath(tuple(points), data, method, seed, eraser, refine=ranks is None)
 
 
 def check_ranks(
@@ -270,27 +335,37 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
     and those aside choose by the rule ``largest``. If there are many rows, a sample is used:
-    ``max_rows`` to fit and two thirds as many to choose, so that files of any size have the same
-    cost. The estimator that is returned was fitted on a part of the rows; its rank is the answer.
+    10,000 rows to fit and two thirds as many to choose, or more if a class is rare, so that files
+    of any size have the same cost. The estimator that is returned was fitted on a part of the rows;
+    its rank is the answer.
 
     Parameters
     ----------
     estimator : LEOPARD
-        Unfitted; its ``max_rows`` and ``random_state`` decide the sample.
+        Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
     X : array of shape (n, d), or ``Rows``
     labels : Labels
     max_advantage : float or None
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
-    share = min(1.0, estimator.max_rows / (1 - ASIDE) / len(X))
+    share = _share_to_choose_with(labels, estimator.max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
     _refuse_small_classes(labels, parts[1])
     train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
     data = Dataset(train, aside, aside)
     decidable(aside, max_advantage)  # before the fits, which take long
-    return rank_path(estimator, data).select("largest", max_advantage=max_advantage)
+    # The caller fits again, on all rows: nobody here has test rows.
+    path = rank_path(estimator, data)
+    return path.select("largest", refit=False, max_advantage=max_advantage)
+
+
+def _share_to_choose_with(labels: Labels, max_rows: int) -> float:
+    """The share of the rows that choose a rank: a sample, with enough rows of the rarest class."""
+    usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
+    for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
+    return min(1.0, max(usual, for_the_rarest), max_rows / (1 - ASIDE) / len(labels))
 
 
 def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:

@@ -1,6 +1,7 @@
 """Rules that choose a rank from a path, on validation rows.
 
-Report the chosen eraser on rows that had no part in the choice: the test split.
+What was chosen is fitted again on train and validation rows. Test rows, which had no part in
+either, say whether the promise of the choice is kept.
 """
 
 from __future__ import annotations
@@ -8,16 +9,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
-from unspot.data.dataset import Split
+from unspot.data.dataset import Dataset, Split
+from unspot.data.groups import counts_at_worst
 from unspot.data.labels import encode
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
@@ -25,7 +27,8 @@ from unspot.evaluation.description_length import mdl as description_length
 from unspot.evaluation.inference import smallest_bound
 from unspot.evaluation.metrics import LESS_IS_BETTER
 from unspot.evaluation.run import check_metrics, over_seeds
-from unspot.evaluation.unseen import attack_both_ways
+from unspot.evaluation.unseen import attack_both_ways, attack_eraser
+from unspot.ranks.fits import at_rank
 
 if TYPE_CHECKING:
     from unspot.ranks.path import PathPoint, RankPath
@@ -33,7 +36,57 @@ if TYPE_CHECKING:
 #: Of the bound that decides whether a rank will do.
 _CONFIDENCE = 0.95
 
-__all__ = ["RULES", "Selection", "knee", "largest", "mdl", "select", "utility"]
+#: Ranks between two of a path that are fitted and attacked: tenths become eightieths.
+_REFINEMENTS = 3
+
+__all__ = ["RULES", "Promise", "Selection", "knee", "largest", "mdl", "select", "utility"]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What test rows say about "no attacker gains more than this".
+
+    Attackers that learn from one half of the test rows are judged on the other half, both ways.
+
+    Parameters
+    ----------
+    max_advantage : float
+        What was promised.
+    advantage : float
+        What the strongest attacker has.
+    upper_bound : float
+        No attacker has more than this, with 95 % confidence.
+    attacker : str
+        The name of the strongest.
+    n_rows : int
+        The test rows that attackers were judged on.
+    """
+
+    max_advantage: float
+    advantage: float
+    upper_bound: float
+    attacker: str
+    n_rows: int
+
+    @property
+    def outcome(self) -> Literal["kept", "open", "broken"]:
+        """Kept if the rows show it, broken if the strongest attacker has more, else open."""
+        if self.advantage > self.max_advantage:
+            return "broken"
+        return "kept" if self.upper_bound <= self.max_advantage else "open"
+
+    def __str__(self) -> str:
+        said = {
+            "kept": "was kept",
+            "open": "is neither shown nor refuted",
+            "broken": "was not kept",
+        }[self.outcome]
+        return (
+            f"The promise of at most {100 * self.max_advantage:.3g} points over guessing {said} on "
+            f"{self.n_rows:,} test rows: the strongest attacker ({self.attacker}) has "
+            f"{100 * self.advantage:.1f}, and with 95 % confidence none has more than "
+            f"{100 * self.upper_bound:.1f}."
+        )
 
 
 @dataclass(frozen=True)
@@ -53,6 +106,9 @@ class Selection:
         nearest.
     max_advantage : float or None
         What attackers may gain, if that was the condition.
+    promise : Promise or None
+        Whether test rows confirm it. None if no rank met the condition, and so nothing was
+        promised, or if there were no test rows to ask.
     """
 
     rule: str
@@ -61,6 +117,7 @@ class Selection:
     tried: Mapping[int, float]
     met: bool = True
     max_advantage: float | None = None
+    promise: Promise | None = None
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for metadata and files."""
@@ -72,6 +129,7 @@ class Selection:
             "tried": tried,
             "met": self.met,
             "max_advantage": self.max_advantage,
+            "promise": None if self.promise is None else asdict(self.promise),
         }
 
     def __str__(self) -> str:
@@ -83,7 +141,7 @@ class Selection:
         )
 
 
-def select(path: RankPath, rule: str = "largest", **options: Any) -> Any:
+def select(path: RankPath, rule: str = "largest", *, refit: bool = True, **options: Any) -> Any:
     """Choose by the name of a rule; see ``RankPath.select``."""
     function = RULES[check_choice("rule", rule, RULES)]
     allowed = list(signature(function).parameters)[1:]
@@ -96,10 +154,48 @@ def select(path: RankPath, rule: str = "largest", **options: Any) -> Any:
     selection: Selection = function(path, **options)
     if not selection.met:
         warnings.warn(f"No rank will do: {selection}. {_WAY_OUT[rule]}", UserWarning, stacklevel=3)
-    # A copy, since another rule may choose the same rank.
-    estimator = copy(path[selection.rank].estimator)
+    if refit and path.eraser is not None:
+        estimator = path.fit_again(selection.rank)
+        if selection.met and selection.max_advantage is not None:
+            attackers = options.get("attackers", "quick")
+            promise = _checked(path, estimator, selection.max_advantage, attackers)
+            selection = replace(selection, promise=promise)
+    else:  # a copy, since another rule may choose the same rank
+        estimator = copy(path.at(selection.rank).estimator)
     estimator.selection_ = selection
     return estimator
+
+
+def _checked(
+    path: RankPath, fitted: Any, max_advantage: float, attackers: str | Sequence[str]
+) -> Promise | None:
+    """What test rows say about the promise; a promise that they do not confirm is a warning."""
+    # Quick attackers search; a promise is to hold against those who try harder.
+    asked = "standard" if attackers == "quick" else attackers
+    try:
+        attacked = attack_both_ways(
+            fitted, path.unseen, random_state=path.random_state, **_effort(asked)
+        )
+    except ValueError as error:  # of too few rows: the choice stands
+        reason = str(error).split(". ")[0].rstrip(".")
+        warnings.warn(f"The promise was not checked: {reason}.", UserWarning, stacklevel=4)
+        return None
+    strongest = attacked.strongest
+    promise = Promise(
+        max_advantage=max_advantage,
+        advantage=strongest.advantage,
+        upper_bound=attacked.upper_bound(1 - _CONFIDENCE),
+        attacker=strongest.name,
+        n_rows=len(attacked.labels),
+    )
+    if promise.outcome == "broken":
+        way_out = "Allow a larger max_advantage, fit on more rows, or take a lower rank."
+        warnings.warn(f"{promise} {way_out}", UserWarning, stacklevel=4)
+    return promise
+
+
+def _effort(attackers: str | Sequence[str]) -> dict[str, Any]:
+    return {"budget": attackers} if isinstance(attackers, str) else {"attackers": attackers}
 
 
 #: What to try if no rank meets the condition of a rule.
@@ -121,7 +217,11 @@ def largest(
     What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
     confidence that no attacker has more. Attackers that learn from one half of the validation rows
     are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
-    that the advantage grows with the rank.
+    that the advantage grows with the rank. Between two of the default ranks others are fitted.
+
+    Where validation rows are too few to decide, train rows are judged on too: of five folds, two
+    fit the eraser of a rank, attackers learn from two others and are judged on the fifth, five
+    times over. That takes five fits for every rank, and only few rows need it.
 
     Parameters
     ----------
@@ -131,15 +231,39 @@ def largest(
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
     """
-    allowed = decidable(path.data.validation, max_advantage, attackers)
+    allowed, cross_fit = way_to_decide(path.data, max_advantage, attackers)
+    bound = cross_fitted_bound if cross_fit else advantage_bound
     rank, bounds = _bisect(
         path.points,
-        lambda point: advantage_bound(path, point, attackers),
+        lambda point: bound(path, point, attackers),
         lambda bound: bound <= allowed,
     )
+    if rank is not None and path.refine:
+        rank = _refined(path, rank, bounds, lambda point: bound(path, point, attackers), allowed)
     criterion = "advantage of the strongest attacker at most"
     nearest = rank or min(bounds, key=lambda rank: bounds[rank])
     return Selection("largest", nearest, criterion, bounds, rank is not None, allowed)
+
+
+def _refined(
+    path: RankPath,
+    rank: int,
+    bounds: dict[int, float],
+    measure: Callable[[PathPoint], float],
+    allowed: float,
+) -> int:
+    """A rank between the one that will do and the next, which will not; fills in ``bounds``."""
+    above = min((other for other in path.ranks if other > rank), default=rank)
+    for _ in range(_REFINEMENTS):
+        if above - rank < 2:
+            break
+        middle = (above + rank) // 2
+        bounds[middle] = measure(path.at(middle))
+        if bounds[middle] <= allowed:
+            rank = middle
+        else:
+            above = middle
+    return rank
 
 
 def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
@@ -220,6 +344,16 @@ RULES: dict[str, Callable[..., Selection]] = {
 }
 
 
+def way_to_decide(
+    data: Dataset, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
+) -> tuple[float, bool]:
+    """The bound that shall be decided, and whether that takes train rows as well: cross-fitting."""
+    try:
+        return decidable(data.validation, max_advantage, attackers), False
+    except ValueError:
+        return decidable(data.train.joined(data.validation), max_advantage, attackers), True
+
+
 def decidable(
     split: Split, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
 ) -> float:
@@ -228,10 +362,7 @@ def decidable(
     if isinstance(attackers, str):
         names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
     labels, groups = encode(split.z), split.group_codes
-    counts = labels.counts
-    if groups is not None:  # at worst the rows of a group tell as much as one row
-        pairs = np.unique(np.stack([groups, labels.codes]), axis=1)
-        counts = np.bincount(pairs[1], minlength=len(labels.classes))
+    counts = counts_at_worst(labels.codes, groups, len(labels.classes))
     smallest = smallest_bound(counts, 1 - _CONFIDENCE, len(names))
     if max_advantage is None:
         return max(MARGIN, smallest)
@@ -251,8 +382,24 @@ def advantage_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
     """An upper bound on the advantage of the strongest attacker, on all validation rows."""
-    how: Any = {"budget": attackers} if isinstance(attackers, str) else {"attackers": attackers}
-    attacked = attack_both_ways(point.eraser, path.judged, random_state=path.random_state, **how)
+    attacked = attack_both_ways(
+        point.eraser, path.judged, random_state=path.random_state, **_effort(attackers)
+    )
+    return attacked.upper_bound(1 - _CONFIDENCE)
+
+
+def cross_fitted_bound(
+    path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
+) -> float:
+    """The same on train and validation rows, each judged after a fit on other rows."""
+    rows = path.unseen.train
+    attacked = attack_eraser(
+        at_rank(path.eraser, point.rank, path.random_state),
+        Dataset(rows, rows, rows),
+        attack_rows="cross-fit",
+        random_state=path.random_state,
+        **_effort(attackers),
+    )
     return attacked.upper_bound(1 - _CONFIDENCE)
 
 

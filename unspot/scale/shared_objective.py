@@ -7,7 +7,7 @@ so the processes cannot disagree on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.density import mmd2, mmd2_and_grad
+from unspot.projections.low_order import LowOrder
 from unspot.projections.objective import BLOCK_ROWS, project, pull_back
 from unspot.scale.processes import Team
 
@@ -79,7 +80,7 @@ class SharedObjective:
         """Do this process's share of what the leader asked for."""
         rows = None if n_rows < 0 else self._team.broadcast(torch.empty(n_rows, dtype=torch.int64))
         V = self._team.broadcast(self._objective.new_empty(shape))
-        SharedObjective(self._objective, self._team, self._number, rows).work(what, V)
+        type(self)(self._objective, self._team, self._number, rows).work(what, V)
 
     def work(self, what: int, V: Tensor) -> tuple[float, Tensor | None]:
         """Value and gradient, on all processes at once."""
@@ -104,18 +105,37 @@ class SharedObjective:
         return self._objective.subset(self._rows[mine].numpy()).X
 
 
+class SharedLowOrder(SharedObjective):
+    """Low orders of MMD²: every process sums over its share of the rows."""
+
+    def __init__(self, objective: Any, team: Team, number: int, rows: Tensor | None = None) -> None:
+        self._objective, self._team, self._number, self._rows = objective, team, number, rows
+
+    def work(self, what: int, V: Tensor) -> tuple[float, Tensor | None]:
+        """Value and gradient, on all processes at once."""
+        share = (self._team.rank, self._team.size)
+        value, grad = self._objective(V, share=share, add=self._team.sum)
+        return value, grad
+
+
+def _shared(objective: Any, team: Team, number: int) -> SharedObjective:
+    kind = SharedLowOrder if isinstance(objective, LowOrder) else SharedObjective
+    return kind(objective, team, number)
+
+
 def searched_together(
-    team: Team, objectives: Sequence[Any], search: Callable[[Sequence[Any]], T]
+    team: Team, objectives: Mapping[str, Any], search: Callable[[dict[str, Any]], T]
 ) -> T:
     """The result of a search on the leader, while the other processes serve its objectives."""
-    split = [SharedObjective(objective, team, i) for i, objective in enumerate(objectives)]
+    split = {name: _shared(each, team, i) for i, (name, each) in enumerate(objectives.items())}
     result: T | None = None
     if team.leads:
         # An error ends this process, and with it the job: the others cannot be told within a sum.
         result = search(split)
         team.broadcast(torch.tensor([STOP, 0, 0, 0, 0]))
     else:
+        served = list(split.values())
         while (order := team.broadcast(torch.zeros(5, dtype=torch.int64)).tolist())[0] != STOP:
             what, number, n_rows, *shape = order
-            split[number].serve(what, n_rows, tuple(shape))
+            served[number].serve(what, n_rows, tuple(shape))
     return cast(T, team.agree(result))

@@ -1,0 +1,164 @@
+"""Does a promise of at most a hold on test rows, against attackers of budget standard?
+
+Each repetition splits the rows anew and fits with another seed: a path of the default ranks, a
+choice for each a on validation rows, a fit on train and validation rows, and both ways of
+attacking the test rows. A finished repetition is a line of ``results/promise.jsonl`` and is not
+run again; ``python -m benchmarks.promise variance xor --repetitions 5`` runs some of them, and
+``python -m benchmarks promise`` all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.informed import SENTENCES
+from unspot import LEOPARD, Cascade, Dataset, rank_path
+from unspot.datasets import load_glove_gender
+from unspot.datasets.synthetic import law
+
+PROMISES = (0.05, 0.10)
+REPETITIONS = 10
+DONE = Path(__file__).parent / "results" / "promise.jsonl"
+BIOGRAPHIES = SENTENCES.with_name("bios_minilm.npz")
+
+#: Rows of a law: a fifth of them, for the choice, can decide a promise of 0.05.
+LAW_ROWS, LAW_FEATURES = 12_000, 20
+
+
+def run(
+    names: Iterable[str] = (), repetitions: int = REPETITIONS, max_rows: int | None = None
+) -> dict[str, Any]:
+    """How many promises were made and kept, of data set and bound; see ``summary``."""
+    sets = _datasets()
+    done = {(line["data"], line["repetition"], line["rows"]) for line in _lines()}
+    for repetition in range(repetitions):  # each data set gets its first before any its second
+        for name in names or sets:
+            data = sets[name](repetition)
+            data = data if max_rows is None else _capped(data, max_rows, repetition)
+            rows = sum(len(split) for split in data)
+            if (name, repetition, rows) not in done:
+                _append(
+                    {
+                        "data": name,
+                        "repetition": repetition,
+                        "rows": rows,
+                        **_cells(data, repetition),
+                    }
+                )
+    return summary(_lines())
+
+
+def summary(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Counts by data set, rows and bound.
+
+    ``promised``: a rank met the bound on validation rows; else the result says that none does, or
+    that these rows cannot decide it. ``holds``: the strongest attacker has at most that on test
+    rows. ``shown``: with 95 % confidence none has more.
+    """
+    figures: dict[str, Any] = {}
+    for line in lines:
+        for bound, cell in line["bounds"].items():
+            key = f"{line['data']}, {line['rows']} rows, at most {bound}"
+            counts = figures.setdefault(
+                key, dict.fromkeys(("repetitions", "promised", "holds", "shown"), 0) | {"ranks": []}
+            )
+            counts["repetitions"] += 1
+            if cell["met"]:
+                counts["promised"] += 1
+                counts["holds"] += cell["advantage"] <= float(bound)
+                counts["shown"] += cell["upper_bound"] <= float(bound)
+                counts["ranks"].append(cell["rank"])
+    return figures
+
+
+def _cells(data: Dataset, seed: int) -> dict[str, Any]:
+    began = time.process_time()
+    path = rank_path(Cascade(LEOPARD(random_state=seed)), data)
+    bounds = {f"{bound:g}": _cell(path, bound) for bound in PROMISES}
+    return {"bounds": bounds, "seconds": time.process_time() - began}
+
+
+def _cell(path: Any, bound: float) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is in the line
+        try:
+            selection = path.select("largest", max_advantage=bound).selection_
+        except ValueError as error:
+            return {"met": False, "why": str(error)}
+    promise = selection.promise
+    if not selection.met or promise is None:
+        return {"met": False, "tried": selection.describe()["tried"]}
+    return {
+        "met": True,
+        "rank": selection.rank,
+        "of": path.data.n_features,
+        "chosen_at": selection.tried[selection.rank],
+        "advantage": promise.advantage,
+        "upper_bound": promise.upper_bound,
+        "attacker": promise.attacker,
+        "test_rows": promise.n_rows,
+    }
+
+
+def _datasets() -> dict[str, Callable[[int], Dataset]]:
+    """By name: a function of the seed that gives the rows, split by that seed."""
+    sets: dict[str, Callable[[int], Dataset]] = {
+        name: lambda seed, name=name: _split(_law_rows(name, seed), seed)
+        for name in ("variance", "xor", "ring", "mixture")
+    }
+    sets["words"] = lambda seed: _split(_all_rows(load_glove_gender()), seed)
+    for name, path in (("tweets", SENTENCES), ("biographies", BIOGRAPHIES)):
+        if path.exists():
+            sets[name] = lambda seed, path=path: _split(_stored(path), seed)
+    return sets
+
+
+def _law_rows(name: str, seed: int) -> tuple[Any, Any]:
+    rows = law(name, n=LAW_ROWS, d=LAW_FEATURES, random_state=seed)
+    return rows.X, rows.z
+
+
+def _all_rows(data: Dataset) -> tuple[Any, Any]:
+    return tuple(np.concatenate([getattr(split, part) for split in data]) for part in ("X", "z"))
+
+
+def _stored(path: Path) -> tuple[Any, Any]:
+    with np.load(path) as file:
+        return file["X"].astype(np.float32), file["z"]
+
+
+def _split(rows: tuple[Any, Any], seed: int) -> Dataset:
+    return Dataset.from_arrays(*rows, random_state=seed)
+
+
+def _capped(data: Dataset, max_rows: int, seed: int) -> Dataset:
+    X, z = _all_rows(data)
+    keep = np.random.default_rng(seed).permutation(len(X))[:max_rows]
+    return _split((X[keep], z[keep]), seed)
+
+
+def _lines() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in DONE.read_text().splitlines()] if DONE.exists() else []
+
+
+def _append(line: dict[str, Any]) -> None:
+    with DONE.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=", ".join(_datasets()))
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--max-rows", type=int)
+    given = parser.parse_args()
+    for key, counts in run(given.names, given.repetitions, given.max_rows).items():
+        print(key, counts)

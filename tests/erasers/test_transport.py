@@ -1,0 +1,120 @@
+"""Transport: what it learns holds on new rows, where rows are many and where they are few."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import log_loss
+
+from unspot import LEACE, load
+from unspot.erasers import MomentMatching, Transport
+from unspot.erasers.transport import shrunk_eigenvalues
+
+
+def law(n, d=40, spikes=3, seed=0, apart=8.0):
+    """Two classes apart along one direction, whose variances differ in a few others."""
+    rng = np.random.default_rng(seed)
+    z = np.arange(n) % 2
+    X = rng.normal(size=(n, d))
+    X[:, 1 : 1 + spikes] *= np.where(z, 3.0, 1.0)[:, None]
+    X[:, 0] += apart * z
+    return X @ np.linalg.qr(np.random.default_rng(9).normal(size=(d, d)))[0], z
+
+
+def gap(X, z):
+    """How much the covariances of two classes differ, in units of the pooled one."""
+    A, B = (np.cov(X[z == k].T) for k in (0, 1))
+    values = np.linalg.eigvals(np.linalg.pinv(A + B, rcond=1e-9, hermitian=True) @ (A - B))
+    return float(np.sqrt(np.sum(values.real**2)))
+
+
+@pytest.mark.parametrize(("n", "share"), [(300, 0.8), (3000, 0.5)])
+def test_covariances_of_new_rows_agree_better_than_by_plain_matching(n, share):
+    X, z = law(n)
+    new, labels = law(20_000, seed=1)
+    before = gap(LEACE(method="orthogonal").fit(X, z).transform(new), labels)
+    shrunk = gap(Transport().fit(X, z).transform(new), labels)
+    plain = gap(MomentMatching().fit(X, z).transform(new), labels)
+    assert shrunk < 0.75 * plain
+    assert shrunk < share * before
+
+
+@pytest.mark.parametrize(("n", "n_classes"), [(4000, 2), (600, 2), (4000, 3), (30, 2), (41, 40)])
+def test_without_evidence_rows_stay(n, n_classes):
+    """The classes have the same law: what a map does is noise."""
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(n, 100)), np.arange(n) % n_classes
+    fitted = Transport().fit(X, z)
+    kept = LEACE(method="orthogonal").fit(X, z).transform(X)
+    moved = np.linalg.norm(fitted.transform(X) - kept) / np.linalg.norm(kept)
+    assert moved < (0.05 if n > 1000 else 0.15)
+
+
+def test_directions_of_the_means_are_dropped():
+    X, z = law(500)
+    fitted = Transport().fit(X, z)
+    U = LEACE(method="orthogonal").fit(X, z).eraser_.U
+    moved = fitted.transform(X)
+    np.testing.assert_allclose(moved @ U @ U.T, moved, atol=1e-10)
+    assert fitted.eraser_.rank == 39
+    assert fitted.reduce(X).shape == (500, 39)
+
+
+def test_the_result_is_continuous_where_the_classes_meet():
+    X, z = law(1000, apart=2.0)
+    posterior = Transport().fit(X, z).eraser_
+    start, end = X[z == 0].mean(axis=0), X[z == 1].mean(axis=0)
+    path = posterior(start + np.linspace(0, 1, 2001)[:, None] * (end - start) + 3 * X[0])
+    steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
+    assert steps.max() < 20 * np.linalg.norm(end - start) / 2000
+
+
+def test_posteriors_are_less_sure_than_discriminant_analysis_where_rows_are_few():
+    X, z = law(100, apart=2.0)
+    new, labels = law(5000, seed=1, apart=2.0)
+    ours = Transport().fit(X, z).eraser_.maps[0].posterior(new)
+    plain = LinearDiscriminantAnalysis().fit(X, z).predict_proba(new)
+    assert log_loss(labels, ours) < 0.8 * log_loss(labels, plain)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_saved_and_loaded_in_every_dtype(tmp_path, dtype):
+    X, z = law(400)
+    X = X.astype(dtype)
+    eraser = Transport().fit(X, z).eraser_
+    eraser.save(tmp_path / "t.safetensors")
+    loaded = load(tmp_path / "t.safetensors")
+    assert loaded(X).dtype == dtype
+    np.testing.assert_array_equal(loaded(X), eraser(X))
+    wide = eraser(torch.from_numpy(X.astype(float))).numpy()
+    np.testing.assert_allclose(wide, eraser(X.astype(float)), atol=1e-10)
+
+
+def test_the_unit_does_not_matter():
+    X, z = law(600)
+    expected = Transport().fit(X, z).transform(X)
+    np.testing.assert_allclose(Transport().fit(1e-4 * X, z).transform(1e-4 * X), 1e-4 * expected)
+
+
+def test_shrunk_eigenvalues_are_nearer_to_the_truth():
+    truth = np.concatenate([np.full(5, 0.1), np.ones(80), np.full(15, 3.0)])
+    X = np.random.default_rng(0).normal(size=(400, 100)) * np.sqrt(truth)
+    values, vectors = np.linalg.eigh(X.T @ X / 400)
+
+    def error(spectrum):
+        return np.linalg.norm((vectors * spectrum) @ vectors.T - np.diag(truth))
+
+    best = np.einsum("di,d,di->i", vectors, truth, vectors)  # what these eigenvectors can reach
+    shrunk = error(shrunk_eigenvalues(values, 400))
+    assert shrunk < 0.7 * error(values)
+    assert shrunk < 1.1 * error(best)
+
+
+def test_no_eigenvalue_is_pushed_beyond_one():
+    """Rows with thin tails spread less than the formula expects of noise."""
+    values = np.linspace(0.9, 1.1, 50)
+    shrunk = shrunk_eigenvalues(values, 100)
+    assert np.all((shrunk - 1) * (values - 1) >= 0)
+    assert np.all(np.abs(shrunk - 1) <= np.abs(values - 1) + 1e-12)

@@ -1,0 +1,102 @@
+"""Write the table and the picture of the leak on unseen rows, from the results of the benchmark.
+
+    python tools/write_unseen_figures.py
+
+reads ``benchmarks/results/unseen.json`` and writes ``docs/_generated/unseen.md`` and
+``docs/_static/unseen.png``. No number is typed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markdown_table import markdown
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.unseen import SAMPLE, SIZES, mean_cell, summary  # noqa: E402
+
+TITLES = {
+    "glove": "66,000 words, three classes, rank 50 of 100",
+    "gaussians": "Gaussians, two classes, rank 19 of 40",
+}
+
+
+def main() -> None:
+    found = json.loads((ROOT / "benchmarks" / "results" / "unseen.json").read_text())
+    (ROOT / "docs" / "_generated" / "unseen.md").write_text(table(found["cells"]))
+    picture(found["cells"]).savefig(ROOT / "docs" / "_static" / "unseen.png", dpi=130)
+
+
+def table(cells: dict[str, Any]) -> str:
+    """All rows next to a sample of 10,000: the leak, the neighbours kept and the time."""
+    figures = summary(cells)
+    lines = []
+    for name, title in TITLES.items():
+        seeds = sum(key.startswith(name) and key.endswith(SAMPLE) for key in cells)
+        for label, what in ((SAMPLE, "the sample"), ("40000 rows", "all rows")):
+            cell = mean_cell(cells, name, label)
+            lines.append(
+                (
+                    f"{title} (seeds: {seeds})",
+                    "40,000" if what == "all rows" else "10,000 of 40,000",
+                    f"{100 * cell['advantage']:.1f}",
+                    f"{100 * cell['others']:.1f}",
+                    f"{cell['neighbours']:.3f}",
+                    "1.0" if what != "all rows" else f"{figures[f'{name}: ratio of CPU time']:.1f}",
+                )
+            )
+    head = [
+        "data",
+        "rows of the fit",
+        "strongest attacker",
+        "without `neighbours`",
+        "A_50%",
+        "CPU",
+    ]
+    slopes = [
+        f"{TITLES[name]}: n^{figures[f'{name}: exponent of the others']:.2f}"
+        for name in TITLES
+        if f"{name}: exponent of the others" in figures
+    ]
+    return (
+        markdown(head, lines)
+        + "\n\nAdvantages in points of balanced accuracy, above guessing. Without `neighbours`, "
+        + f"the leak falls with the rows of the fit as follows. {'; '.join(slopes)}.\n"
+    )
+
+
+def picture(cells: dict[str, Any]) -> Figure:
+    """The advantage on unseen rows against the rows of the fit."""
+    figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+    for axes, (name, title) in zip(figure.subplots(1, 2), TITLES.items(), strict=True):
+        for kind, label, colour in (
+            ("advantage", "strongest attacker", "C3"),
+            ("others", "without nearest neighbours", "C0"),
+        ):
+            points = [(n, mean_cell(cells, name, f"{n} rows")) for n in SIZES]
+            shown = [(n, 100 * cell[kind]) for n, cell in points if cell]
+            axes.loglog(*zip(*shown, strict=True), "o-", color=colour, label=label)
+            sample = mean_cell(cells, name, SAMPLE)
+            axes.plot(40_000, 100 * sample[kind], "x", color=colour)
+            slope, level = np.polyfit(*np.log(np.array(shown).T), 1)
+            x = np.array([SIZES[0], SIZES[-1]])
+            axes.plot(x, np.exp(level) * x**slope, ":", color=colour, label=f"∝ n^{slope:.2f}")
+        axes.set_title(title, fontsize=9)
+        axes.set_xticks(SIZES, [f"{n:,}" for n in SIZES], fontsize=8)
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("rows of the fit (× : 40,000 with max_rows=10,000)")
+        axes.grid(which="both", linewidth=0.3, alpha=0.5)
+        axes.legend(fontsize=7)
+    figure.axes[0].set_ylabel("advantage on unseen rows, points ↓")
+    return figure
+
+
+if __name__ == "__main__":
+    main()

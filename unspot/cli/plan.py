@@ -1,0 +1,51 @@
+"""``unspot plan``: what these rows can reach and show, before any fit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from unspot.cli import options
+
+
+def plan(
+    data: options.Embeddings,
+    concept: options.Concept = None,
+    features: options.Features = None,
+    labels: options.LabelsFile = None,
+    groups: options.Groups = None,
+    max_advantage: Annotated[
+        float, typer.Option(metavar="A", help="What attackers may gain at most.")
+    ] = 0.05,
+    quick_path: Annotated[
+        bool,
+        typer.Option("--quick-path", metavar="", help="Fit some ranks on a part, and attack them."),
+    ] = False,
+    json: options.JsonFile = None,
+    seed: options.Seed = 0,
+) -> None:
+    """Say what these rows can reach and show, before any fit.
+
+    unspot plan data.parquet -f emb -c gender --max-advantage 0.02
+    """
+    options.refuse_inputs({"--json": json}, (data, labels))
+    options.check_concept(concept, labels)
+    from unspot.io import read_table
+
+    columns = {"concept": concept, "groups": groups}
+    table = read_table(data, features=features, **columns, labels_file=labels)
+    # After all that can be wrong with the files: it imports torch.
+    from unspot.ranks.plan import plan as planned
+
+    found = planned(
+        table.X,
+        table.z,
+        groups=table.groups,
+        max_advantage=max_advantage,
+        quick_path=quick_path,
+        random_state=seed,
+    )
+    options.write_json(found, json)
+    if json != options.STDOUT:
+        typer.echo(str(found))

@@ -1,0 +1,177 @@
+"""Transport: the linear signal dropped, the rest moved by shrunk maps that a posterior weighs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.data.labels import Labels
+from unspot.data.statistics import ClassStatistics, mean_difference_basis
+from unspot.eraser import Eraser
+from unspot.erasers.base import BaseEraser, within_support
+from unspot.erasers.leace import warn_if_all
+from unspot.erasers.matching import barycentre, transport_matrix
+from unspot.maps import Expand, Mixture
+from unspot.projections.subspaces import complement
+from unspot.scale.processes import class_statistics
+
+__all__ = ["Transport", "shrunk_eigenvalues"]
+
+Array = NDArray[np.float64]
+
+#: Below this share of the largest variance within classes a direction counts as constant.
+_NO_VARIANCE = 1e-12
+
+
+class Transport(BaseEraser):
+    """Move the classes to one mean and covariance, safely where rows are few.
+
+    As LEACE in a cascade it drops the directions in which the class means differ. In what is left,
+    every class has the linear map that transports its covariance to the Wasserstein barycentre of
+    all, as in ``MomentMatching``. Two things make it hold on rows that it has not seen:
+
+    - The covariance of a class, in units of the pooled one, has noise in all its eigenvalues. They
+      are shrunk by the formula of Ledoit and Wolf (2020). Without evidence that a class differs,
+      its map is the identity.
+    - A row moves by the mean of the maps, weighted by the posterior of linear discriminant
+      analysis. So the result is continuous in x. The posterior sees all of x, also what is
+      dropped, and is calibrated for the number of rows.
+
+    What is left are higher moments, and what the estimates miss. To trade more neighbours for less
+    of it, put a projection behind it: ``Cascade(LEOPARD(50), first=Transport())``.
+
+    Cost: O(nd² + Kd³) to fit, O(Kd²) per row to apply, K·d² numbers to store.
+
+    Attributes
+    ----------
+    eraser_ : Eraser
+    classes_ : ndarray
+
+    References
+    ----------
+    O. Ledoit, M. Wolf, "Analytical nonlinear shrinkage of large-dimensional covariance matrices",
+    Annals of Statistics 2020.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = np.repeat([0, 1], 2000)
+    >>> X = rng.normal(size=(4000, 3)) * (1 + z)[:, None] + [9, 0, 0] * z[:, None]
+    >>> moved = Transport().fit_transform(X, z)
+    >>> spreads = [moved[z == k].std() for k in (0, 1)]
+    >>> bool(abs(spreads[0] / spreads[1] - 1) < 0.05)
+    True
+    """
+
+    reads_rows: ClassVar[bool] = True
+    splits_work: ClassVar[bool] = True
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+        statistics = class_statistics(X, target.codes, len(target.classes))
+        removed = mean_difference_basis(statistics)
+        warn_if_all(removed)
+        linear = within_support(Eraser.projection(complement(removed)), lambda: statistics)
+        if linear.rank == 0:
+            return linear
+        matrices = linear.U @ _maps(_inside(statistics, linear.U))
+        shifts = statistics.mean @ linear.U - statistics.mean @ matrices
+        return Eraser((Mixture(shifts, matrices, *_posterior(statistics)), Expand(linear.U)))
+
+
+def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
+    """Eigenvalues of a sample covariance, without what noise added to their spread.
+
+    The optimal nonlinear shrinkage of Ledoit and Wolf (2020, section 4) for squared error: the
+    density of the eigenvalues and its Hilbert transform, by an Epanechnikov kernel, say how far
+    noise has pushed each of them away from 1. None is pushed back beyond 1.
+
+    Parameters
+    ----------
+    values : (d,) float64
+        In units in which 1 is the eigenvalue without evidence.
+    n_rows : float
+        The rows behind the covariance, more than d.
+
+    Examples
+    --------
+    >>> noise = np.random.default_rng(0).normal(size=(400, 100))
+    >>> values = np.linalg.eigvalsh(noise.T @ noise / 400)
+    >>> shrunk = shrunk_eigenvalues(values, 400)
+    >>> [float(np.std(spectrum).round(2)) for spectrum in (values, shrunk)]
+    [0.5, 0.04]
+    """
+    values = np.maximum(values, 1e-9)
+    ratio = len(values) / n_rows
+    width = values * n_rows ** (-1 / 3)  # of the kernel around each eigenvalue
+    x = (values[:, None] - values) / width
+    edge = np.sqrt(5.0)
+    density = np.mean(0.75 / edge * np.maximum(1 - x**2 / 5, 0) / width, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pull = (1 - x**2 / 5) * np.log(np.abs((edge - x) / (edge + x)))
+    pull = np.where(np.abs(np.abs(x) - edge) > 1e-9, pull, 0.0)
+    hilbert = np.mean((-0.3 * x + 0.75 / edge * pull) / (np.pi * width), axis=1)
+    noise = np.pi * ratio * values
+    shrunk = values / ((noise * density) ** 2 + (1 - ratio - noise * hilbert) ** 2)
+    return np.asarray(np.clip(shrunk, np.minimum(values, 1), np.maximum(values, 1)))
+
+
+def _inside(statistics: ClassStatistics, U: Array) -> ClassStatistics:
+    """Statistics of the rows in the coordinates of U."""
+    scatter = U.T @ np.asarray(statistics.class_scatter) @ U
+    return ClassStatistics(statistics.counts, statistics.means @ U, scatter.sum(0), scatter)
+
+
+def _maps(statistics: ClassStatistics) -> Array:
+    """The matrix (K, d, d) of every class; directions without variance stay as they are."""
+    deviations, directions = _spread_within(statistics)
+    whitener = directions / deviations
+    covariances = []
+    for C, count, n_rows in zip(
+        statistics.class_covariances, statistics.counts, _effective_rows(statistics), strict=True
+    ):
+        values, vectors = np.linalg.eigh(whitener.T @ C @ whitener)
+        # The formula takes the pooled covariance for known. The fewer rows, the less is that true.
+        trust = 1 - len(values) / count
+        spectrum = 1 + trust * (shrunk_eigenvalues(values, n_rows) - 1) if trust > 0 else 1.0
+        # In coordinates of the directions, in the units of the rows.
+        root = deviations[:, None] * vectors * np.sqrt(spectrum)
+        covariances.append(root @ root.T)
+    common = barycentre(np.stack(covariances), statistics.counts / statistics.n_rows)
+    stay = np.eye(len(deviations))
+    moves = (transport_matrix(C, common) - stay for C in covariances)
+    return np.stack([np.eye(len(directions)) + directions @ A @ directions.T for A in moves])
+
+
+def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
+    """Coefficients (d, K) and intercepts (K,) whose softmax is the posterior of new rows.
+
+    The formula of discriminant analysis, with two corrections for what was estimated: without them
+    it would be too sure. Means are nearer to each other than they seem, by the factor of James and
+    Stein; and the inverse of a covariance of s directions is too large by about n/(n − s).
+    """
+    deviations, directions = _spread_within(statistics)
+    whitener, n_rows = directions / deviations, statistics.n_rows
+    centred = statistics.means - statistics.mean
+    signal = np.sum((centred @ whitener) ** 2, axis=1)
+    noise = max(len(deviations) - 2, 0) / _effective_rows(statistics)
+    real = np.maximum(0.0, 1 - np.divide(noise, signal, out=np.ones_like(noise), where=signal > 0))
+    centred = real[:, None] * centred
+    trust = max(n_rows - len(centred) - len(deviations) - 1, 1) / n_rows
+    coef = trust * whitener @ (whitener.T @ centred.T)
+    prior = np.log(statistics.counts / n_rows)
+    intercept = prior - 0.5 * np.sum(centred.T * coef, axis=0) - statistics.mean @ coef
+    return coef, intercept
+
+
+def _spread_within(statistics: ClassStatistics) -> tuple[Array, Array]:
+    """Standard deviations (s,) and directions (d, s) of the pooled covariance within classes."""
+    values, vectors = np.linalg.eigh(statistics.within / statistics.n_rows)
+    kept = values > _NO_VARIANCE * max(values[-1], 0.0)
+    return np.sqrt(values[kept]), vectors[:, kept]
+
+
+def _effective_rows(statistics: ClassStatistics) -> Array:
+    """How many rows tell a class from the pooled one, of which it is a part: 1/(1/nₖ − 1/n)."""
+    return 1 / (1 / statistics.counts - 1 / statistics.n_rows)

@@ -1,0 +1,292 @@
+"""A plan before any fit: what this many rows in this many dimensions can reach and show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.checks import check_share
+from unspot.data.dataset import refuse_continuous
+from unspot.data.groups import counts_at_worst, group_codes
+from unspot.data.labels import encode
+from unspot.data.rows import in_memory, refuse_nonfinite
+from unspot.data.statistics import ClassStatistics
+from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.certificate import MARGIN
+from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
+from unspot.machine import same_bits
+
+__all__ = ["Plan", "linear_residual", "plan"]
+
+#: Shares of the rows that ``unspot path`` fits on in the end, and tests on.
+FIT, TEST = 0.7, 0.3
+
+#: Rows of the quick path, and its ranks as shares of the dimensions that linear erasure leaves.
+PART, QUICK_RANKS = 4_000, (0.75, 0.5, 0.25, 0.1)
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What rows can reach and show, before a fit.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+    rows_of_class : mapping of str to int
+        Rows, or groups if the rows come in groups.
+    pair : tuple of two str
+        The classes whose difference of means leaves most on fresh rows.
+    shift : float
+        The distance of their means, in standard deviations.
+    residual : float
+        The share of its square that any linear map must leave on fresh rows, if the data are
+        Gaussian.
+    linear_advantage : float
+        What who knows that residual gains over guessing between the two.
+    detectable : float or None
+        The smallest advantage that the test rows show in 80 of 100 cases.
+    confirmable : float
+        The smallest bound that they can confirm.
+    max_advantage : float
+        The target.
+    fit_rows, test_rows : int
+        The rows that the target needs: for the linear residual, and to confirm it.
+    leak_of_rank : mapping of int to float
+        What attackers gain after a quick fit on a part of the rows, if asked for. A fit on all rows
+        leaves less.
+    """
+
+    n_rows: int
+    n_features: int
+    rows_of_class: Mapping[str, int]
+    pair: tuple[str, str]
+    shift: float
+    residual: float
+    linear_advantage: float
+    detectable: float | None
+    confirmable: float
+    max_advantage: float
+    fit_rows: int
+    test_rows: int
+    leak_of_rank: Mapping[int, float]
+
+    @property
+    def rows_needed(self) -> int:
+        """Labelled rows that the target needs, split as ``unspot path`` splits them."""
+        return max(ceil(self.fit_rows / FIT), ceil(self.test_rows / TEST))
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are as many."""
+        return sum(self.rows_of_class.values()) >= self.rows_needed
+
+    def to_json(self) -> str:
+        """The same numbers as JSON."""
+        numbers = {"rows_needed": self.rows_needed, "enough": self.enough}
+        return json.dumps({"format": "unspot-plan/1", **asdict(self), **numbers}, indent=1)
+
+    def __str__(self) -> str:
+        units = sum(self.rows_of_class.values())
+        apart = "" if units == self.n_rows else f" in groups, which count as {units:,} at worst"
+        first, second = self.pair
+        seen = "no advantage at all" if self.detectable is None else _points(self.detectable)
+        target = _points(self.max_advantage)
+        verdict = "there are enough" if self.enough else f"you have {units:,}"
+        lines = [
+            f"{self.n_rows:,} rows of {self.n_features} features{apart}, {len(self.rows_of_class)} "
+            f"classes: about {round(FIT * units):,} to fit on, {round(TEST * units):,} to test on.",
+            f"Any linear map leaves about {100 * self.residual:.2g} % of the squared difference of "
+            f"the means of {first} and {second} on fresh rows. Who knows it gains "
+            f"{_points(self.linear_advantage)} over guessing between the two.",
+            f"The test rows show an advantage of {seen} in 80 of 100 cases, and can confirm a "
+            f"bound of {_points(self.confirmable)}.",
+            f"A bound of {target} needs about {self.fit_rows:,} rows to fit and "
+            f"{self.test_rows:,} to test, so {self.rows_needed:,} in all: {verdict}.",
+        ]
+        if self.leak_of_rank:
+            ranks = ", ".join(f"{_points(a)} at rank {r}" for r, a in self.leak_of_rank.items())
+            lines.append(f"Attackers gain after a quick fit on a part of the rows: {ranks}.")
+        return "\n".join(lines)
+
+
+@same_bits()
+def plan(
+    X: Any,
+    z: Any,
+    *,
+    groups: Any = None,
+    max_advantage: float = MARGIN,
+    quick_path: bool = False,
+    random_state: int = 0,
+) -> Plan:
+    """Say what these rows can reach and show, before any eraser is fitted.
+
+    Parameters
+    ----------
+    X, z : array-like
+        Embeddings (n, d) and labels of the concept (n,).
+    groups : array-like, optional
+        What rows come in. A group then counts as one row, which is the worst case.
+    max_advantage : float
+        The target: the largest advantage of an attacker over guessing.
+    quick_path : bool
+        Whether to fit some ranks of a cascade on a part of the rows, and attack them.
+    random_state : int
+        Decides the part.
+
+    Notes
+    -----
+    O(nd² + d³) time; with ``quick_path`` some dozens of seconds more. The residual is that of
+    Gaussian rows with one covariance: see ``linear_residual``. It bounds linear maps only, and
+    from below: other attackers may find more.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = np.arange(4000) % 2
+    >>> X = rng.normal(size=(4000, 20)) + z[:, None] * 0.5
+    >>> found = plan(X, z, max_advantage=0.1)
+    >>> 0 < found.linear_advantage < found.confirmable < 0.1, found.enough
+    (True, True)
+    """
+    refuse_continuous(z)
+    check_share("max_advantage", max_advantage)
+    if not max_advantage > 0:
+        raise ValueError(
+            "Got max_advantage=0, but expected more: no number of rows shows that nothing at all "
+            "is left. Pass a small advantage such as 0.01."
+        )
+    X = np.asarray(in_memory(X))
+    labels = encode(z, n_rows=len(X), min_rows=3)
+    refuse_nonfinite(X)
+    numbers = None if groups is None else group_codes(groups, len(X))
+    counts = counts_at_worst(labels.codes, numbers, len(labels.classes))
+    d, squares = _squared_shifts(X, labels.codes, labels.counts)
+    first, second = max(
+        zip(*np.triu_indices(len(counts), 1), strict=True),
+        key=lambda pair: _left(float(squares[pair]), counts[list(pair)] * FIT, d, len(counts))[1],
+    )
+    pair, square = counts[[first, second]], float(squares[first, second])
+    residual, advantage = _left(square, pair * FIT, d, len(counts))
+    names = BUDGETS["standard"].attackers
+    tests = np.maximum(counts * TEST, 1)
+    shares = counts / counts.sum()
+    return Plan(
+        n_rows=len(X),
+        n_features=X.shape[1],
+        rows_of_class={str(c): int(n) for c, n in zip(labels.classes, counts, strict=True)},
+        pair=(str(labels.classes[first]), str(labels.classes[second])),
+        shift=square**0.5,
+        residual=residual,
+        linear_advantage=advantage,
+        detectable=detectable_advantage(
+            1 / len(counts), int(effective_rows(tests)), _ALPHA / (2 * len(names))
+        ),
+        confirmable=smallest_bound(tests, _ALPHA, len(names)),
+        max_advantage=max_advantage,
+        fit_rows=_fewest(
+            lambda n: _left(square, n * shares[[first, second]], d, len(counts))[1] <= max_advantage
+        ),
+        test_rows=_fewest(
+            lambda n: smallest_bound(n * shares, _ALPHA, len(names)) <= max_advantage
+        ),
+        leak_of_rank=_quick_leaks(X, labels.values, groups, random_state) if quick_path else {},
+    )
+
+
+def linear_residual(n_features: int, kappa: float, n_deleted: int = 1) -> float:
+    """The share of a squared mean shift that any linear map leaves on fresh rows.
+
+    (d−k)·E[1/(d+2J)] with J ~ Poisson(κ/2), for k deleted directions and κ = θ²/(1/n₊ + 1/n₋),
+    the squared shift in units of its own error (Aimoldin et al. 2026): nearly (d−k)/(d+κ).
+
+    Examples
+    --------
+    >>> round(linear_residual(256, 128.0), 3)
+    0.665
+    """
+    from scipy.stats import poisson
+
+    d, middle = n_features, kappa / 2
+    if middle > 1e6:  # J hardly varies
+        return (d - n_deleted) / (d + kappa)
+    low, high = poisson.ppf([1e-14, 1 - 1e-14], middle) if middle > 0 else (0, 0)
+    J = np.arange(low, high + 1)
+    return float((d - n_deleted) * np.sum(poisson.pmf(J, middle) / (d + 2 * J)))
+
+
+def _left(square: float, counts: NDArray[Any], d: int, n_classes: int) -> tuple[float, float]:
+    """The share of a squared shift that is left after a fit on these rows, and its advantage."""
+    from scipy.stats import norm
+
+    kappa = square / float(np.sum(1 / counts))
+    share = max(0.0, linear_residual(d, kappa, min(n_classes - 1, d)))
+    # Of two Gaussian laws at a distance δ the best guess is right with probability Φ(δ/2).
+    return share, float(norm.cdf((share * square) ** 0.5 / 2)) - 0.5
+
+
+def _squared_shifts(
+    X: NDArray[Any], codes: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[int, NDArray[np.float64]]:
+    """Dimensions in which rows vary, and the squared distances of class means in their metric."""
+    K, n = len(counts), len(X)
+    statistics = ClassStatistics.from_rows(X, codes, K, per_class=False)
+    values, vectors = np.linalg.eigh(statistics.within / (n - K))
+    varies = values > 1e-10 * max(values[-1], np.finfo(float).tiny)
+    d = max(int(varies.sum()), 1)
+    freedom = n - K - d - 1
+    if freedom <= 0:
+        raise ValueError(
+            f"Got {n:,} rows that vary in {d:,} dimensions, but a plan needs more than "
+            f"{d + K + 1:,} rows to see how far the classes are apart. Give more rows, or fewer "
+            "dimensions (PCA)."
+        )
+    means = statistics.means @ vectors[:, varies] / np.sqrt(values[varies])
+    apart = np.square(means[:, None] - means[None]).sum(axis=2)
+    # A mean and a covariance that are estimated look farther apart than the true ones.
+    luck = d * (1 / counts[:, None] + 1 / counts[None])
+    return d, np.maximum(apart * freedom / (n - K) - luck, 0.0)
+
+
+def _fewest(enough: Callable[[float], bool]) -> int:
+    """The smallest number of rows that is enough, to three digits."""
+    low, high = 1.0, 64.0
+    while not enough(high) and high < 1e15:
+        low, high = high, 2 * high
+    while high > 1.001 * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return ceil(high)
+
+
+def _quick_leaks(X: NDArray[Any], z: NDArray[Any], groups: Any, seed: int) -> dict[int, float]:
+    """The strongest attacker's advantage by rank, on a part of the rows."""
+    from unspot.data.dataset import Dataset
+    from unspot.erasers.cascade import Cascade
+    from unspot.erasers.leopard import LEOPARD
+    from unspot.evaluation.unseen import attack_both_ways
+    from unspot.ranks.path import rank_path
+
+    rows = np.sort(np.random.default_rng(seed).permutation(len(X))[:PART])
+    some = None if groups is None else np.asarray(in_memory(groups))[rows]
+    data = Dataset.from_arrays(X[rows], z[rows], groups=some, random_state=seed)
+    left = X.shape[1] - len(np.unique(z)) + 1  # dimensions after linear erasure
+    ranks = sorted({max(1, round(share * left)) for share in QUICK_RANKS}, reverse=True)
+    path = rank_path(Cascade(LEOPARD(random_state=seed)), data, ranks)
+    leaks = {}
+    for point in path:
+        attacked = attack_both_ways(point.eraser, data, budget="quick", random_state=seed)
+        leaks[point.rank] = attacked.strongest.advantage
+    return leaks
+
+
+def _points(advantage: float) -> str:
+    return f"{100 * advantage:.2g} points"
