@@ -40,8 +40,8 @@ _CONFIDENCE = (0.025, 0.975)
 #: How many times the rows of a certificate its learning curve is carried on to.
 _TIMES = 10.0
 #: Powers of n by which learning slows down: three sizes cannot tell one from another. The middle
-#: one gives the value, all of them the interval.
-_POWERS = (0.25, 0.5, 1.0)
+#: one gives the value, all of them the interval; the last is an attacker that has learned all.
+_POWERS = (0.25, 0.5, 1.0, np.inf)
 
 
 def attack_curve(attacked: Attacked, *, budget: str, seed: int) -> AttackCurve | None:
@@ -106,6 +106,9 @@ def _risen(values: Array, sizes: Array, power: float) -> Array:
 
     Sizes are relative to all rows.
     """
+    if np.isinf(power):
+        whole: Array = values[:, -1]
+        return whole
     slowing = sizes**-power
     centred = slowing - slowing.mean()
     slope = np.minimum((values @ centred) / (centred @ centred), 0.0)
@@ -265,7 +268,8 @@ def learning_curve(
 
     The law A·n^(−k) is fitted by least squares. Intervals are from draws of what other test rows
     would have shown (all fits are judged on the same rows, so that much of that luck cancels) and
-    of the scatter between parts of one size. The fall has to end where the rank itself leaks: do
+    of the scatter between parts of one size; in a part of the draws only the larger sizes are
+    fitted, since the fall may become faster or end. It has to end where the rank itself leaks: do
     not carry the curve on much further than twice the rows.
 
     Examples
@@ -312,8 +316,12 @@ def _curve(
     values = np.array([[result.advantage for result in results]])
     relative = np.array(sizes) / max(sizes)
     (fitted,), (exponent,) = _fallen(values, relative)
-    levels, exponents = _fallen(_draws(results, values[0], judged, sizes, seed), relative)
-    low, high = np.quantile(levels * _TWICE**-exponents, _CONFIDENCE).tolist()
+    draws = _draws(results, values[0], judged, sizes, seed)
+    laws = [_fallen(draws[:, part], relative[part]) for part in _late(relative)]
+    levels, exponents = (np.concatenate(parts) for parts in zip(*laws, strict=True))
+    luck = np.random.default_rng(seed).standard_t(3, size=len(levels))
+    left = levels * _TWICE**-exponents + luck * _scatter(values[0], np.array(sizes)) ** 0.5
+    low, high = np.quantile(left.clip(0), _CONFIDENCE).tolist()
     flattest, steepest = np.quantile(exponents, _CONFIDENCE).tolist()
     return LearningCurve(
         method=eraser_name(eraser),
@@ -329,6 +337,16 @@ def _curve(
         n_test_rows=len(judged.labels),
         budget=budget,
     )
+
+
+def _late(sizes: Array) -> list[NDArray[np.bool_]]:
+    """All sizes, and then without the smallest of them as long as two are left.
+
+    A law of all sizes may be none of the last ones: transport falls faster once there are rows
+    enough, and a fit that has found the best subspace falls no more.
+    """
+    distinct = np.unique(sizes)
+    return [sizes >= smallest for smallest in distinct[:-1]]
 
 
 def _fallen(values: Array, sizes: Array) -> tuple[Array, Array]:
