@@ -6,7 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unspot import LEACE, Certificate, Dataset, Eraser, certify, evaluate, learning_curve
+from unspot import (
+    LEACE,
+    LEOPARD,
+    Cascade,
+    Certificate,
+    Dataset,
+    Eraser,
+    certify,
+    evaluate,
+    learning_curve,
+)
 from unspot.datasets.synthetic import law
 from unspot.evaluation import attack
 from unspot.evaluation.inference import paired_covariance, recalls
@@ -44,6 +54,10 @@ def test_a_curve_without_noise_is_carried_on_exactly(power):
     sizes = np.array([1 / 3, 2 / 3, 1])
     values = 0.3 - 0.05 * sizes**-power
     assert _risen(values[None], sizes, power)[0] == pytest.approx(0.3 - 0.05 * 10**-power)
+
+
+def test_an_attacker_may_have_learned_all():
+    assert _risen(np.array([[0.1, 0.2, 0.3]]), np.array([1 / 3, 2 / 3, 1]), np.inf) == 0.3
 
 
 def test_an_attacker_that_gets_worse_is_not_expected_to_go_on_so():
@@ -214,9 +228,9 @@ def test_the_same_seed_the_same_curve():
     rows = law("mean", n=800, d=5)
     data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
     options = {"shares": (0.25, 0.5, 1), "repeats": 1, "attackers": FAST}
-    first, again = (learning_curve(LEACE(), data, **options) for _ in range(2))
+    first, again = (learning_curve(Cascade(LEOPARD(2)), data, **options) for _ in range(2))
     assert first == again
-    assert first.method == "LEACE"
+    assert first.method == "Cascade"
 
 
 def test_what_cannot_be_learned_from_is_refused():

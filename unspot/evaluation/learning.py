@@ -296,8 +296,9 @@ def learning_curve(
     for share, i in tqdm(plan, desc="learning curve", unit="fit", disable=not verbose):
         (rows,) = _parts(labels, share, 1, seed + i, data.train.group_codes)
         estimator = clone(eraser)
-        if "random_state" in estimator.get_params(deep=False):
-            estimator.set_params(random_state=seed + i)
+        # Those inside a cascade too.
+        seeds = [name for name in estimator.get_params() if name.endswith("random_state")]
+        estimator.set_params(**dict.fromkeys(seeds, seed + i))
         part = data.train.take(rows)
         estimator.fit(part.X, part.z)
         attacked = attack_eraser(
