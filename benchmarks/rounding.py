@@ -6,6 +6,7 @@ all columns, and on the residue alone: the components of rounding size, enlarged
 
 The sentence vectors also have a column of the smallest steps of half precision. The attackers of
 budget quick say what they read if it is erased like the others, and if it leaves as a constant.
+They see rows that were normalised again, since the norm of erased unit rows tells something too.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _grid(data: Dataset) -> dict[str, Any]:
             kept = estimator.fit(data.train.X, data.train.z).eraser_
         constant = estimator.fit(data.train.X, data.train.z).eraser_
         for how, eraser in {"steps kept": kept, "steps constant": constant}.items():
-            attacked = attack_eraser(eraser, data, budget="quick")
+            attacked = attack_eraser(_normalised(eraser), data, budget="quick")
             low, high = attacked.interval(attacked.strongest)
             figures[f"{method}, {how}"] = {
                 "strongest": attacked.strongest.name,
@@ -73,9 +74,17 @@ def _grid(data: Dataset) -> dict[str, Any]:
             }
     X = data.train.X
     collected = statistics.CrossStatistics.from_rows(X, np.zeros((len(X), 1)))
-    total, settled = (np.trace(s.covariance) for s in (collected, collected.settled()))
-    figures["share of variance in the steps"] = float(1 - settled / total)
+    dropped = np.trace(collected.covariance - collected.settled().covariance)
+    figures["share of variance in the steps"] = dropped / np.trace(collected.covariance)
     return figures
+
+
+def _normalised(eraser: Eraser) -> Callable[[Any], Any]:
+    def erase(X: Any) -> Any:
+        erased = eraser(X)
+        return erased / np.linalg.norm(erased, axis=1, keepdims=True)
+
+    return erase
 
 
 @contextmanager

@@ -311,10 +311,15 @@ def test_settled_statistics_differ_in_nothing_else():
     settled = found.settled()
     np.testing.assert_array_equal(settled.mean[2], settled.means[:, 2])
     np.testing.assert_allclose(settled.mean, found.mean, rtol=1e-15)
+    near_zero = ClassStatistics.from_rows(X - [0, 0, 1, 0, 0, 0], codes, 3).settled()
+    assert near_zero.mean[2] == 0
     rest = np.arange(6) != 2
     for now, before in (
         (settled.means[:, rest], found.means[:, rest]),
-        (settled.class_covariances[:, rest][:, :, rest], found.class_covariances[:, rest][:, :, rest]),
+        (
+            settled.class_covariances[:, rest][:, :, rest],
+            found.class_covariances[:, rest][:, :, rest],
+        ),
     ):
         np.testing.assert_array_equal(now, before)
 

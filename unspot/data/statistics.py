@@ -142,14 +142,14 @@ class ClassStatistics:
 
     def settled(self) -> ClassStatistics:
         """The same, with the columns that only rounding moves as constants."""
-        still = _moved_by_rounding(self)
+        still, values = _moved_by_rounding(self)
         if not still.any():
             return self
         moving = np.outer(~still, ~still)
         scatter = self.class_scatter
         return replace(
             self,
-            means=np.where(still, self.mean, self.means),
+            means=np.where(still, values, self.means),
             within=np.where(moving, self.within, 0.0),
             class_scatter=None if scatter is None else np.where(moving, scatter, 0.0),
         )
@@ -311,25 +311,27 @@ def _added(a: NDArray[np.int64] | None, b: NDArray[np.int64] | None) -> NDArray[
     return None if a is None or b is None else a + b
 
 
-def _moved_by_rounding(statistics: ClassStatistics | CrossStatistics) -> NDArray[np.bool_]:
-    """Columns (d,) that hold next to nothing, and that on the grid of rounded numbers.
+def _moved_by_rounding(
+    statistics: ClassStatistics | CrossStatistics,
+) -> tuple[NDArray[np.bool_], Array]:
+    """Columns (d,) that hold next to nothing, on a grid of rounded numbers, and where they rest.
 
-    Less than a projection takes from such a column, the steps of its grid stay apart. Between them
-    the column then shows what was removed, as clearly as no column did before. Columns of small
-    numbers that do not repeat are kept, and so is every column beside which the others are not
-    10,000 times as large: units do not matter.
+    What a projection takes from such a column can be less than the steps of its grid. Between the
+    steps the column then shows what was removed, and to trees more clearly than any column did
+    before. Small numbers that do not repeat are kept, and so are numbers that repeat in another
+    unit, such as counts beside large amounts.
+
+    Next to zero they rest at zero: rows are often normalised later, and another constant would
+    show by how much.
     """
+    mean, n_rows = statistics.mean, statistics.n_rows
     deviations = np.sqrt(np.maximum(np.diagonal(statistics.covariance), 0.0))
-    if statistics.repeats is None:
-        return np.zeros(len(deviations), dtype=bool)
-    size = np.abs(statistics.mean)
-    varies = deviations > 1e-13 * size
-    return np.asarray(
-        varies
-        & (deviations <= NEGLIGIBLE * _typical(deviations[varies]))
-        & (deviations <= FEW_STEPS * (1 + size))
-        & (statistics.repeats >= REPEATED * statistics.n_rows)
-    )
+    varies = deviations > 1e-13 * np.abs(mean)
+    least = NEGLIGIBLE * _typical(deviations[varies])
+    repeats = np.zeros(len(mean)) if statistics.repeats is None else statistics.repeats
+    few_steps = deviations <= FEW_STEPS * (1 + np.abs(mean))
+    still = varies & (deviations <= least) & few_steps & (repeats >= REPEATED * max(n_rows, 1))
+    return still, np.where(np.abs(mean) > least, mean, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,10 +379,12 @@ class CrossStatistics:
 
     def settled(self) -> CrossStatistics:
         """The same, with the columns that only rounding moves as constants."""
-        moving = np.ones(len(self.joint_mean), dtype=bool)
-        moving[: self.n_features] = ~_moved_by_rounding(self)
+        still, values = _moved_by_rounding(self)
+        moving = np.append(~still, np.ones(len(self.joint_mean) - len(still), dtype=bool))
+        mean = self.joint_mean.copy()
+        mean[: len(still)][still] = values[still]
         scatter = np.where(np.outer(moving, moving), self.joint_scatter, 0.0)
-        return replace(self, joint_scatter=scatter)
+        return replace(self, joint_mean=mean, joint_scatter=scatter)
 
     @property
     def mean(self) -> Array:
