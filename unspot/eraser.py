@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unspot.io.files import write_atomically
 from unspot.machine import by_rows
-from unspot.maps import Compress, Expand, Map, Projection, chain_fault
+from unspot.maps import Compress, Expand, Map, Normalise, Projection, chain_fault
 from unspot.maps.file import packed, read
 
 __all__ = ["Eraser", "load", "method_name"]
@@ -64,7 +64,7 @@ class Eraser:
     def __repr__(self) -> str:
         chain = " → ".join(m.kind for m in self.maps)
         # The rank of other maps costs a decomposition, too much for a line of text.
-        rank = f" to rank {self.rank}" if self.is_projection else ""
+        rank = f" to rank {self.rank}" if self.before_norm.is_projection else ""
         method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
         classes = self.metadata.get("classes")  # of any type, since metadata may hold anything
         names = list(map(str, classes)) if isinstance(classes, (list, tuple, np.ndarray)) else []
@@ -97,8 +97,20 @@ class Eraser:
         return len(self.maps) == 1 and isinstance(self.maps[0], Projection)
 
     @property
+    def is_normalised(self) -> bool:
+        """Whether its last step scales rows to unit norm."""
+        return isinstance(self.maps[-1], Normalise)
+
+    @cached_property
+    def before_norm(self) -> Eraser:
+        """The eraser without a last step to unit norm: itself, where it has none."""
+        if not self.is_normalised or len(self.maps) == 1:
+            return self
+        return Eraser(self.maps[:-1], self.metadata)
+
+    @property
     def U(self) -> NDArray[Any]:
-        """Orthonormal basis (d, r) of the kept subspace."""
+        """Orthonormal basis (d, r) of the kept subspace, before a step to unit norm."""
         return self._projection().U
 
     @property
@@ -110,9 +122,12 @@ class Eraser:
     def P(self) -> NDArray[Any]:
         """The matrix of the linear part, (d, d), acting as x ↦ Px on column vectors."""
         if not self.is_linear:
+            way_out = "Call the eraser on rows instead."
+            if self.before_norm.is_linear:
+                way_out = "The matrix before its step to unit norm is before_norm.P."
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
-                "not linear and has no matrix P. Call the eraser on rows instead."
+                f"not linear and has no matrix P. {way_out}"
             )
         origin = np.zeros((1, self.n_features))
         P = np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
@@ -122,6 +137,8 @@ class Eraser:
     @cached_property
     def rank(self) -> int:
         """Dimension of the space of the erased embeddings; if not linear, an upper bound."""
+        if self.before_norm is not self:
+            return self.before_norm.rank
         if self.is_projection:
             return int(self.U.shape[1])
         if self.is_linear:
@@ -138,7 +155,12 @@ class Eraser:
         return self._apply(self.maps, X)
 
     def reduce(self, X: Any) -> Any:
-        """Erase, in coordinates of the kept subspace: (…, r), with the same distances."""
+        """Erase, in coordinates of the kept subspace: (…, r), with the same distances.
+
+        Rows of unit norm get one coordinate more if their subspace does not hold the origin.
+        """
+        if self.before_norm is not self:
+            return self._reduce_normalised(X)
         if self.is_projection:
             return self._apply((self._projection().coordinates,), X)
         last = self.maps[-1]
@@ -148,6 +170,28 @@ class Eraser:
             # Coordinates in an orthonormal basis of the range, so that distances stay.
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
+
+    def normalised(self, floor: float = 1e-9) -> Eraser:
+        """The same eraser with a last step to unit norm, for rows that are compared by cosines.
+
+        Prefer ``normalise=True`` in a fit: then the fit knows of this step.
+
+        Parameters
+        ----------
+        floor : float
+            Erased rows of at most this norm become zero, since they hold only rounding errors.
+            The default suits rows of about unit norm; a fit takes 1e-9 of the usual norm.
+
+        Examples
+        --------
+        >>> eraser = Eraser.projection(np.eye(3)[:, :2]).normalised()
+        >>> eraser(np.array([[3.0, 4.0, 5.0], [0.0, 0.0, 1.0]]))
+        array([[0.6, 0.8, 0. ],
+               [0. , 0. , 0. ]])
+        """
+        if self.is_normalised:
+            return self
+        return Eraser((*self.maps, Normalise(self.maps[-1].n_out, floor)), self.metadata)
 
     def with_metadata(self, **facts: Any) -> Eraser:
         """The same eraser with more facts in its metadata; facts of the same name are replaced.
@@ -179,7 +223,24 @@ class Eraser:
         """
         write_atomically(Path(path), packed(self.maps, self.metadata))
 
+    def _reduce_normalised(self, X: Any) -> Any:
+        base, norm = self.before_norm, self.maps[-1]
+        if base.is_projection and base.mean is None:
+            coordinates: Map = Compress(base.U)
+            return self._apply((coordinates, replace(norm, width=coordinates.n_out)), X)
+        if base.is_linear:  # the subspace that its affine image spans together with the origin
+            offset = base(np.zeros((1, self.n_features)))
+            left, values, _ = np.linalg.svd(np.vstack([base.P.T, offset]).T, full_matrices=False)
+            U = np.ascontiguousarray(left[:, values > 1e-8 * values[0]])
+            return self._apply((*self.maps, Compress(U)), X) if U.shape[1] < len(U) else self(X)
+        if isinstance(base.maps[-1], Expand):
+            inner = replace(norm, width=base.maps[-1].n_in)
+            return self._apply((*base.maps[:-1], inner), X)
+        return self(X)
+
     def _projection(self) -> Projection:
+        if self.before_norm is not self:
+            return self.before_norm._projection()
         if not self.is_projection:
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "

@@ -35,6 +35,7 @@ def path(
     groups: options.Groups = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     metrics: Annotated[
         str | None,
@@ -97,6 +98,7 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
+    settings |= {"normalise": True} if normalise else {}
     columns = {"concept": concept, "task": task, "groups": groups}
     table = read_table(data, features=features, **columns, labels_file=labels)
     rows = _dataset(table, data.name, seed)

@@ -2,7 +2,7 @@
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
+from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Normalise, Nystrom, Transport
 
 __all__ = [
     "MAPS",
@@ -13,6 +13,7 @@ __all__ = [
     "LayerNorm",
     "Map",
     "Mixture",
+    "Normalise",
     "Nystrom",
     "Oblique",
     "Projection",
