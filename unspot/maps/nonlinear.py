@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
+from unspot.maps.program import Traced
 
 __all__ = ["Cells", "Dense", "LayerNorm", "Mixture", "Nystrom", "Transport", "squared_distances"]
 
@@ -172,6 +173,7 @@ class Transport(Map):
                 "no predictor. Pass the codes of their classes to maps[0].given(X, codes), or "
                 "fit MomentMatching(labels='predicted')."
             )
+        x = _double(x)  # so that rows near a border take the same side in every form of the map
         return (x @ like(self.coef, x) + like(self.intercept, x)).argmax(-1)
 
     def given(self, x: Any, codes: Any) -> Any:
@@ -179,11 +181,16 @@ class Transport(Map):
         moved = x * 0
         for k in range(len(self.shifts)):
             mask = codes == k
-            rows = x[mask]
-            if self.matrices is not None:
-                rows = rows @ like(self.matrices[k], x)
-            moved[mask] = rows + like(self.shifts[k], x)
+            if isinstance(x, Traced):  # a program has no shapes that depend on values
+                moved = moved + mask[..., None].to(x) * self._of_class(k, x)
+            else:
+                moved[mask] = self._of_class(k, x[mask])
         return moved
+
+    def _of_class(self, k: int, rows: Any) -> Any:
+        if self.matrices is not None:
+            rows = rows @ like(self.matrices[k], rows)
+        return rows + like(self.shifts[k], rows)
 
     def fault(self) -> str:
         if (self.coef is None) != (self.intercept is None):
@@ -216,6 +223,7 @@ class Cells(Map):
 
     def numbers(self, x: Any) -> Any:
         """Which centre is nearest, of shape (…)."""
+        x = _double(x)  # see Transport.predict
         return squared_distances(x, like(self.centres, x)).argmin(-1)
 
 
