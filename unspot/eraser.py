@@ -171,7 +171,7 @@ class Eraser:
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
 
-    def normalised(self, floor: float = 1e-9) -> Eraser:
+    def normalised(self, floor: float = 1e-5) -> Eraser:
         """The same eraser with a last step to unit norm, for rows that are compared by cosines.
 
         Prefer ``normalise=True`` in a fit: then the fit knows of this step.
@@ -180,7 +180,7 @@ class Eraser:
         ----------
         floor : float
             Erased rows of at most this norm become zero, since they hold only rounding errors.
-            The default suits rows of about unit norm; a fit takes 1e-9 of the usual norm.
+            The default suits rows of about unit norm; a fit takes 1e-5 of the usual norm.
 
         Examples
         --------

@@ -42,8 +42,9 @@ __all__ = ["BaseEraser", "warn", "within_support"]
 
 logger = logging.getLogger(__name__)
 
-#: Of the usual norm of rows: what is smaller after erasure is rounding.
-ROUNDING = 1e-9
+#: Of the usual norm of rows: what is smaller after erasure is rounding, of exported erasers in
+#: single precision too.
+ROUNDING = 1e-5
 
 #: Rows that tell in which directions a data set varies.
 _SUPPORT_ROWS = 50_000

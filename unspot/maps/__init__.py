@@ -3,6 +3,7 @@
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Normalise, Nystrom, Transport
+from unspot.maps.program import Program, Step, trace
 
 __all__ = [
     "MAPS",
@@ -16,9 +17,12 @@ __all__ = [
     "Normalise",
     "Nystrom",
     "Oblique",
+    "Program",
     "Projection",
+    "Step",
     "Transport",
     "chain_fault",
     "like",
     "register_map",
+    "trace",
 ]

@@ -68,13 +68,14 @@ class Projection(Map):
         if 3 * r <= 2 * d:
             return self.coordinates(x) @ like(self.U, x).T + mean
         projected = self._rest.kept(x - mean)  # cheaper for a small complement
-        projected[..., self._constant] = 0.0  # exactly: the reflections mix all columns
+        if self._constant.any():  # exactly zero: the reflections mix all columns
+            projected = projected * like(~self._constant, x)
         return projected + mean
 
     @cached_property
-    def _constant(self) -> list[int]:
-        """The columns that no kept direction touches."""
-        return np.flatnonzero(~self.U.any(axis=1)).tolist()
+    def _constant(self) -> Array:
+        """Which columns no kept direction touches, (d,)."""
+        return ~self.U.any(axis=1)
 
     @cached_property
     def _rest(self) -> Reflections:

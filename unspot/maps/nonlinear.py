@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
+from unspot.maps.program import Traced
 
 __all__ = [
     "Cells",
@@ -114,7 +115,7 @@ class Normalise(Map):
     kind: ClassVar[str] = "normalise"
 
     width: int
-    floor: float = 1e-9
+    floor: float = 1e-5
 
     @property
     def n_in(self) -> int:
@@ -126,8 +127,10 @@ class Normalise(Map):
 
     def __call__(self, x: Any) -> Any:
         norms = (x * x).sum(-1)[..., None] ** 0.5
-        is_zero = norms <= self.floor
-        return x * ~is_zero / (norms + is_zero)
+        is_zero = (norms - self.floor).clip(min=0) == 0
+        # 1 and 0, by which numpy, torch and programs can compute.
+        is_zero = is_zero.astype(x.dtype) if isinstance(x, np.ndarray) else is_zero.to(x)
+        return x * (1 - is_zero) / (norms + is_zero)
 
     def fault(self) -> str:
         if fault := super().fault():
@@ -223,6 +226,7 @@ class Transport(Map):
                 "no predictor. Pass the codes of their classes to maps[0].given(X, codes), or "
                 "fit MomentMatching(labels='predicted')."
             )
+        x = _double(x)  # so that rows near a border take the same side in every form of the map
         return (x @ like(self.coef, x) + like(self.intercept, x)).argmax(-1)
 
     def given(self, x: Any, codes: Any) -> Any:
@@ -230,11 +234,16 @@ class Transport(Map):
         moved = x * 0
         for k in range(len(self.shifts)):
             mask = codes == k
-            rows = x[mask]
-            if self.matrices is not None:
-                rows = rows @ like(self.matrices[k], x)
-            moved[mask] = rows + like(self.shifts[k], x)
+            if isinstance(x, Traced):  # a program has no shapes that depend on values
+                moved = moved + mask[..., None].to(x) * self._of_class(k, x)
+            else:
+                moved[mask] = self._of_class(k, x[mask])
         return moved
+
+    def _of_class(self, k: int, rows: Any) -> Any:
+        if self.matrices is not None:
+            rows = rows @ like(self.matrices[k], rows)
+        return rows + like(self.shifts[k], rows)
 
     def fault(self) -> str:
         if (self.coef is None) != (self.intercept is None):
@@ -267,6 +276,7 @@ class Cells(Map):
 
     def numbers(self, x: Any) -> Any:
         """Which centre is nearest, of shape (…)."""
+        x = _double(x)  # see Transport.predict
         return squared_distances(x, like(self.centres, x)).argmin(-1)
 
 
