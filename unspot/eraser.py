@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unspot.io.files import write_atomically
 from unspot.machine import by_rows
-from unspot.maps import Compress, Expand, Map, Projection, chain_fault
+from unspot.maps import Compress, Expand, Map, Projection, chain_fault, trace
 from unspot.maps.file import packed, read
 
 __all__ = ["Eraser", "load", "method_name"]
@@ -178,6 +178,22 @@ class Eraser:
         The file gets its name only when it is complete.
         """
         write_atomically(Path(path), packed(self.maps, self.metadata))
+
+    def to_torch(self) -> Any:
+        """The same eraser as a ``torch.nn.Module`` with buffers, through which gradients flow.
+
+        It computes in single precision, and in double for rows of double precision. The precision
+        of its buffers does not follow ``half()`` or ``bfloat16()``: see ``unspot.export``.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Eraser.projection(np.eye(3)[:, :2]).to_torch()(torch.ones(1, 3))
+        tensor([[1., 1., 0.]])
+        """
+        from unspot.export.torch_module import ErasureModule
+
+        return ErasureModule(trace(self.maps))
 
     def _projection(self) -> Projection:
         if not self.is_projection:
