@@ -11,17 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.rows import KNOWN
 from unspot.io.files import write_atomically
 from unspot.machine import by_rows
-from unspot.maps import Compress, Expand, Map, Normalise, Projection, chain_fault
+from unspot.maps import Compress, Expand, Map, Normalise, Projection, chain_fault, trace
 from unspot.maps.file import packed, read
 
-__all__ = ["Eraser", "load", "method_name"]
+__all__ = ["IN_FOLDER", "Eraser", "load", "method_name"]
+
+#: The name of the eraser in a folder of ``Eraser.save_pretrained``.
+IN_FOLDER = "eraser.safetensors"
 
 #: Fewer products than this are done on one thread by any BLAS, and in one piece here.
 _FEW_PRODUCTS = 1 << 17
@@ -223,6 +228,123 @@ class Eraser:
         """
         write_atomically(Path(path), packed(self.maps, self.metadata))
 
+    def to_torch(self) -> Any:
+        """The same eraser as a ``torch.nn.Module`` with buffers, through which gradients flow.
+
+        It computes in single precision, and in double for rows of double precision. The precision
+        of its buffers does not follow ``half()`` or ``bfloat16()``: see ``unspot.export``.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Eraser.projection(np.eye(3)[:, :2]).to_torch()(torch.ones(1, 3))
+        tensor([[1., 1., 0.]])
+        """
+        from unspot.export.torch_module import ErasureModule
+
+        return ErasureModule(trace(self.maps))
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX model, from ``embeddings`` to ``erased``, both (rows, d) in float32.
+
+        It computes in double precision, as the eraser does. Needs the extra ``models``.
+        """
+        from unspot.export.onnx_file import onnx_bytes
+
+        facts = {key: value for key, value in self.metadata.items() if key not in KNOWN}
+        write_atomically(Path(path), onnx_bytes(trace(self.maps), facts))
+
+    def to_python(self, path: str | os.PathLike[str]) -> None:
+        """Write one Python file that needs only numpy, with a function ``erase`` of rows."""
+        from unspot.export.numpy_file import python_source
+
+        path = Path(path)
+        source = python_source(trace(self.maps), f"{self!r}"[1:-1] + ".", path.stem)
+        write_atomically(path, source.encode())
+
+    def to_faiss(self, index: Any) -> Any:
+        """The eraser in front of an empty faiss index, as a ``faiss.IndexPreTransform``.
+
+        What is added and what is searched for is erased. The result is written and read by faiss
+        alone. Only for affine erasers, also with unit norm. Needs the extra ``models``.
+
+        Examples
+        --------
+        >>> import faiss
+        >>> index = Eraser.projection(np.eye(3)[:, :2]).to_faiss(faiss.IndexFlatL2(3))
+        >>> index.add(np.array([[0.0, 0.0, 9.0], [1.0, 0.0, 0.0]], dtype=np.float32))
+        >>> index.search(np.zeros((1, 3), dtype=np.float32), 1)[1].item()
+        0
+        """
+        from unspot.export.faiss_index import erasing_index
+
+        return erasing_index(self.maps, index)
+
+    def to_sentence_transformer(self, model: Any) -> Any:
+        """A sentence-transformers model whose ``encode`` gives what ``model`` gives, erased.
+
+        Affine erasers, networks of dense layers and unit norm become modules of the library itself,
+        so that ``SentenceTransformer(folder)`` loads what ``save_pretrained`` writes, without
+        unspot. Other erasers become a module of unspot: it must be installed, and the library asks
+        for ``SentenceTransformer(folder, trust_remote_code=True)``.
+
+        The weights are shared with ``model``, which stays as it is. Needs the extra ``models``.
+        """
+        from unspot.export.sentence_transformer import erasing_model
+
+        return erasing_model(self.maps, self.metadata, model)
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        evaluation: Any = None,
+        certificate: Any = None,
+    ) -> None:
+        """Write a folder with the eraser and a card that says what it is; ``load`` reads it.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist.
+        evaluation : Evaluation, optional
+            What ``evaluate`` gave for this eraser.
+        certificate : Certificate or AuditRecord, optional
+            What ``certify`` gave for this eraser, or the record that ``--audit`` writes.
+        """
+        from unspot.export.model_card import model_card
+
+        card = model_card(self.metadata, repr(self), evaluation, certificate)
+        self.save(Path(folder) / IN_FOLDER)
+        write_atomically(Path(folder) / "README.md", card.encode())
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        **card: Any,
+    ) -> str:
+        """Upload what ``save_pretrained`` writes to the Hugging Face hub; returns its address.
+
+        Parameters
+        ----------
+        repo_id : str
+            Such as "me/gender-eraser". Made if it does not exist.
+        private : bool, optional
+            Whether a new repository is private.
+        token : str, optional
+            By default that of ``hf auth login``.
+        **card
+            ``evaluation`` and ``certificate``, as ``save_pretrained`` takes them.
+        """
+        from unspot.export.model_card import upload
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder, **card)
+            return upload(folder, repo_id, private=private, token=token)
+
     def _reduce_normalised(self, X: Any) -> Any:
         base, norm = self.before_norm, self.maps[-1]
         if base.is_projection and base.mean is None:
@@ -273,11 +395,13 @@ class Eraser:
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
-    """Load an eraser. Needs numpy and safetensors, but neither torch nor pickle.
+    """Load an eraser, from its file or from a folder that ``Eraser.save_pretrained`` wrote.
 
+    Needs numpy and safetensors, but neither torch nor pickle.
     A file that is damaged, or that unspot did not write, raises a ``ValueError`` with the reason.
     """
-    return Eraser(*read(Path(path)))
+    path = Path(path)
+    return Eraser(*read(path / IN_FOLDER if path.is_dir() else path))
 
 
 def method_name(metadata: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ removed. So the model computes as an ``Eraser`` does, and agrees with it to the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -67,15 +68,15 @@ _FURTHER: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
 }
 
 
-def onnx_bytes(program: Program, facts: Mapping[str, str]) -> bytes:
+def onnx_bytes(program: Program, facts: Mapping[str, Any]) -> bytes:
     """The content of an ``.onnx`` file with an input ``embeddings`` and an output ``erased``.
 
     Parameters
     ----------
     program : Program
         From ``unspot.maps.trace``.
-    facts : mapping of texts
-        Stored as metadata of the model.
+    facts : mapping
+        Stored as JSON in the metadata of the model, under ``unspot``.
     """
     require("to_onnx", "models", "onnx")
     import onnx
@@ -98,7 +99,7 @@ def onnx_bytes(program: Program, facts: Mapping[str, str]) -> bytes:
         producer_name="unspot",
         producer_version=__version__,
     )
-    helper.set_model_props(model, dict(facts))
+    helper.set_model_props(model, {"unspot": json.dumps(dict(facts), default=str)})
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString(deterministic=True)
     return content

@@ -75,7 +75,7 @@ class Projection(Map):
     @cached_property
     def _constant(self) -> Array:
         """Which columns no kept direction touches, (d,)."""
-        return ~self.U.any(axis=1)
+        return np.asarray(~self.U.any(axis=1))
 
     @cached_property
     def _rest(self) -> Reflections:

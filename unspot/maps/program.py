@@ -9,6 +9,7 @@ it keeps.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
@@ -18,7 +19,7 @@ import numpy as np
 
 from unspot.maps.base import Array, Map
 
-__all__ = ["OPERATIONS", "INPUT", "Program", "Step", "Traced", "trace"]
+__all__ = ["INPUT", "OPERATIONS", "Program", "Step", "Traced", "trace"]
 
 #: The name of the rows that a program is called on.
 INPUT = "x"
@@ -113,7 +114,7 @@ class _Tape:
         self.steps: list[Step] = []
         self.constants: dict[str, Array] = {}
         self.double: set[str] = set()
-        self._names: dict[tuple[int, bool], str] = {}
+        self._names: dict[tuple[Any, ...], str] = {}
 
     def name(self, value: Any) -> str | int | float:
         """The name of a value; a constant gets one when a step uses it for the first time."""
@@ -121,10 +122,12 @@ class _Tape:
             return value.item() if isinstance(value, np.generic) else value
         if value.constant is None:
             return value.name
-        key = (id(value.constant), value.is_double)
+        array = np.ascontiguousarray(value.constant)
+        digest = hashlib.sha256(array.tobytes()).digest()  # equal constants are stored once
+        key = (digest, array.shape, value.is_double)
         if key not in self._names:
             self._names[key] = name = f"c{len(self.constants)}"
-            self.constants[name] = value.constant  # which also keeps the id from being used again
+            self.constants[name] = array
             if value.is_double:
                 self.double.add(name)
         return self._names[key]
@@ -151,7 +154,9 @@ class Traced:
     ) -> None:
         self.tape, self.name, self.constant, self.is_double = tape, name, constant, is_double
 
-    def _step(self, operation: str, *inputs: Any, double: bool | None = None, **settings: Any) -> Any:
+    def _step(
+        self, operation: str, *inputs: Any, double: bool | None = None, **settings: Any
+    ) -> Any:
         traced = [value for value in inputs if isinstance(value, Traced)]
         is_double = any(t.is_double for t in traced) if double is None else double
         if all(t.constant is not None for t in traced):
@@ -286,7 +291,7 @@ def trace(maps: Sequence[Map]) -> Program:
             ) from error
     return Program(
         steps=tuple(tape.steps),
-        constants=MappingProxyType(tape.constants),
+        constants=tape.constants,
         double=frozenset(tape.double),
         result=x.name,
         n_in=maps[0].n_in,
