@@ -22,6 +22,7 @@ from unspot.io.files import write_atomically
 from unspot.machine import by_rows
 from unspot.maps import Compress, Expand, Map, Normalise, Projection, chain_fault, trace
 from unspot.maps.file import packed, read
+from unspot.maps.linear import range_basis
 
 __all__ = ["IN_FOLDER", "Eraser", "load", "method_name"]
 
@@ -147,7 +148,7 @@ class Eraser:
         if self.is_projection:
             return int(self.U.shape[1])
         if self.is_linear:
-            return int(np.linalg.matrix_rank(self.P, tol=1e-8))
+            return int(self._range.shape[1])
         return min(min(m.n_in, m.n_out) for m in self.maps)
 
     def __call__(self, X: Any) -> Any:
@@ -352,8 +353,7 @@ class Eraser:
             return self._apply((coordinates, replace(norm, width=coordinates.n_out)), X)
         if base.is_linear:  # the subspace that its affine image spans together with the origin
             offset = base(np.zeros((1, self.n_features)))
-            left, values, _ = np.linalg.svd(np.vstack([base.P.T, offset]).T, full_matrices=False)
-            U = np.ascontiguousarray(left[:, values > 1e-8 * values[0]])
+            U = range_basis(np.column_stack([base.P, offset[0]]))
             return self._apply((*self.maps, Compress(U)), X) if U.shape[1] < len(U) else self(X)
         if isinstance(base.maps[-1], Expand):
             inner = replace(norm, width=base.maps[-1].n_in)
@@ -372,8 +372,7 @@ class Eraser:
 
     @cached_property
     def _range(self) -> NDArray[Any]:
-        left, _, _ = np.linalg.svd(self.P)
-        return np.ascontiguousarray(left[:, : self.rank])
+        return range_basis(self.P)
 
     def _apply(self, maps: Sequence[Callable[[Any], Any]], X: Any) -> Any:
         x, dtype = _numbers(X)

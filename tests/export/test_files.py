@@ -220,3 +220,19 @@ def test_a_missing_package_names_the_extra(package, monkeypatch, tmp_path):
     }
     with pytest.raises(ImportError, match=rf"{package}.*unspot\[models\]"):
         calls[package]()
+
+
+def test_a_column_of_tiny_numbers_does_not_hide_the_others(labelled, tmp_path):
+    """As in MiniLM, one of whose columns is of size 1e-33: LEACE has a factor of 1e30 there."""
+    X, z = labelled
+    X = X.copy()
+    X[:, 3] *= 1e-33
+    eraser = LEACE().fit(X, z).eraser_
+    assert np.abs(eraser.P).max() > 1e25
+    assert eraser.rank == eraser.reduce(X).shape[1] == 7
+    index = eraser.to_faiss(faiss.IndexFlatL2(8))
+    index.add(X)
+    np.testing.assert_allclose(index.index.reconstruct_n(0, 200), eraser(X), atol=1e-5)
+    distances = np.linalg.norm(eraser(X)[0] - eraser(X), axis=1)
+    reduced = np.linalg.norm(eraser.reduce(X)[0] - eraser.reduce(X), axis=1)
+    np.testing.assert_allclose(reduced, distances, atol=1e-5)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.maps import Dense, Map, Normalise
+from unspot.maps.linear import range_basis
 
 __all__ = ["Layer", "Layers", "layers"]
 
@@ -74,9 +75,7 @@ def _down_and_up(maps: Sequence[Map]) -> list[Layer]:
     offset = image[-1]
     P = (image[:-1] - offset).T  # (outputs, inputs)
     bias = offset if offset.any() else None
-    left, values, right = np.linalg.svd(P, full_matrices=False)
-    rank = int((values > 1e-8 * values[0]).sum())
-    if rank in (0, min(P.shape)):
+    up = range_basis(P)
+    if up.shape[1] in (0, min(P.shape)):
         return [Layer(P, bias)]
-    down = values[:rank, None] * right[:rank]
-    return [Layer(down), Layer(left[:, :rank], bias)]
+    return [Layer(up.T @ P), Layer(up, bias)]
