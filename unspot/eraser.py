@@ -214,12 +214,13 @@ class Eraser:
         """The same eraser, with results that stay in the affine subspace ``mean`` + span(S).
 
         Rows that never leave that subspace lose nothing. For them it is what keeps rounding errors
-        out of the directions in which they do not vary.
+        out of the directions in which they do not vary. A kept direction that lies outside of it
+        but for a thousandth is dropped: what it shows of the subspace was to be removed.
         """
         if not self.is_projection:
             return Eraser((*self.maps, Projection(S, mean)), self.metadata)
         left, values, _ = np.linalg.svd(S.T @ self.U, full_matrices=False)
-        U = np.ascontiguousarray(S @ left[:, values > 1e-8])
+        U = np.ascontiguousarray(S @ left[:, values > 1e-3])
         return Eraser((Projection(U, self.mean),), self.metadata)
 
     def save(self, path: str | os.PathLike[str]) -> None:

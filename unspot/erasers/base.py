@@ -280,7 +280,7 @@ def warn(message: str) -> None:
 
 
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
-    """The eraser without the directions in which the rows of its fit do not vary.
+    """The eraser without the directions in which only rounding varies the rows of its fit.
 
     Erased rows would hold nothing there but rounding errors, which tell what was removed. The
     results of networks are no rows of the same space, and stay as they are.
@@ -288,7 +288,10 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
         return eraser
     spread = statistics()
-    S = None if spread is None else support(spread.mean, spread.covariance, spread.n_rows)
+    if spread is None:
+        return eraser
+    spread = spread.settled()
+    S = support(spread.mean, spread.covariance, spread.n_rows)
     return eraser if S is None else eraser.within(S, np.array(spread.mean))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, Literal, cast
 
@@ -105,11 +106,11 @@ class LEACE(BaseEraser):
         order = np.argsort(labels.codes)
         scatter = statistics.class_scatter
         fitted = cls(method=method)
-        fitted.statistics_ = ClassStatistics(
-            statistics.counts[order],
-            statistics.means[order],
-            statistics.within,
-            None if scatter is None else scatter[order],
+        fitted.statistics_ = replace(
+            statistics,
+            counts=statistics.counts[order],
+            means=statistics.means[order],
+            class_scatter=None if scatter is None else scatter[order],
         )
         fitted.classes_ = labels.classes
         fitted.n_features_in_ = statistics.means.shape[1]
@@ -185,6 +186,7 @@ class LEACE(BaseEraser):
         return self._solve(self.statistics_)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
+        statistics = statistics.settled()
         if check_choice("method", self.method, ("oblique", "orthogonal")) == "orthogonal":
             basis = _kernel_basis(statistics)
             warn_if_all(basis)
@@ -272,7 +274,7 @@ def _among(
     counts = np.zeros(len(classes), statistics.counts.dtype)
     means = np.zeros((len(classes), statistics.means.shape[1]), statistics.means.dtype)
     counts[places], means[places] = statistics.counts, statistics.means
-    return ClassStatistics(counts, means, statistics.within)
+    return replace(statistics, counts=counts, means=means, class_scatter=None)
 
 
 def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:

@@ -412,7 +412,7 @@ class _Space:
         X, codes = rows.everything or rows.train
         dtype = rows.train.X.dtype
         collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
-        statistics = collect(X, codes, n_classes, per_class=per_class)
+        statistics = collect(X, codes, n_classes, per_class=per_class).settled()
         if metric == "whitened":
             return cls(statistics, dtype, *whitening(statistics.covariance, invertible=True))
         variance = float(np.diagonal(statistics.covariance).mean())
