@@ -35,6 +35,7 @@ def path(
     groups: options.Groups = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     metrics: Annotated[
         str | None,
@@ -104,6 +105,7 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
+    settings |= {"normalise": True} if normalise else {}
     if vary_rows:
         settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
     columns = {"concept": concept, "task": task, "groups": groups}

@@ -380,7 +380,21 @@ def variance(problem: Problem) -> Finding:
     from unspot.evaluation.geometry import variance_kept
 
     share = variance_kept(problem.test.X, problem.after.test.X)
-    return one_row("variance", Value(1.0), Value(share))
+    return one_row("variance", Value(1.0), Value(share), _lost_norm(problem))
+
+
+def _lost_norm(problem: Problem) -> str:
+    """A note if rows had unit norm before erasure and have it no longer."""
+    norms = [np.linalg.norm(data.test.X, axis=1) for data in (problem.before, problem.after)]
+    had, has = (bool(np.abs(of_rows - 1).max() < 1e-2) for of_rows in norms)
+    if not had or has or not norms[1].any():
+        return ""
+    low, high = np.quantile(norms[1], [0.05, 0.95])
+    return (
+        f"the rows had unit norm, and most now have norms from {low:.2g} to {high:.2g}. If you "
+        "store unit vectors, fit with normalise=True: to scale the rows later changes what was "
+        "judged here."
+    )
 
 
 def words(problem: Problem) -> Finding:
