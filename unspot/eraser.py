@@ -246,6 +246,24 @@ class Eraser:
 
         return ErasureModule(trace(self.maps))
 
+    def as_hook(self) -> Callable[..., Any]:
+        """A function that erases a tensor on any device, for the hooks of other packages.
+
+        TransformerLens calls it with a second argument, ``fwd_hooks=[(name, eraser.as_hook())]``;
+        in nnsight write ``layer.output[:] = hook(layer.output)``. For torch models as they are, use
+        ``unspot.hooks``.
+
+        Examples
+        --------
+        >>> import torch
+        >>> hook = Eraser.projection(np.eye(3)[:, :2]).as_hook()
+        >>> hook(torch.ones(1, 3), hook="blocks.0.hook_resid_post")
+        tensor([[1., 1., 0.]])
+        """
+        from unspot.export.torch_module import as_hook
+
+        return as_hook(trace(self.maps))
+
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX model, from ``embeddings`` to ``erased``, both (rows, d) in float32.
 

@@ -8,6 +8,7 @@ the model's dtype would leave a thousandth of the concept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from unspot.maps.program import INPUT, Program
 
-__all__ = ["ErasureModule"]
+__all__ = ["ErasureModule", "as_hook"]
 
 #: What each operation of ``unspot.maps.program`` is in torch.
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -78,7 +79,7 @@ class ErasureModule(nn.Module):
                 f"this eraser was fitted on {self.n_in} features."
             )
         dtype = x.dtype if x.is_floating_point() else torch.float64
-        with torch.autocast(x.device.type, enabled=False):
+        with _exactly(x.device.type):
             return self._run(x.to(torch.promote_types(dtype, torch.float32))).to(dtype)
 
     def _run(self, x: Tensor) -> Tensor:
@@ -103,3 +104,27 @@ class ErasureModule(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.n_in} → {self.n_out} features, {len(self.steps)} steps"
+
+    def followed(self, x: Tensor) -> Tensor:
+        """The result for a tensor on any device, to which the buffers are moved first."""
+        if any(buffer.device != x.device for buffer in self.buffers()):
+            self.to(x.device)
+        result: Tensor = self(x)
+        return result
+
+
+def _exactly(device: str) -> AbstractContextManager[Any]:
+    """Without autocast, where the device has it."""
+    if not torch.amp.is_autocast_available(device):
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
+
+
+def as_hook(program: Program) -> Callable[..., Tensor]:
+    """A function of a tensor, and of a second argument that is not used."""
+    module = ErasureModule(program)
+
+    def erase(tensor: Tensor, hook: Any = None) -> Tensor:
+        return module.followed(tensor)
+
+    return erase
