@@ -1,10 +1,13 @@
 from .adversarial import AdversarialErasure as AdversarialErasure
+from .alf import ALFQLEACE as ALFQLEACE
 from .base import BaseEraser as BaseEraser
 from .baselines import MeanProjection as MeanProjection
 from .baselines import PCAProjection as PCAProjection
 from .baselines import RandomProjection as RandomProjection
 from .cascade import Cascade as Cascade
+from .fairpca import FairPCA as FairPCA
 from .farm import FaRM as FaRM
+from .fleace import FLEACE as FLEACE
 from .inlp import INLP as INLP
 from .kernelized import KernelErasure as KernelErasure
 from .kram import KRaM as KRaM

@@ -132,6 +132,25 @@ _METHODS = (
         closed_form=True,
     ),
     MethodInfo(
+        "fleace",
+        "unspot.erasers.fleace:FLEACE",
+        "least change of all functions of x against linear probes, by a calibrated classifier",
+    ),
+    MethodInfo(
+        "alf",
+        "unspot.erasers.alf:ALFQLEACE",
+        "LEACE, then the few directions in which class covariances differ most",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "fairpca",
+        "unspot.erasers.fairpca:FairPCA",
+        "the principal subspace of what has equal means and nearly equal covariances",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
         "baseline: orthogonal projection off the differences of class means",

@@ -3,6 +3,7 @@
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
+from unspot.maps.routed import FreeForm
 
 __all__ = [
     "MAPS",
@@ -10,6 +11,7 @@ __all__ = [
     "Compress",
     "Dense",
     "Expand",
+    "FreeForm",
     "LayerNorm",
     "Map",
     "Mixture",

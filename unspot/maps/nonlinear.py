@@ -149,6 +149,7 @@ class Transport(Map):
     """
 
     kind: ClassVar[str] = "transport"
+    same_space: ClassVar[bool] = True
     shapes: ClassVar[Mapping[str, str]] = {
         "shifts": "Kd",
         "matrices": "Kdd",
