@@ -24,6 +24,7 @@ from unspot.erasers import (
     FairPCA,
     MeanProjection,
     MomentMatching,
+    MUtE,
     Transport,
 )
 from unspot.maps import Oblique
@@ -45,6 +46,7 @@ METHODS = {
     "alf": ALFQLEACE(target=0.9),
     "fairpca": FairPCA(rank=12),
     "fleace": FLEACE(random_state=0),
+    "mute": MUtE(n_layers=4, random_state=0),
 }
 DTYPES = {
     "float64": torch.float64,

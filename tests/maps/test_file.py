@@ -19,6 +19,7 @@ from unspot.maps import (
     Dense,
     Expand,
     FreeForm,
+    Gaussianised,
     LayerNorm,
     Mixture,
     Nystrom,
@@ -60,6 +61,13 @@ ERASERS = {
             **{"coef": normal(5, 3), "intercept": normal(3)},
             **{"left": normal(5, 3), "centre": normal(3)},
             **{"hidden": normal(5, 4), "hidden_bias": normal(4), "hidden_coef": normal(4, 3)},
+        ),
+    ),
+    "gaussianised": (
+        Gaussianised(
+            **{"coef": normal(5, 3), "intercept": normal(3), "reach": 2.0, "shares": normal(3)},
+            **{"centres": normal(2, 5), "rotations": normal(2, 5, 5)},
+            knots=np.cumsum(normal(2, 3, 5, 4) ** 2, axis=-1),
         ),
     ),
     "mixture": (Mixture(normal(3, 4), normal(3, 5, 4), normal(5, 3), normal(3)),),

@@ -14,6 +14,7 @@ from .kram import KRaM as KRaM
 from .leace import LEACE as LEACE
 from .leopard import LEOPARD as LEOPARD
 from .matching import MomentMatching as MomentMatching
+from .mute import MUtE as MUtE
 from .networks import DivergenceError as DivergenceError
 from .rlace import RLACE as RLACE
 from .transport import Transport as Transport

@@ -151,6 +151,11 @@ _METHODS = (
         closed_form=True,
     ),
     MethodInfo(
+        "mute",
+        "unspot.erasers.mute:MUtE",
+        "every class made Gaussian by rotations and monotone maps, and back as their mean",
+    ),
+    MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
         "baseline: orthogonal projection off the differences of class means",

@@ -1,6 +1,7 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
+from unspot.maps.gaussian import Gaussianised
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
 from unspot.maps.routed import FreeForm
@@ -12,6 +13,7 @@ __all__ = [
     "Dense",
     "Expand",
     "FreeForm",
+    "Gaussianised",
     "LayerNorm",
     "Map",
     "Mixture",
