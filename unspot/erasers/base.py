@@ -35,7 +35,6 @@ from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import same_bits, versions
-from unspot.maps import Transport
 from unspot.scale.processes import team
 
 __all__ = ["BaseEraser", "warn", "within_support"]
@@ -285,7 +284,7 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     Erased rows would hold nothing there but rounding errors, which tell what was removed. The
     results of networks are no rows of the same space, and stay as they are.
     """
-    if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
+    if not (eraser.is_linear or eraser.maps[-1].same_space):
         return eraser
     spread = statistics()
     if spread is None:

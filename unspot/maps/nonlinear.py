@@ -203,6 +203,7 @@ class Transport(Map):
     """
 
     kind: ClassVar[str] = "transport"
+    same_space: ClassVar[bool] = True
     shapes: ClassVar[Mapping[str, str]] = {
         "shifts": "Kd",
         "matrices": "Kdd",
