@@ -1,4 +1,4 @@
-"""The function of a subspace that a fit minimises: MMD² minus the share of variance kept.
+"""The function of a subspace that a fit minimises: MMD² or HSIC minus the share of variance kept.
 
 ``Objective`` holds its rows in memory, ``LazyObjective`` reads them one mini-batch at a time, and
 ``narrow`` looks at the gradient of an objective to choose directions inside a subspace.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.data.rows import stratified_batches
-from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
+from unspot.density import GaussianMixture, PairWeights, discrepancy, discrepancy_and_grad
 from unspot.machine import divisible, in_threads
 
 __all__ = [
@@ -106,14 +106,14 @@ def _by_blocks(work: Callable[[slice], Any], X: Tensor) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Objective:
-    """MMD²(XV) − λ·(share of variance kept), and its gradient with respect to V.
+    """MMD²(XV), or HSIC, − λ·(share of variance kept), and its gradient with respect to V.
 
     Parameters
     ----------
     X : Tensor of shape (n, d)
         Rows in working coordinates.
-    z : Tensor of shape (n,)
-        Class codes.
+    z : Tensor of shape (n,), or PairWeights
+        Class codes, or what pairs of rows weigh for any other concept.
     kernel : GaussianMixture
     preservation : Preservation, optional
     weight : float
@@ -125,7 +125,7 @@ class Objective:
     is_lazy: ClassVar[bool] = False
 
     X: Tensor
-    z: Tensor
+    z: Tensor | PairWeights
     kernel: GaussianMixture
     preservation: Preservation | None = None
     weight: float = 0.0
@@ -134,18 +134,21 @@ class Objective:
     def value(self, V: Tensor) -> float:
         """Only the value, for a third of the cost of value and gradient."""
         Y, _ = self.shown(project(self.X, V))
-        return float(mmd2(Y, self.z, self.kernel)) - self.kept(V)[0]
+        return float(discrepancy(Y, self.z, self.kernel)) - self.kept(V)[0]
 
     def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
         """Value and gradient. O(n²r + ndr)."""
         Y, back = self.shown(project(self.X, V))
-        loss, grad_Y = mmd2_and_grad(Y, self.z, self.kernel, detach_bandwidth=detach_bandwidth)
+        loss, grad_Y = discrepancy_and_grad(
+            Y, self.z, self.kernel, detach_bandwidth=detach_bandwidth
+        )
         kept, grad_kept = self.kept(V)
         grad = pull_back(self.X, back(grad_Y)).to(V.dtype)
         return float(loss) - kept, grad if grad_kept is None else grad - grad_kept
 
     def subset(self, rows: NDArray[np.int64]) -> Objective:
-        """The objective of a mini-batch."""
+        """The objective of a mini-batch, of rows with class codes."""
+        assert isinstance(self.z, Tensor)
         index = torch.from_numpy(rows).to(self.X.device)
         return replace(self, X=self.X[index], z=self.z[index])
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspot.density import mmd2, mmd2_and_grad
+from unspot.density import discrepancy, discrepancy_and_grad
 from unspot.projections.low_order import LowOrder
 from unspot.projections.objective import BLOCK_ROWS, project, pull_back
 from unspot.scale.processes import Team
@@ -89,9 +89,9 @@ class SharedObjective:
         Y, back = self._objective.shown(team.gather_rows(project(X, V), n, BLOCK_ROWS))
         share = (team.rank, team.size)
         if what == VALUE:
-            value = mmd2(Y, self.z, self.kernel, share=share)
+            value = discrepancy(Y, self.z, self.kernel, share=share)
             return float(team.sum(value)), None
-        value, grad_Y = mmd2_and_grad(
+        value, grad_Y = discrepancy_and_grad(
             Y, self.z, self.kernel, detach_bandwidth=what == DETACHED, share=share
         )
         grad_Y = back(team.sum(grad_Y)).to(Y.dtype)
