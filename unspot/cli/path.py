@@ -31,6 +31,8 @@ def path(
     concept: options.Concept = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     task: options.Task = None,
     groups: options.Groups = None,
     method: options.Method = "cascade",
@@ -97,8 +99,11 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
-    columns = {"concept": concept, "task": task, "groups": groups}
-    table = read_table(data, features=features, **columns, labels_file=labels)
+    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups}
+    table = read_table(
+        data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
+    )
+    options.note(table.dropped, quiet=quiet)
     rows = _dataset(table, data.name, seed)
     shows = not quiet and json != options.STDOUT
     # After all that can be wrong with the files: it imports torch.

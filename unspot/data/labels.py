@@ -24,6 +24,9 @@ __all__ = [
     "encode_as",
     "is_continuous",
     "measure",
+    "missing_values",
+    "plain_objects",
+    "uncast",
 ]
 
 #: How to erase more than one concept, for error messages.
@@ -207,7 +210,7 @@ def _refuse_none_or_masked(z: Any, name: str) -> None:
 
 def _as_vector(z: Any, name: str) -> NDArray[Any]:
     _refuse_none_or_masked(z, name)
-    values = _uncast(z)
+    values = uncast(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -218,7 +221,7 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
         )
     if len(values) == 0:
         raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")
-    return _plain_objects(values, name) if values.dtype.kind == "O" else values
+    return plain_objects(values, name) if values.dtype.kind == "O" else values
 
 
 def _to_numpy(z: Any) -> NDArray[Any]:
@@ -228,7 +231,7 @@ def _to_numpy(z: Any) -> NDArray[Any]:
     return np.asarray(in_memory(z))
 
 
-def _uncast(z: Any) -> NDArray[Any]:
+def uncast(z: Any) -> NDArray[Any]:
     """Labels as an array that still shows missing labels and labels of other types."""
     # numpy would turn a NaN among strings into the string 'nan', and a zero into '0'.
     if isinstance(z, Sequence):
@@ -238,9 +241,9 @@ def _uncast(z: Any) -> NDArray[Any]:
     return values.astype(object) if values.dtype.kind == "T" else values
 
 
-def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
+def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
     """An array of objects as one of strings, integers or booleans, if all are of one type."""
-    missing = _missing(values)
+    missing = missing_values(values)
     present = values[~missing].tolist()
     types = set(map(type, present))
     kinds = {_described(t) for t in types}
@@ -268,7 +271,7 @@ def _described(cls: type) -> str:
     return cls.__name__
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where there is None, NaN, pandas.NA or NaT."""
     if values.dtype.kind == "f":
         return np.isnan(values)
@@ -287,12 +290,12 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _refuse_missing(values: NDArray[Any], name: str) -> None:
-    missing = _missing(values)
+    missing = missing_values(values)
     if missing.any():
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
-            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows, "
-            "or give them a class of their own."
+            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
+            "(commands do with --drop-missing), or give them a class of their own."
         )
 
 
