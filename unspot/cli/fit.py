@@ -26,6 +26,8 @@ def fit(
     concept: options.Concept = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     method: options.Method = "cascade",
     rank: Annotated[
         str | None,
@@ -91,7 +93,15 @@ def fit(
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
     with options.warnings_as_sentences(quiet=quiet):
-        table = open_table(data, features=features, concept=concept, labels_file=labels)
+        table = open_table(
+            data,
+            features=features,
+            concept=concept,
+            labels_file=labels,
+            key=key,
+            drop_missing=drop_missing,
+        )
+        options.note(table.dropped, quiet=quiet)
         # After all that can be wrong with the files: it imports torch.
         from unspot.scale.processes import context
 

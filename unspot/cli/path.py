@@ -31,6 +31,8 @@ def path(
     concept: options.Concept = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     task: options.Task = None,
     groups: options.Groups = None,
     method: options.Method = "cascade",
@@ -108,8 +110,11 @@ def path(
     settings |= {"normalise": True} if normalise else {}
     if vary_rows:
         settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
-    columns = {"concept": concept, "task": task, "groups": groups}
-    table = read_table(data, features=features, **columns, labels_file=labels)
+    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups}
+    table = read_table(
+        data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
+    )
+    options.note(table.dropped, quiet=quiet)
     rows = _dataset(table, data.name, seed)
     shows = not quiet and json != options.STDOUT
     estimator = make_estimator(method, settings, seed=seed, verbose=False)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -87,10 +88,13 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             also takes an iterator of batches (X, z); each of several processes passes its own.
         y : array-like of shape (n,), optional
             The labels of the concept, if ``z`` is not given. If ``z`` is given, the labels of a
-            downstream task: they are ignored, so that pipelines can pass them.
+            downstream task: they are ignored, so that pipelines can pass them. A pipeline that
+            ends in a classifier or regressor has to pass ``z``: there ``y`` is the task.
         z : array-like of shape (n,), optional
             The labels of the concept; for Parquet, also the name of the column that holds them.
         """
+        if z is None:
+            _refuse_task_of_pipeline()
         concept = y if z is None else z
         self._forget()
         self._check_team()
@@ -268,6 +272,33 @@ def _usual_norm(rows: Any) -> float:
     """About the norm of a row: the root of the mean square of some."""
     some = np.asarray(rows[:1000], dtype=np.float64)
     return float(np.sqrt(np.square(some).sum(axis=1).mean()))
+
+
+def _refuse_task_of_pipeline() -> None:
+    """Raise an error inside a pipeline that predicts: its y is the task, and not the concept."""
+    frame = sys._getframe(1)
+    while frame := frame.f_back:  # type: ignore[assignment]
+        # ``Pipeline._fit`` fits all steps but the last. Searches and unions are further out or in.
+        if frame.f_code.co_name != "_fit":
+            continue
+        pipeline = frame.f_locals.get("self")
+        final = getattr(pipeline, "_final_estimator", None)
+        if isinstance(pipeline, Pipeline) and _predicts(final):
+            raise ValueError(
+                f"Got no z inside a pipeline that ends in {type(final).__name__}: the eraser would "
+                "take out y, which the pipeline is to predict. Say which labels are the concept, "
+                "with sklearn.set_config(enable_metadata_routing=True), "
+                "make_pipeline(LEACE().set_fit_request(z=True), …).fit(X, y, z=z), and "
+                "params={'z': z} in cross_val_score. If y is the concept, pass it as z too."
+            )
+
+
+def _predicts(final: Any) -> bool:
+    """Whether the last step of a pipeline learns from y: clusterings and transformers do not."""
+    if not hasattr(final, "predict"):
+        return False
+    tags = getattr(final, "__sklearn_tags__", None)
+    return tags is None or tags().estimator_type not in ("clusterer", "outlier_detector")
 
 
 def warn(message: str) -> None:
