@@ -257,8 +257,8 @@ def dial_file(tmp_path_factory, dial_contents):
 def _dial(browser):
     """What the dial shows: its stop, its words, and where the first marks of its charts are."""
     script = """
-    const mark = (chart) => `[data-chart="${chart}"] .mark-symbol path:last-child`;
-    const at = (chart) => document.querySelector(mark(chart)).getAttribute("transform");
+    const marks = (chart) => document.querySelectorAll(`[data-chart="${chart}"] .mark-symbol path`);
+    const at = (chart) => [...marks(chart)].at(-1).getAttribute("transform");
     const text = (selector) => document.querySelector(selector).textContent.trim();
     return {stop: document.getElementById("dial").dataset.stop, name: text("#dial-name"),
             value: document.getElementById("dial-range").value,
