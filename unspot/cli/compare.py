@@ -26,6 +26,8 @@ def compare(
     ],
     concept: options.ConceptOfFit = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
     groups: options.Groups = None,
@@ -52,8 +54,19 @@ def compare(
     options.refuse_inputs({"--json": json, "--html": html}, inputs)
     erasers = {name: load(path) for name, path in paths.items()}
     first = next(iter(erasers.values()))
-    names = {"concept": concept, "features": features, "task": task, "groups": groups}
-    test, _ = read_rows(first, (data, labels), (None, None), flags=("", ""), **names)
+    test, _ = read_rows(
+        first,
+        (data, labels),
+        (None, None),
+        flags=("", ""),
+        quiet=quiet,
+        key=key,
+        drop_missing=drop_missing,
+        concept=concept,
+        features=features,
+        task=task,
+        groups=groups,
+    )
     from unspot.data.dataset import Dataset, was_fitted_on
 
     seen = [name for name, eraser in erasers.items() if was_fitted_on(eraser, test)]

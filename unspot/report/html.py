@@ -194,6 +194,7 @@ def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
         ("dial", "Ranks", dial),
         ("numbers", _NUMBERS[contents.measured_before], contents.measures),
         ("attackers", "Attackers", contents.attacks),
+        ("curve", "More rows", contents.curve),
         ("audit", "Audit", contents.audit),
         ("witness", "Strongest direction", views),
         ("map", "Maps", views),
