@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,7 +71,7 @@ def evaluate(
         task=task,
         groups=groups,
     )
-    rows = unseen_rows(loaded, test, learn, data, seed)
+    rows = replace(unseen_rows(loaded, test, learn, data, seed), concept=concept or "")
     shows = not quiet and json != options.STDOUT
     if not quiet:
         _warn_if_fitted_on(loaded, rows.test)

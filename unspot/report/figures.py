@@ -99,12 +99,12 @@ def save(figure: Figure, path: Path, *, dpi: int = 200) -> Path:
 def attackers_figure(contents: Contents) -> Figure:
     """Accuracy of the attackers before and after erasure, against chance."""
     order = contents.attackers
-    legend = column_legend(contents.representations)
+    legend = column_legend(contents.representations, contents.attacked)
     figure, axes = _figure(6.4, 1.2 + 0.13 * len(contents.attacks) + 0.12 * len(order))
     height = 0.8 / len(legend)
-    for column, entry in enumerate(legend):
+    for i, (column, entry) in enumerate(zip(contents.attacked, legend, strict=True)):
         attacks = contents.attacks_on(column)
-        rows = [order.index(attack.attacker) + (column + 0.5) * height - 0.4 for attack in attacks]
+        rows = [order.index(attack.attacker) + (i + 0.5) * height - 0.4 for attack in attacks]
         _dots(axes, [attack.accuracy for attack in attacks], rows, entry, sideways=True)
     if contents.chance is not None:
         axes.axvline(contents.chance, color=INK, linestyle="--", linewidth=1)

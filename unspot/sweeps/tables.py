@@ -301,10 +301,15 @@ def measures(shown: Sequence[ResultLine], original: ResultLine | None) -> tuple[
             after=tuple(line.number(column.key) for line in shown),
             unit=column.unit,
             better="lower" if column.better == "↓" else "higher",
+            published=tuple(_published(line, column.key) for line in shown),
         )
         for column in COLUMNS.values()
         if any(column.key in line.values for line in shown)
     )
+
+
+def _published(line: ResultLine, key: str) -> Number | None:
+    return Number(*line.published[key]) if key in line.published else None
 
 
 def plane(lines: Sequence[ResultLine], chance: float | None) -> Tradeoff | None:
