@@ -25,6 +25,8 @@ Codes = NDArray[np.int64]
 
 #: Knots of the monotone map of a column, and the largest normal score among them.
 _KNOTS, _REACH = 33, 3.0
+#: Layers of the paper, by data set.
+_PRESETS = {"glove": 100, "bios": 70, "dial": 150, "jigsaw": 150}
 #: The least slope of a monotone map, in units of the column's deviation within classes.
 _LEAST_SLOPE = 1e-2
 
@@ -49,7 +51,8 @@ class MUtE(BaseEraser):
     Parameters
     ----------
     n_layers : int
-        T. More make the classes more Gaussian and move the rows more. The paper has 70 to 150.
+        T. More make the classes more Gaussian and move the rows more. The paper has 70 to 150; see
+        ``preset``.
     output : {"mean", "gaussian"}
         The mean of the counterfactuals, or the Gaussian rows as published.
     router : {"logistic", "network"}
@@ -97,6 +100,13 @@ class MUtE(BaseEraser):
         self.router = router
         self.n_epochs = n_epochs
         self.random_state = random_state
+
+    @classmethod
+    def preset(cls, name: str, **settings: Any) -> MUtE:
+        """The published settings for "glove", "bios", "dial" or "jigsaw", with others changed."""
+        n_layers = _PRESETS[check_choice("preset", name, _PRESETS)]
+        published: dict[str, Any] = {"output": "gaussian", "router": "network"}
+        return cls(**{"n_layers": n_layers, **published, **settings})
 
     def counterfactual(self, X: Any, target: Any, *, z: Any = None) -> NDArray[Any]:
         """Rows as they would be in another class: f_target⁻¹(f(x)), of shape (n, d).
