@@ -94,5 +94,5 @@ def test_all_studies_of_a_file_count_once():
     assert found["leace"].n_seeds == 2
     np.testing.assert_allclose(found["leace"].values["attack"], (0.7, 0.1))
     assert found["mute"].values["attack"][0] == 0.5
-    assert not found["farm"].values
+    assert "attack" not in found["farm"].values
     assert lines_of_file([], "words") == []

@@ -144,6 +144,8 @@ def _rivals(paper: str | None, schedule: Schedule) -> dict[str, Any]:
             f"mute/pca={share}": Cascade(make("mute", n_layers=6), first=make("pca", rank=share))
             for share in (0.8, 0.5)
         },
+        "igbp": make("igbp"),
+        **{f"igbp/rounds={n}": make("igbp", n_rounds=n) for n in (3, 30)},
     }
     return methods | foreign_contestants()
 

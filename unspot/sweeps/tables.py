@@ -50,6 +50,7 @@ _NAMES = {
     "alf": "ALF-QLEACE",
     "fairpca": "fair PCA",
     "mute": "MUtE",
+    "igbp": "IGBP",
     "transport:leopard": "transport, L̄EOPARD",
     "concept-erasure": "LEACE of concept-erasure",
     "fairlearn": "CorrelationRemover of fairlearn",
