@@ -24,6 +24,8 @@ def evaluate(
     data: options.TestRows,
     concept: options.ConceptOfFit = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
     groups: options.Groups = None,
@@ -60,6 +62,9 @@ def evaluate(
         (data, labels),
         (train, train_labels),
         flags=("--train", "--train-labels"),
+        quiet=quiet,
+        key=key,
+        drop_missing=drop_missing,
         concept=concept,
         features=features,
         task=task,
@@ -94,7 +99,8 @@ def read_rows(
     learn: tuple[Path | None, Path | None],
     *,
     flags: tuple[str, str],
-    **names: str | None,
+    quiet: bool = False,
+    **names: Any,
 ) -> tuple[Split, Split | None]:
     """Read rows to test on, and other rows to learn from if they have a file of their own.
 
@@ -104,18 +110,23 @@ def read_rows(
         The file of the rows, and a second file with their labels, or None.
     flags : pair of str
         The options that give ``learn``, for messages.
+    quiet : bool
+        Whether to be silent about rows that are left out.
     **names
-        ``concept``, ``features``, ``task`` and ``groups``: columns or arrays. By default the
-        concept and the features are those that ``unspot fit`` wrote into the eraser.
+        ``concept``, ``features``, ``task``, ``groups`` and ``key``: columns or arrays. By default
+        the concept and the features are those that ``unspot fit`` wrote into the eraser. Also
+        ``drop_missing``, whether to leave out rows without a label.
     """
     data, labels = test
     others, labels_of_others = learn
     if others is None and labels_of_others is not None:
         raise ValueError(f"Got {flags[1]} without {flags[0]}, the rows that they belong to.")
-    tested = _read_split(eraser, data, labels, "--labels", **names)
+    if names.get("key") and not (labels or labels_of_others):
+        raise ValueError("Got --key without --labels, the file with the labels it belongs to.")
+    tested = _read_split(eraser, data, labels, "--labels", quiet, **names)
     if others is None:
         return tested, None
-    learned = _read_split(eraser, others, labels_of_others, flags[1], **names)
+    learned = _read_split(eraser, others, labels_of_others, flags[1], quiet, **names)
     # After all that can be wrong with the files: it imports more than numpy.
     from unspot.data.dataset import MAX_SHARED, share_among
 
@@ -134,11 +145,12 @@ def _read_split(
     path: Path,
     labels: Path | None,
     option: str,
+    quiet: bool,
     *,
     concept: str | None,
     features: str | None,
-    task: str | None = None,
-    groups: str | None = None,
+    key: str | None = None,
+    **columns: Any,
 ) -> Split:
     import numpy as np
 
@@ -157,8 +169,9 @@ def _read_split(
     elif concept is None and name and not has_column(labels, name):
         name = None  # fit names the concept after its file of labels if that has one column
     vectors = features or _features_of_fit(eraser, path)
-    columns_of = {"concept": name, "task": task, "groups": groups}
-    table = read_table(path, features=vectors, **columns_of, labels_file=labels)
+    by_key: dict[str, Any] = {} if labels is None else {"labels_file": labels, "key": key}
+    table = read_table(path, features=vectors, concept=name, **columns, **by_key)
+    options.note(table.dropped, quiet=quiet)
     refuse_continuous(table.z)
     X = _vectors(eraser, table, path)
     return Split(X, np.asarray(table.z), table.y, groups=table.groups)

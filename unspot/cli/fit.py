@@ -26,6 +26,8 @@ def fit(
     concept: options.Concept = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     method: options.Method = "cascade",
     rank: Annotated[
         str | None,
@@ -54,6 +56,7 @@ def fit(
         str | None, typer.Option(metavar="NAME", help="moments, identity or pca.")
     ] = None,
     max_rows: options.MaxRows = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -83,13 +86,22 @@ def fit(
         "preserve": preserve,
         "init": init,
         "max_rows": max_rows,
+        "normalise": normalise or None,
     }
     if max_advantage is not None and given["rank"] != "auto":
         raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
     with options.warnings_as_sentences(quiet=quiet):
-        table = open_table(data, features=features, concept=concept, labels_file=labels)
+        table = open_table(
+            data,
+            features=features,
+            concept=concept,
+            labels_file=labels,
+            key=key,
+            drop_missing=drop_missing,
+        )
+        options.note(table.dropped, quiet=quiet)
         # After all that can be wrong with the files: it imports torch.
         from unspot.scale.processes import context
 

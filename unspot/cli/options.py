@@ -23,6 +23,7 @@ __all__ = [
     "echo_json",
     "facts",
     "file_size",
+    "note",
     "parse_rank",
     "parse_ranks",
     "refuse_inputs",
@@ -40,12 +41,13 @@ EraserFile = Annotated[
     Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
 ]
 Embeddings = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv or .parquet.")
+    Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv, .tsv or .parquet.")
 ]
 TestRows = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="Rows that the eraser has not seen: .npy, .npz, .csv or .parquet."
+        metavar="DATA",
+        help="Rows that the eraser has not seen: .npy, .npz, .csv, .tsv or .parquet.",
     ),
 ]
 Concept = Annotated[
@@ -71,7 +73,21 @@ FeaturesOfFit = Annotated[
 ]
 LabelsFile = Annotated[
     Path | None,
-    typer.Option("--labels", metavar="FILE", help="A second file with the labels of DATA."),
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="A second file with the labels of DATA, in the same order or with --key.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="NAME", help="A column of both files, by which labels find their rows."
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option("--drop-missing", metavar="", help="Leave out rows that lack a label."),
 ]
 Task = Annotated[
     str | None, typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task.")
@@ -104,6 +120,10 @@ Ranks = Annotated[
 ]
 MaxRows = Annotated[
     int | None, typer.Option(metavar="N", help="Fit on a sample of at most N rows.")
+]
+Normalise = Annotated[
+    bool,
+    typer.Option("--normalise", metavar="", help="Scale erased rows to unit norm, for cosines."),
 ]
 Budget = Annotated[
     str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
@@ -332,6 +352,12 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
     for name, value in shown:
         label = typer.style(f"  {name.ljust(width)}", dim=True)
         typer.echo(f"{label}  {without_controls(value)}")
+
+
+def note(message: str, *, quiet: bool) -> None:
+    """Print a sentence about the work on stderr, unless it is empty or nobody wants it."""
+    if message and not quiet:
+        typer.secho(without_controls(message), dim=True, err=True)
 
 
 def warn(message: str) -> None:

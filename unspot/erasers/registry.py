@@ -244,10 +244,13 @@ def make(name: str, **params: Any) -> BaseEraser:
     if outer == "cascade" or (outer == "transport" and inner):
         if inner == "cascade":
             raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
+        normalise, params = params.get("normalise", False), {**params}
+        params.pop("normalise", None)
         first = None
         if outer == "transport":
             first = [method("transport").cls(), method("leace").cls(method="orthogonal")]
-        return method("cascade").cls(_instance(inner or "leopard", params), first=first)
+        whole = {"first": first, "normalise": normalise}
+        return method("cascade").cls(_instance(inner or "leopard", params), **whole)
     if inner:
         raise ValueError(
             f"Got method {name!r}, but only cascade:NAME and transport:NAME hold another method."

@@ -64,6 +64,8 @@ class Settings:
     features: str | None = None
     task: str | None = None
     groups: str | None = None
+    key: str | None = None
+    drop_missing: bool = False
     budget: str = "standard"
     attackers: str | None = None
     alpha: float = 0.05

@@ -199,6 +199,8 @@ def _canonical(value: Any) -> Any:
     """Parameters as JSON: equal JSON for equal parameters only."""
     if isinstance(value, BaseEraser):
         parameters = value.get_params(deep=False)
+        if not parameters.get("normalise"):  # results of earlier versions keep their keys
+            parameters.pop("normalise", None)
         return [type(value).__name__, {k: _canonical(v) for k, v in sorted(parameters.items())}]
     if is_dataclass(value) and not isinstance(value, type):
         return [type(value).__name__, _canonical(asdict(value))]
