@@ -193,7 +193,7 @@ LATE = {
     "torch", "sklearn", "scipy", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2", "dask",
     "distributed", "ray", "transformers", "tokenizers", "threadpoolctl", "tqdm", "h5py", "zarr",
     "polars", "fcntl", "resource", "safetensors", "markupsafe", "importlib.metadata", "faiss",
-    "onnx", "huggingface_hub", "sentence_transformers",
+    "onnx", "huggingface_hub", "sentence_transformers", "anndata", "concept_erasure", "fairlearn",
 }  # fmt: skip
 
 

@@ -156,6 +156,11 @@ _METHODS = (
         "every class made Gaussian by rotations and monotone maps, and back as their mean",
     ),
     MethodInfo(
+        "igbp",
+        "unspot.erasers.igbp:IGBP",
+        "rows moved onto the decision boundary of one neural probe after another",
+    ),
+    MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
         "baseline: orthogonal projection off the differences of class means",
