@@ -193,6 +193,7 @@ LATE = {
     "torch", "sklearn", "scipy", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2", "dask",
     "distributed", "ray", "transformers", "tokenizers", "threadpoolctl", "tqdm", "h5py", "zarr",
     "polars", "fcntl", "resource", "safetensors", "markupsafe", "importlib.metadata",
+    "onnx", "faiss", "sentence_transformers", "huggingface_hub", "anndata",
 }  # fmt: skip
 
 
