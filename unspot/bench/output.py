@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unspot.bench.figures import gap_contents, save_figures
-from unspot.bench.paper import paper_tables, pick, to_csv
+from unspot.bench.paper import paper_tables, pick
 from unspot.data.labels import encode
 from unspot.io.files import write_atomically
 from unspot.io.journal import read_journal
 from unspot.machine import versions
 from unspot.report.contents import Contents, Gaps
 from unspot.report.html import render
-from unspot.sweeps.tables import ResultLine, ResultTable, measures, plane
+from unspot.sweeps.tables import ResultLine, ResultTable, measures, plane, save_tables
 
 if TYPE_CHECKING:
     from unspot.bench.run import BenchResult
@@ -29,13 +29,11 @@ def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> lis
     tables = paper_tables(result.lines)
     texts = {
         "tables.md": _summary(result, tables),
-        "tables.tex": "\n\n".join(f"% {t.title}\n{t.to_latex()}" for t in tables) + "\n",
-        "tables.csv": to_csv(tables),
         "cells.csv": result.frame.to_csv(index=False),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-    written = [folder / name for name in texts]
+    written = [*save_tables(folder, tables), *(folder / name for name in texts)]
     by_key = read_journal(folder / "results.jsonl")[1]  # it may hold cells of other settings
     records = [by_key[key] for key in result.frame["key"].unique()]
     written.append(write_page(result, records, folder / "report.html"))
