@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["curves_figure", "gap_contents", "map_figure", "save_figures"]
 
 #: Methods that are drawn as lines over ranks, and methods without a rank.
-_CURVES = ("leopard", "cascade", "cascade/metric=whitened", "pca", "cascade:pca")
+_CURVES = (
+    *("leopard", "cascade", "transport:leopard", "cascade/metric=whitened"),
+    *("pca", "cascade:pca"),
+)
 _POINTS = (
     *("leace", "inlp", "rlace", "farm", "cascade:farm", "kram", "cascade:kram"),
-    *("kernel", "adversarial", "matching"),
+    *("kernel", "adversarial", "matching", "transport"),
 )
 
 

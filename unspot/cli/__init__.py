@@ -38,6 +38,7 @@ COMMANDS: tuple[str, ...] = (
     "inspect",
     "methods",
     "embed",
+    "export",
 )
 
 #: Options that people repeat because they want both values. For others, such as --seed, a script

@@ -56,6 +56,7 @@ def fit(
         str | None, typer.Option(metavar="NAME", help="moments, identity or pca.")
     ] = None,
     max_rows: options.MaxRows = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -85,6 +86,7 @@ def fit(
         "preserve": preserve,
         "init": init,
         "max_rows": max_rows,
+        "normalise": normalise or None,
     }
     if max_advantage is not None and given["rank"] != "auto":
         raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")

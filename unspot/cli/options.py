@@ -121,6 +121,10 @@ Ranks = Annotated[
 MaxRows = Annotated[
     int | None, typer.Option(metavar="N", help="Fit on a sample of at most N rows.")
 ]
+Normalise = Annotated[
+    bool,
+    typer.Option("--normalise", metavar="", help="Scale erased rows to unit norm, for cosines."),
+]
 Budget = Annotated[
     str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
 ]

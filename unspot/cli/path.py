@@ -37,6 +37,7 @@ def path(
     groups: options.Groups = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     metrics: Annotated[
         str | None,
@@ -70,6 +71,13 @@ def path(
     utility: Annotated[
         str | None, typer.Option(metavar="NAME", help="knee, utility: task_linear, neighbours, …")
     ] = None,
+    vary_rows: Annotated[
+        bool,
+        typer.Option(
+            "--rows",
+            help="Fit one rank on parts of the rows instead, and say what more rows would buy.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The chosen eraser: .safetensors."),
@@ -99,6 +107,9 @@ def path(
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
+    settings |= {"normalise": True} if normalise else {}
+    if vary_rows:
+        settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
     columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups}
     table = read_table(
         data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
@@ -106,6 +117,12 @@ def path(
     options.note(table.dropped, quiet=quiet)
     rows = _dataset(table, data.name, seed)
     shows = not quiet and json != options.STDOUT
+    estimator = make_estimator(method, settings, seed=seed, verbose=False)
+    if vary_rows:
+        title = f"Rows of {method} on {data.name}"
+        with options.warnings_as_sentences(quiet=quiet):
+            _learning_curve(estimator, rows, seed, json, html, title, shows=shows)
+        return
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.path import rank_path
 
@@ -113,7 +130,6 @@ def path(
         from unspot.ranks.selection import way_to_decide
 
         way_to_decide(rows, max_advantage, attackers or "quick")
-    estimator = make_estimator(method, settings, seed=seed, verbose=False)
     names = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
@@ -176,6 +192,43 @@ def _rule(
     if rule == "utility" and "floor" not in rule_options:
         raise ValueError("Got --select utility without --floor, the least utility, such as 0.8.")
     return rule, rule_options
+
+
+def _one_rank(ranks: list[int | float] | None, *, others: bool) -> dict[str, Any]:
+    """The rank of a learning curve, as a parameter; none of the options about other ranks."""
+    if others or (ranks is not None and len(ranks) > 1):
+        raise ValueError(
+            "Got --rows with --select, --metrics, --output or several --ranks, but it is about one "
+            "rank, and chooses none. Give --ranks one rank, and leave the others out."
+        )
+    return {} if ranks is None else {"rank": ranks[0]}
+
+
+def _learning_curve(
+    estimator: Any,
+    rows: Dataset,
+    seed: int,
+    json: Path | None,
+    html: Path | None,
+    title: str,
+    *,
+    shows: bool,
+) -> None:
+    """Fits on parts of the rows, and what more of them would buy."""
+    from unspot.evaluation.learning import learning_curve
+
+    curve = learning_curve(
+        estimator, rows, random_state=seed, verbose=shows and sys.stderr.isatty()
+    )
+    options.write_json(curve, json)
+    if shows:
+        typer.echo(str(curve))
+    if html is not None:
+        from unspot.report.contents import Contents
+        from unspot.report.html import write_page
+        from unspot.report.reading import curve_of
+
+        write_page(Contents(title, chance=curve.chance, curve=curve_of(curve)), html)
 
 
 def _dataset(table: Table, name: str, seed: int) -> Dataset:

@@ -7,8 +7,8 @@ integer 7 is the name of a class, not a number to compute with. All messages abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class Labels:
 
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
+    kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -55,10 +56,14 @@ class Labels:
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""
         return {
-            "concept": "categories",
+            "concept": self.kind,
             "classes": self.classes.tolist(),
             "class_counts": self.counts.tolist(),
         }
+
+    def take(self, rows: Any) -> Labels:
+        """Some of the rows, with the same classes."""
+        return replace(self, codes=self.codes[rows])
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -66,13 +71,30 @@ class Labels:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A continuous concept: m numbers for each of n rows."""
+    """A concept of numbers, m for each of n rows; with a period, z and z + period are the same."""
 
     values: NDArray[np.float64]  # (n, m)
+    period: float | None = None
+
+    @property
+    def kind(self) -> Literal["continuous", "cyclic"]:
+        return "continuous" if self.period is None else "cyclic"
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """What a regression can predict: the numbers, or cosine and sine of what is cyclic."""
+        if self.period is None:
+            return self.values
+        angles = self.values * (2.0 * np.pi / self.period)
+        return np.hstack([np.cos(angles), np.sin(angles)])
 
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""
-        return {"concept": "continuous", "classes": None, "class_counts": None}
+        return {"concept": self.kind, "classes": None, "class_counts": None}
+
+    def take(self, rows: Any) -> Measurements:
+        """Some of the rows."""
+        return replace(self, values=self.values[rows])
 
     def __len__(self) -> int:
         return len(self.values)

@@ -12,7 +12,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
+from inspect import Parameter, signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,19 +36,29 @@ from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import same_bits, versions
-from unspot.maps import Transport
 from unspot.scale.processes import team
 
 __all__ = ["BaseEraser", "warn", "within_support"]
 
 logger = logging.getLogger(__name__)
 
+#: Of the usual norm of rows: what is smaller after erasure is rounding, of exported erasers in
+#: single precision too.
+ROUNDING = 1e-5
+
 #: Rows that tell in which directions a data set varies.
 _SUPPORT_ROWS = 50_000
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``."""
+    """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``.
+
+    Parameters
+    ----------
+    normalise : bool
+        Whether erased rows are scaled to unit norm, for embeddings that are compared by cosines.
+        Every method has this parameter, whether or not its own ``__init__`` names it.
+    """
 
     #: The fewest rows of every class that the method can work with.
     min_rows_per_class: ClassVar[int] = 1
@@ -56,6 +67,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     reads_rows: ClassVar[bool] = False
     #: Whether the work is split over the processes of ``unspot.scale.processes.context``.
     splits_work: ClassVar[bool] = False
+
+    def __init__(self, *, normalise: bool = False) -> None:
+        self.normalise = normalise
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _with_normalise(cls.__init__)  # type: ignore[method-assign]
 
     def fit(self, X: Any, y: Any = None, *, z: Any = None) -> BaseEraser:
         """Learn the eraser.
@@ -95,6 +114,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             rows, part = self._in_memory(X, target)
         with same_bits():
             eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+            if self._normalises():
+                eraser = eraser.normalised(ROUNDING * _usual_norm(rows))
         self.__dict__.pop("_row_statistics", None)  # d × d numbers that nobody needs after the fit
         eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
@@ -114,6 +135,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         result: NDArray[Any] = self.eraser_.reduce(self._validated(X, reset=False))
         return result
+
+    def _normalises(self) -> bool:
+        return self.normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
@@ -225,6 +249,31 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+def _with_normalise(init: Callable[..., None]) -> Callable[..., None]:
+    """The ``__init__`` of a method, with the parameter that all methods have."""
+    own = signature(init)
+    if "normalise" in own.parameters:
+        return init
+
+    @wraps(init)
+    def initialise(self: Any, *args: Any, normalise: bool = False, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        self.normalise = normalise
+
+    # scikit-learn reads the names of the parameters here.
+    added = Parameter("normalise", Parameter.KEYWORD_ONLY, default=False, annotation="bool")
+    initialise.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*own.parameters.values(), added]
+    )
+    return initialise
+
+
+def _usual_norm(rows: Any) -> float:
+    """About the norm of a row: the root of the mean square of some."""
+    some = np.asarray(rows[:1000], dtype=np.float64)
+    return float(np.sqrt(np.square(some).sum(axis=1).mean()))
+
+
 def _refuse_task_of_pipeline() -> None:
     """Raise an error inside a pipeline that predicts: its y is the task, and not the concept."""
     frame = sys._getframe(1)
@@ -261,15 +310,18 @@ def warn(message: str) -> None:
 
 
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
-    """The eraser without the directions in which the rows of its fit do not vary.
+    """The eraser without the directions in which only rounding varies the rows of its fit.
 
     Erased rows would hold nothing there but rounding errors, which tell what was removed. The
     results of networks are no rows of the same space, and stay as they are.
     """
-    if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
+    if not (eraser.is_linear or eraser.maps[-1].same_space):
         return eraser
     spread = statistics()
-    S = None if spread is None else support(spread.mean, spread.covariance, spread.n_rows)
+    if spread is None:
+        return eraser
+    spread = spread.settled()
+    S = support(spread.mean, spread.covariance, spread.n_rows)
     return eraser if S is None else eraser.within(S, np.array(spread.mean))
 
 

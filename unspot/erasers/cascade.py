@@ -77,8 +77,10 @@ class Cascade(BaseEraser):
         if self.eraser is None:
             from unspot.erasers.leopard import LEOPARD
 
-            return LEOPARD()
-        return _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+            return LEOPARD(normalise=self.normalise)
+        inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+        # So that its fit knows of it.
+        return inner.set_params(normalise=True) if self.normalise else inner
 
     def _first(self) -> list[Any]:
         """The first stages, not fitted."""
@@ -139,7 +141,11 @@ class Cascade(BaseEraser):
     def _compose(self, way: Way, inner: Eraser) -> Eraser:
         # No one can pass the inner eraser's rows again: they are in coordinates of the first stage.
         facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-        return way.then(inner).eraser(inner=facts, linear_rank=way.width)
+        # A step to unit norm comes at the end: coordinates have the same norms as rows.
+        return way.then(inner.before_norm).eraser(inner=facts, linear_rank=way.width)
+
+    def _normalises(self) -> bool:
+        return bool(self._inner().normalise)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from unspot.data.rows import as_seed
 from unspot.evaluation.attackers import AttackResult
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
 from unspot.evaluation.inference import agreement_p_values, detectable_advantage
+from unspot.evaluation.learning import attack_curve
 from unspot.evaluation.results import eraser_facts
 from unspot.evaluation.unseen import (
     SPLIT_OF,
@@ -165,6 +166,7 @@ def certify(
         margin=margin,
         rows_of_class={str(c): int(n) for c, n in zip(judged.classes, counts, strict=True)},
         metadata=_metadata(eraser, data, random_state),
+        learning=attack_curve(attacked, budget=budget, seed=seed),
     )
 
 

@@ -79,6 +79,8 @@ class Problem:
     budget: str = "quick"
     random_state: int = 0
     eraser: Any = None  # what erased ``before``, for those who fit it again
+    #: What attackers found after erasure, by the rows that they learned from: notes compare.
+    attacked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def train(self) -> Split:

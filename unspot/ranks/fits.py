@@ -72,7 +72,7 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     """The estimator whose rank varies, and the rows that it is fitted on."""
     ranked, stage = eraser, Stage(train, np.asarray(train.X))
     if isinstance(eraser, Cascade):
-        ranked = LEOPARD() if eraser.eraser is None else eraser.eraser
+        ranked = eraser._inner()
         first = clone(eraser)
         way, rows = first._fit_first(stage.X, encode(train.z))
         stage = Stage(train, rows, first, way)
@@ -173,6 +173,8 @@ def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
     if hasattr(fitted, "history_"):
         whole.history_ = fitted.history_
     composed = whole._compose(way, fitted.eraser_)
+    if fitted.eraser_.is_normalised:
+        composed = composed.normalised(fitted.eraser_.maps[-1].floor)
     metadata = whole._metadata(np.asarray(train.X), encode(train.z))
     whole.eraser_ = Eraser(composed.maps, {**metadata, **composed.metadata})
     return whole

@@ -139,6 +139,7 @@ def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
     everything = [
         ("numbers", "Before and after", contents.measures),
         ("attackers", "Attackers", contents.attacks),
+        ("curve", "More rows", contents.curve),
         ("audit", "Audit", contents.audit),
         ("witness", "Strongest direction", views),
         ("map", "Maps", views),

@@ -56,6 +56,7 @@ _NAMES = {
     "cascade:kram": "KRaM, cascaded",
     "leopard": "L̄EOPARD",
     "cascade": "L̄EOPARD, cascaded",
+    "transport:leopard": "transport, then L̄EOPARD",
 }
 
 
