@@ -50,7 +50,7 @@ def report(
     from unspot.report.tables import TABLES, save_tables
 
     inputs = [split_name(entry)[1] for entry in results]
-    options.refuse_inputs({"--output": output}, inputs)
+    options.check_files({"--output": output}, inputs)
     if tables is not None:
         for name in TABLES:
             options.refuse_inputs({"--tables": tables / name}, inputs)

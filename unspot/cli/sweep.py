@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +50,8 @@ def sweep(
 
     Every finished cell is on the disk at once: an interrupted sweep goes on with --resume.
     """
+    results = output or file.with_suffix(".jsonl")
+    options.check_files({"--output": results, "--csv": csv, "--html": html}, [file])
     from unspot.checks import require
     from unspot.cli.bench import report_failed_cells
     from unspot.io.files import write_atomically
@@ -57,17 +60,16 @@ def sweep(
     options.check_retry(retry, resume)
     require("unspot sweep", "report", "pandas", *(["jinja2"] if html else []))
     plan = read_sweep_file(file, allow_code=allow_code)
-    results = output or file.with_suffix(".jsonl")
     options.refuse_inputs({"--output": results}, (file, *plan.files))
     # The results are read with --resume, and without it they would be lost too.
     options.refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
     # After all that can be wrong with the files: it imports torch.
     from unspot.sweeps.run import sweep as run
 
-    kept = options.saying_what_is_kept(
+    stopped = options.saying_what_is_kept(
         lambda: f"Finished cells are in {results}. The same command with --resume goes on."
     )
-    with kept:
+    with stopped:
         frame = run(
             plan.methods,
             plan.datasets(),
@@ -79,18 +81,19 @@ def sweep(
             verbose=not quiet and sys.stderr.isatty(),
             **plan.options,
         )
-    if csv is not None:
-        write_atomically(csv, frame.to_csv(index=False).encode())
+    cells = frame.to_csv(index=False).encode()
+    kept = [options.write_or_keep(csv, lambda place: write_atomically(place, cells))]
     written = [path for path in (results, csv, html) if path is not None]
     if tables is not None:
         from unspot.sweeps.tables import save_tables, sweep_tables
 
         written += save_tables(tables, sweep_tables(frame))
-    if html is not None:
-        write_page(frame, [results], file.stem, html)
+    page = partial(write_page, frame, [results], file.stem)
+    kept.append(options.write_or_keep(html, page))
     if not quiet:
         _show(frame)
         typer.echo(f"{len(frame)} cells: {', '.join(map(str, written))}")
+    options.end_if_lost(*kept)
     report_failed_cells(frame, quiet=quiet)
 
 
