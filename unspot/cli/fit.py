@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +40,14 @@ def fit(
             metavar="A",
             help="With --rank auto: what attackers may gain over guessing (default 0.05, "
             "or what the rows can decide).",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --rank auto: what rows come in, such as authors, so that other groups "
+            "choose the rank.",
         ),
     ] = None,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,
@@ -84,20 +93,25 @@ def fit(
         "init": init,
         "max_rows": max_rows,
     }
-    if max_advantage is not None and given["rank"] != "auto":
-        raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
+    for option, value in (("--max-advantage", max_advantage), ("--groups", groups)):
+        if value is not None and given["rank"] != "auto":
+            raise ValueError(f"Got {option} without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
     with options.warnings_as_sentences(quiet=quiet):
-        table = open_table(data, features=features, concept=concept, labels_file=labels)
+        table = open_table(
+            data, features=features, concept=concept, groups=groups, labels_file=labels
+        )
         # After all that can be wrong with the files: it imports torch.
         from unspot.scale.processes import context
 
         verbose = not quiet and sys.stderr.isatty()
         estimator = make_estimator(method, chosen, seed=seed, verbose=verbose)
+        if groups and "groups" not in signature(estimator.fit).parameters:
+            raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
         with context(timeout=timeout) as team:
             started = time.perf_counter()
-            estimator.fit(table.X, table.z)
+            estimator.fit(table.X, table.z, **({"groups": table.groups} if groups else {}))
             seconds = time.perf_counter() - started
             eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
             if not team.leads:

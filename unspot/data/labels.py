@@ -39,6 +39,7 @@ class Labels:
 
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
+    groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
 
     @property
     def counts(self) -> NDArray[np.int64]:

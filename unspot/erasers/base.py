@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
+from unspot.data.groups import group_codes
 from unspot.data.labels import Labels, Measurements, encode, measure
 from unspot.data.rows import (
     generator,
@@ -37,7 +39,7 @@ from unspot.machine import same_bits, versions
 from unspot.maps import Transport
 from unspot.scale.processes import team
 
-__all__ = ["BaseEraser", "warn", "within_support"]
+__all__ = ["BaseEraser", "refuse_unused_groups", "warn", "within_support"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,14 +74,20 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         z : array-like of shape (n,), optional
             The labels of the concept; for Parquet, also the name of the column that holds them.
         """
-        concept = y if z is None else z
+        return self._fit(X, y if z is None else z)
+
+    def _fit(self, X: Any, concept: Any, groups: Any = None) -> BaseEraser:
+        """Fit on anything that ``fit`` takes; groups go with the labels to what splits rows."""
         self._forget()
         self._check_team()
         if is_stream(X):
             return self._fit_stream(X, concept)
         X, concept = opened(X, concept)
         X = self._validated(X, reset=True)
-        return self._fit_checked(X, self._target(concept, len(X)))
+        target = self._target(concept, len(X))
+        if groups is not None and isinstance(target, Labels):
+            target = replace(target, groups=group_codes(groups, len(X)))
+        return self._fit_checked(X, target)
 
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
         """Fit on rows and labels that are checked already, as a cascade does with its stages."""
@@ -227,6 +235,15 @@ def warn(message: str) -> None:
     while sys._getframe(level).f_globals.get("__name__", "").startswith("unspot."):
         level += 1
     warnings.warn(message, UserWarning, stacklevel=level + 1)
+
+
+def refuse_unused_groups(groups: Any, eraser: Any) -> None:
+    """Raise an error for groups that nothing would split by."""
+    if groups is not None and getattr(eraser, "rank", None) != "auto":
+        raise ValueError(
+            f"Got groups for {type(eraser).__name__}, but expected them with rank='auto' only, "
+            "which sets rows aside. Leave them out, and give them to what judges the eraser."
+        )
 
 
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
