@@ -19,10 +19,14 @@ from sklearn.preprocessing import StandardScaler
 from unspot import LEACE, LEOPARD, Cascade, Eraser
 from unspot.datasets import load_glove_gender
 from unspot.erasers import (
+    ALFQLEACE,
+    FLEACE,
     INLP,
     RLACE,
+    FairPCA,
     MeanProjection,
     MomentMatching,
+    MUtE,
     Transport,
 )
 from unspot.maps import Oblique
@@ -42,6 +46,10 @@ METHODS = {
     "mean": MeanProjection(),
     "matching": MomentMatching(),
     "transport": Transport(),
+    "alf": ALFQLEACE(target=0.9),
+    "fairpca": FairPCA(rank=12),
+    "fleace": FLEACE(random_state=0),
+    "mute": MUtE(n_layers=4, random_state=0),
 }
 DTYPES = {
     "float64": torch.float64,

@@ -27,6 +27,8 @@ def fit(
     concept: options.Concept = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     method: options.Method = "cascade",
     rank: Annotated[
         str | None,
@@ -63,6 +65,7 @@ def fit(
         str | None, typer.Option(metavar="NAME", help="moments, identity or pca.")
     ] = None,
     max_rows: options.MaxRows = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -77,10 +80,9 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.io import open_table
-    from unspot.io.files import naming_full_disk, refuse_existing
+    options.check_files({"--output": output}, (data, labels))
+    from unspot.io.files import refuse_existing
 
-    options.refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     given = {
@@ -92,16 +94,26 @@ def fit(
         "preserve": preserve,
         "init": init,
         "max_rows": max_rows,
+        "normalise": normalise or None,
     }
     for option, value in (("--max-advantage", max_advantage), ("--groups", groups)):
         if value is not None and given["rank"] != "auto":
             raise ValueError(f"Got {option} without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
+    from unspot.io import open_table
+
     with options.warnings_as_sentences(quiet=quiet):
         table = open_table(
-            data, features=features, concept=concept, groups=groups, labels_file=labels
+            data,
+            features=features,
+            concept=concept,
+            groups=groups,
+            labels_file=labels,
+            key=key,
+            drop_missing=drop_missing,
         )
+        options.note(table.dropped, quiet=quiet)
         # After all that can be wrong with the files: it imports torch.
         from unspot.scale.processes import context
 
@@ -116,10 +128,10 @@ def fit(
             eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
             if not team.leads:
                 return
-            with naming_full_disk(output):
-                eraser.save(output)
+            saved = options.write_or_keep(output, eraser.save)
     if not quiet:
-        _summary(estimator, eraser, output, seconds)
+        _summary(estimator, eraser, output if saved else None, seconds)
+    options.end_if_lost(saved)
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
@@ -161,7 +173,7 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: 
     return Eraser(eraser.maps, {**eraser.metadata, **source, **more})
 
 
-def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
+def _summary(estimator: Any, eraser: Eraser, output: Path | None, seconds: float) -> None:
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
@@ -180,9 +192,13 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
             ("classes", options.class_list(metadata)),
             ("held-out MMD²", f"{held_out[-1]:.3g}" if held_out else ""),
             ("seconds", f"{seconds:.3g}"),
-            ("written", f"{output} ({options.file_size(output.stat().st_size)})"),
+            ("written", _written(output)),
         ],
     )
+
+
+def _written(output: Path | None) -> str:
+    return f"{output} ({options.file_size(output.stat().st_size)})" if output else ""
 
 
 def _rank_choice(estimator: Any) -> str:

@@ -7,8 +7,8 @@ integer 7 is the name of a class, not a number to compute with. All messages abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ __all__ = [
     "encode_as",
     "is_continuous",
     "measure",
+    "missing_values",
+    "plain_objects",
+    "uncast",
 ]
 
 #: How to erase more than one concept, for error messages.
@@ -39,6 +42,7 @@ class Labels:
 
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
+    kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
     groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
 
     @property
@@ -53,10 +57,15 @@ class Labels:
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""
         return {
-            "concept": "categories",
+            "concept": self.kind,
             "classes": self.classes.tolist(),
             "class_counts": self.counts.tolist(),
         }
+
+    def take(self, rows: Any) -> Labels:
+        """Some of the rows, with the same classes."""
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, codes=self.codes[rows], groups=groups)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -64,13 +73,30 @@ class Labels:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A continuous concept: m numbers for each of n rows."""
+    """A concept of numbers, m for each of n rows; with a period, z and z + period are the same."""
 
     values: NDArray[np.float64]  # (n, m)
+    period: float | None = None
+
+    @property
+    def kind(self) -> Literal["continuous", "cyclic"]:
+        return "continuous" if self.period is None else "cyclic"
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """What a regression can predict: the numbers, or cosine and sine of what is cyclic."""
+        if self.period is None:
+            return self.values
+        angles = self.values * (2.0 * np.pi / self.period)
+        return np.hstack([np.cos(angles), np.sin(angles)])
 
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""
-        return {"concept": "continuous", "classes": None, "class_counts": None}
+        return {"concept": self.kind, "classes": None, "class_counts": None}
+
+    def take(self, rows: Any) -> Measurements:
+        """Some of the rows."""
+        return replace(self, values=self.values[rows])
 
     def __len__(self) -> int:
         return len(self.values)
@@ -208,7 +234,7 @@ def _refuse_none_or_masked(z: Any, name: str) -> None:
 
 def _as_vector(z: Any, name: str) -> NDArray[Any]:
     _refuse_none_or_masked(z, name)
-    values = _uncast(z)
+    values = uncast(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -219,7 +245,7 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
         )
     if len(values) == 0:
         raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")
-    return _plain_objects(values, name) if values.dtype.kind == "O" else values
+    return plain_objects(values, name) if values.dtype.kind == "O" else values
 
 
 def _to_numpy(z: Any) -> NDArray[Any]:
@@ -229,7 +255,7 @@ def _to_numpy(z: Any) -> NDArray[Any]:
     return np.asarray(in_memory(z))
 
 
-def _uncast(z: Any) -> NDArray[Any]:
+def uncast(z: Any) -> NDArray[Any]:
     """Labels as an array that still shows missing labels and labels of other types."""
     # numpy would turn a NaN among strings into the string 'nan', and a zero into '0'.
     if isinstance(z, Sequence):
@@ -239,9 +265,9 @@ def _uncast(z: Any) -> NDArray[Any]:
     return values.astype(object) if values.dtype.kind == "T" else values
 
 
-def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
+def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
     """An array of objects as one of strings, integers or booleans, if all are of one type."""
-    missing = _missing(values)
+    missing = missing_values(values)
     present = values[~missing].tolist()
     types = set(map(type, present))
     kinds = {_described(t) for t in types}
@@ -269,7 +295,7 @@ def _described(cls: type) -> str:
     return cls.__name__
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where there is None, NaN, pandas.NA or NaT."""
     if values.dtype.kind == "f":
         return np.isnan(values)
@@ -288,12 +314,12 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _refuse_missing(values: NDArray[Any], name: str) -> None:
-    missing = _missing(values)
+    missing = missing_values(values)
     if missing.any():
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
-            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows, "
-            "or give them a class of their own."
+            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
+            "(commands do with --drop-missing), or give them a class of their own."
         )
 
 

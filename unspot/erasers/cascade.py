@@ -35,6 +35,8 @@ class Cascade(BaseEraser):
     first : estimator or list of estimators, optional
         What comes before it, in this order; by default ``LEACE(method="orthogonal")``. Each is
         fitted on what those before it leave.
+    normalise : bool
+        Scale erased rows to unit norm. The inner eraser knows of it.
 
     Attributes
     ----------
@@ -65,9 +67,10 @@ class Cascade(BaseEraser):
     splits_work: ClassVar[bool] = True
     first_: tuple[Eraser, ...]
 
-    def __init__(self, eraser: Any = None, *, first: Any = None) -> None:
+    def __init__(self, eraser: Any = None, *, first: Any = None, normalise: bool = False) -> None:
         self.eraser = eraser
         self.first = first
+        self.normalise = normalise
 
     @property
     def linear_(self) -> Eraser:
@@ -84,14 +87,16 @@ class Cascade(BaseEraser):
             What rows come in, if the eraser chooses its own rank: see ``LEOPARD.fit``.
         """
         refuse_unused_groups(groups, self._inner())
-        return self._fit(X, y if z is None else z, groups)
+        return self._fit_on(X, y, z, groups)
 
     def _inner(self) -> Any:
         if self.eraser is None:
             from unspot.erasers.leopard import LEOPARD
 
-            return LEOPARD()
-        return _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+            return LEOPARD(normalise=self.normalise)
+        inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+        # So that its fit knows of it.
+        return inner.set_params(normalise=True) if self.normalise else inner
 
     def _first(self) -> list[Any]:
         """The first stages, not fitted."""
@@ -152,7 +157,11 @@ class Cascade(BaseEraser):
     def _compose(self, way: Way, inner: Eraser) -> Eraser:
         # No one can pass the inner eraser's rows again: they are in coordinates of the first stage.
         facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-        return way.then(inner).eraser(inner=facts, linear_rank=way.width)
+        # A step to unit norm comes at the end: coordinates have the same norms as rows.
+        return way.then(inner.before_norm).eraser(inner=facts, linear_rank=way.width)
+
+    def _normalises(self) -> bool:
+        return bool(self._inner().normalise)
 
 
 @dataclass(frozen=True)

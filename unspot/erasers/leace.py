@@ -19,7 +19,7 @@ from unspot.data.statistics import (
     whitening,
 )
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn, within_support
+from unspot.erasers.base import ROUNDING, BaseEraser, warn, within_support
 from unspot.maps import Oblique
 from unspot.projections.subspaces import complement
 from unspot.scale.processes import class_statistics, cross_statistics, team
@@ -45,6 +45,8 @@ class LEACE(BaseEraser):
         I − QQᵀ with Q a basis of the span of μₖ − μ.
     concept : {"categories", "continuous"}
         Whether z is a label, or a number (or a vector of numbers) for each row.
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Attributes
     ----------
@@ -74,9 +76,11 @@ class LEACE(BaseEraser):
         *,
         method: Literal["oblique", "orthogonal"] = "oblique",
         concept: Literal["categories", "continuous"] = "categories",
+        normalise: bool = False,
     ) -> None:
         self.method = method
         self.concept = concept
+        self.normalise = normalise
 
     @classmethod
     def from_statistics(
@@ -155,6 +159,10 @@ class LEACE(BaseEraser):
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
             eraser = within_support(self._solve(self.statistics_), lambda: self.statistics_)
+            if self.normalise:
+                mean, covariance = self.statistics_.mean, self.statistics_.covariance
+                square = float(np.trace(covariance) + mean @ mean)
+                eraser = eraser.normalised(ROUNDING * square**0.5)
             metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
             self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return cast(Eraser, self._eraser)

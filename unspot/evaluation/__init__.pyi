@@ -18,6 +18,8 @@ from .group_fairness import Fairness as Fairness
 from .group_fairness import fairness as fairness
 from .held_out import certify as certify
 from .informed import informed_attack as informed_attack
+from .learning import LearningCurve as LearningCurve
+from .learning import learning_curve as learning_curve
 from .monitor import Monitor as Monitor
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy

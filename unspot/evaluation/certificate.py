@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from unspot.evaluation.results import Metadata
 from unspot.io.records import as_type
 
-__all__ = ["MARGIN", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
+__all__ = ["MARGIN", "AttackCurve", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
 
 Verdict = Literal["LEAKS", "HOLDS", "INCONCLUSIVE"]
 
@@ -62,6 +62,75 @@ class AttackerReport:
     log_loss_bits: float
 
 
+def mean_at_each_size(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Numbers of rows, and the means of what was measured with each.
+
+    Examples
+    --------
+    >>> mean_at_each_size([(10, 0.5), (10, 0.25), (20, 0.75)])
+    [(10, 0.375), (20, 0.75)]
+    """
+    each: dict[int, list[float]] = {}
+    for n, value in points:
+        each.setdefault(n, []).append(value)
+    return [(n, sum(values) / len(values)) for n, values in each.items()]
+
+
+def wide(interval: tuple[float, float]) -> bool:
+    """Whether an interval of an advantage says next to nothing: seven points, or a third of it."""
+    low, high = interval
+    return high - low > max(0.07, (low + high) / 3)
+
+
+@dataclass(frozen=True)
+class AttackCurve:
+    """What the strongest attacker gains with more rows to learn from.
+
+    Attributes
+    ----------
+    attacker : str
+        The strongest with all rows.
+    n_rows, advantages : tuple of int and of float
+        Of each fit: the rows that it learned from, and its advantage on the test rows.
+    factor : float
+        How many times the rows of the certificate ...
+    advantage : float
+        ... would give about this advantage, if the curve goes on as it does.
+    interval : pair of float
+        Of that advantage, with 95 % confidence as far as luck with rows and the curve's shape go.
+    """
+
+    attacker: str
+    n_rows: tuple[int, ...]
+    advantages: tuple[float, ...]
+    factor: float
+    advantage: float
+    interval: tuple[float, float]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the interval is narrow enough to say something."""
+        return not wide(self.interval)
+
+    def sentence(self, chance: float) -> str:
+        """What more rows would buy, given the accuracy of guessing."""
+        low, high = (f"{100 * (chance + end):.1f}" for end in self.interval)
+        if not self.can_tell:
+            return (
+                f"What {self.factor:g} times as many rows would buy {self.attacker} cannot be told "
+                f"from these: it may be right on anything from {low} to {high} %."
+            )
+        points = zip(self.n_rows, self.advantages, strict=True)
+        *fewer, (_, last) = mean_at_each_size(points)
+        smaller = ", ".join(f"{100 * (chance + a):.1f} % with {n:,}" for n, a in fewer)
+        return (
+            f"With {self.factor:g} times as many rows to learn from, {self.attacker} would be "
+            f"right on about {100 * (chance + self.advantage):.1f} % ({low} to {high} % with 95 % "
+            f"confidence), if the learning curve goes on as it does: {smaller}, "
+            f"{100 * (chance + last):.1f} % with all {max(self.n_rows):,}."
+        )
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What was tried on held-out rows, and what came of it.
@@ -87,6 +156,9 @@ class Certificate:
         How many test rows each class has.
     metadata : mapping
         Which eraser, which data, which versions: who else may find the same.
+    learning : AttackCurve or None
+        What the strongest attacker would gain with more rows; None where rows are too few to tell,
+        and fold by fold. The verdict does not depend on it.
     """
 
     attackers: tuple[AttackerReport, ...]
@@ -103,6 +175,7 @@ class Certificate:
     margin: float = MARGIN
     rows_of_class: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    learning: AttackCurve | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -118,6 +191,25 @@ class Certificate:
             upper_bound=self.upper_bound,
             margin=self.margin,
         )
+
+    @property
+    def concept(self) -> str:
+        """What was erased, by its name; empty if it has none."""
+        fitted = self.metadata.get("eraser", {}).get("concept_name", "")  # in older files
+        return str(self.metadata.get("concept") or fitted)
+
+    @property
+    def subject(self) -> str:
+        """What the certificate is about, in a line that tells it from others."""
+        classes = list(self.rows_of_class)
+        listed = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+        data = self.metadata.get("data")
+        parts = (
+            f"{self.concept or 'the concept'}{f' ({listed})' if listed else ''}",
+            data and f"in {data}",
+            f"on {self.n_test_rows:,} test rows",
+        )
+        return " ".join(part for part in parts if part)
 
     @property
     def leaks(self) -> bool:
@@ -169,6 +261,9 @@ class Certificate:
         as_type(Metadata, result.metadata, "metadata")
         if not result.attackers or result.n_classes < 1:
             raise ValueError("attackers or classes are missing")
+        curve = result.learning
+        if curve is not None and not 0 < len(curve.n_rows) == len(curve.advantages):
+            raise ValueError("learning has not as many advantages as sizes")
         return result
 
     @property
@@ -214,12 +309,19 @@ class Certificate:
             "  ".join([name.ljust(first), *map(str.rjust, numbers, others)])
             for name, *numbers in rows
         ]
-        head = [f"Certificate: {self.verdict}", self.sentence, f"Next: {self.next_step}"]
+        head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
+        if self.learning is not None:
+            head.append(self.learning.sentence(self.chance))
+        head.append(f"Next: {self.next_step}")
         return "\n".join([*head, "", *table, "", self._footer()])
 
     @property
     def _confidence(self) -> str:
         return f"{100 * (1 - self.alpha):g} %"
+
+    @property
+    def _name(self) -> str:
+        return f"The concept {self.concept}".rstrip()
 
     def _finding(self) -> str:
         best, half = self.strongest, self.alpha / 2
@@ -249,7 +351,7 @@ class Certificate:
         if found and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
             return (
-                f"The concept leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
+                f"{self._name} leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
                 f"better than {guessing}, and between {low} and {high} with {self._confidence} "
                 "confidence. Luck alone does as well as the attackers with p = "
                 f"{self.attack_p_value:.2g}."
@@ -257,12 +359,12 @@ class Certificate:
         if found:
             telling = min(self.attackers, key=lambda report: report.p_value)
             return (
-                f"The concept leaks: no attacker of {len(self.attackers)} beats {guessing} on "
+                f"{self._name} leaks: no attacker of {len(self.attackers)} beats {guessing} on "
                 f"{where}, but the probabilities of {telling.name} follow the concept "
                 f"(p = {telling.p_value:.2g})."
             )
         return (
-            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
+            f"{self._name} leaks: no attacker of {len(self.attackers)} did better than luck would "
             f"on {where} (advantage {bound}), but the classes still differ in distribution "
             f"(p = {self.p_value:.2g})."
         )

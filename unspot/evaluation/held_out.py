@@ -17,7 +17,8 @@ from unspot.data.rows import as_seed
 from unspot.evaluation.attackers import AttackResult
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
 from unspot.evaluation.inference import agreement_p_values, detectable_advantage
-from unspot.evaluation.results import eraser_facts
+from unspot.evaluation.learning import attack_curve
+from unspot.evaluation.results import concept_name, eraser_facts
 from unspot.evaluation.unseen import (
     SPLIT_OF,
     Attacked,
@@ -165,6 +166,7 @@ def certify(
         margin=margin,
         rows_of_class={str(c): int(n) for c, n in zip(judged.classes, counts, strict=True)},
         metadata=_metadata(eraser, data, random_state),
+        learning=attack_curve(attacked, budget=budget, seed=seed),
     )
 
 
@@ -191,6 +193,7 @@ def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
+        "concept": concept_name(eraser, data),
         "n_features": data.n_features,
         "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,

@@ -74,12 +74,15 @@ class Attacked:
         What the judged rows come in.
     sample : tuple of array, Labels and groups
         Judged rows that one eraser has erased: what a two-sample test compares.
+    learned : tuple of array, Labels and groups, or None
+        The erased rows that attackers learned from; None if they did so fold by fold.
     """
 
     results: tuple[AttackResult, ...]
     labels: Labels
     groups: Groups
     sample: tuple[NDArray[Any], Labels, Groups]
+    learned: tuple[NDArray[Any], Labels, Groups] | None = None
 
     @property
     def strongest(self) -> AttackResult:
@@ -143,7 +146,8 @@ def attack_eraser(
         X, learned, X_test, judged.codes, random_state=random_state, groups=groups, **how
     )
     judged_groups = data.test.group_codes
-    return Attacked(results, judged, judged_groups, (X_test, judged, judged_groups))
+    sample = X_test, judged, judged_groups
+    return Attacked(results, judged, judged_groups, sample, (X, learned, groups))
 
 
 def check_attack_rows(attack_rows: str) -> None:

@@ -37,6 +37,8 @@ class Map:
 
     kind: ClassVar[str] = ""
     linear: ClassVar[bool] = False
+    #: Whether rows stay in the space that they come from, though the map is not linear.
+    same_space: ClassVar[bool] = False
     #: One letter for each axis of every array. Axes of the same letter have the same length.
     shapes: ClassVar[Mapping[str, str]] = {}
     #: The letters of the axes whose lengths are the number of inputs and of outputs.
