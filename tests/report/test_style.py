@@ -77,11 +77,21 @@ def test_the_first_classes_and_methods_differ_by_shape():
 
 
 def test_many_methods_have_a_colour_and_a_mark_of_their_own():
-    """Seven colours take turns; the mark changes with every turn."""
+    """Colours take turns; the mark changes with every turn."""
     pairs = [(method_slot(i), mark_slot(i)) for i in range(1, 50)]
     assert len(set(pairs)) == 49
     assert all(0 < colour < len(METHOD_COLOURS) for colour, _ in pairs)
     assert (method_slot(0), mark_slot(0)) == (0, 0)
+    # As many as a benchmark has, without a colour that means two of them.
+    assert len({method_slot(i) for i in range(14)}) == 14
+    assert len({light for light, _ in METHOD_COLOURS}) == len(METHOD_COLOURS)
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_no_two_methods_look_alike(theme):
+    seen = [lab(linear(pair[theme])) for pair in METHOD_COLOURS]
+    for i, one in enumerate(seen):
+        assert all(np.linalg.norm(one - other) > 15 for other in seen[:i])
 
 
 # -- Texts beside points: all that fit, none over another ------------------------------------------
