@@ -97,12 +97,12 @@ def certify(
 
     Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error.
     """
+    inputs = (eraser, data, labels, attack_rows, attack_labels)
+    options.check_files({"--json": json, "--html": html, "--audit": audit}, (*inputs, informed))
     from unspot.checks import check_share
     from unspot.cli.evaluate import read_rows, read_vectors, unseen_rows, write_page
     from unspot.eraser import load
 
-    inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.refuse_inputs({"--json": json, "--html": html, "--audit": audit}, inputs)
     words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
     _refuse_words_without_record({**words, "task": task}, audit)
     check_share("--margin", margin)
@@ -145,7 +145,7 @@ def certify(
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(certificate, json)
+    written = [options.write_json(certificate, json)]
     record = None
     if audit is not None:
         from unspot.cli.verify import audit_record
@@ -164,8 +164,8 @@ def certify(
             "seed": seed,
         }
         record = audit_record(certificate, loaded, rows, inputs, settings, words)
-        options.write_json(record, audit)
-    write_page(record or certificate, loaded, rows, html)
+        written.append(options.write_json(record, audit))
+    written.append(write_page(record or certificate, loaded, rows, html))
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
         typer.secho(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
@@ -178,6 +178,7 @@ def certify(
         if raw is not None:
             how = {"attackers": options.comma_list(attackers), "budget": budget}
             typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
+    options.end_if_lost(*written)
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 

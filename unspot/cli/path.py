@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,14 +101,14 @@ def path(
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
     and say whether the promise is kept.
     """
+    options.check_files({"--output": output, "--json": json, "--html": html}, (data, labels))
     from unspot.cli.fit import make_estimator, parse_parameters, with_source
     from unspot.io import read_table
-    from unspot.io.files import naming_full_disk, refuse_existing
+    from unspot.io.files import refuse_existing
 
     given = {"max_advantage": max_advantage, "attackers": attackers, "threshold": threshold}
     given |= {"floor": floor, "utility": utility}
     rule, rule_options = _rule(select, given, needed=output is not None)
-    options.refuse_inputs({"--output": output, "--json": json, "--html": html}, (data, labels))
     if output is not None:
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
@@ -145,31 +147,40 @@ def path(
             seeds=seeds,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(result, json)
+    written = [options.write_json(result, json)]
     if shows:
         typer.echo(result.to_markdown().rstrip())
 
     if rule is None:
-        _write_page(html, method, result, seeds=seeds)
+        page = partial(_write_page, method=method, result=result, seeds=seeds)
+        options.end_if_lost(*written, options.write_or_keep(html, page))
         return
     with options.warnings_as_sentences(quiet=quiet):
         chosen = result.select(rule, **rule_options)
     if output is not None:
         selection = chosen.selection_.describe()
-        with naming_full_disk(output):
-            with_source(chosen.eraser_, table, data, called, selection=selection).save(output)
+        eraser = with_source(chosen.eraser_, table, data, called, selection=selection)
+        written.append(options.write_or_keep(output, eraser.save))
     with options.warnings_as_sentences(quiet=quiet):
         certificates, verdict = _certify(chosen, result.unseen, seed)
     if html is not None:
-        shown = result.including(chosen.rank_, seeds=seeds)
-        _write_page(html, method, shown, *certificates, seeds=seeds, selection=chosen.selection_)
+        page = partial(
+            _write_page,
+            method=method,
+            result=result.including(chosen.rank_, seeds=seeds),
+            certificates=certificates,
+            seeds=seeds,
+            selection=chosen.selection_,
+        )
+        written.append(options.write_or_keep(html, page))
     promise = chosen.selection_.promise
     if shows:
         fitted_on = f"fitted again on {len(result.unseen.train):,} rows"
         typer.echo(f"\nChosen: {chosen.selection_}, {fitted_on}.")
         typer.echo(verdict if promise is None else f"{promise}\n{verdict}")
-        if output is not None:
+        if output is not None and all(written):
             typer.echo(f"Written: {output}")
+    options.end_if_lost(*written)
     if not chosen.selection_.met or (promise is not None and promise.outcome == "broken"):
         raise typer.Exit(3)
 
@@ -225,7 +236,7 @@ def _learning_curve(
     curve = learning_curve(
         estimator, rows, random_state=seed, verbose=shows and sys.stderr.isatty()
     )
-    options.write_json(curve, json)
+    written = [options.write_json(curve, json)]
     if shows:
         typer.echo(str(curve))
     if html is not None:
@@ -233,7 +244,9 @@ def _learning_curve(
         from unspot.report.html import write_page
         from unspot.report.reading import curve_of
 
-        write_page(Contents(title, chance=curve.chance, curve=curve_of(curve)), html)
+        contents = Contents(title, chance=curve.chance, curve=curve_of(curve))
+        written.append(options.write_or_keep(html, partial(write_page, contents)))
+    options.end_if_lost(*written)
 
 
 def _dataset(table: Table, name: str, concept: str, seed: int) -> Dataset:
@@ -284,16 +297,15 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
 
 
 def _write_page(
-    html: Path | None,
+    html: Path,
     method: str,
     result: RankPath,
-    *certificates: Certificate,
+    certificates: Sequence[Certificate] = (),
+    *,
     seeds: int,
     selection: Selection | None = None,
 ) -> None:
     """The page of a path with its dial, its certificate, and what became of the promise."""
-    if html is None:
-        return
     from dataclasses import replace
 
     from unspot.report.dial import make_dial_rows

@@ -25,10 +25,9 @@ from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.run import after_refit, check_metrics, on_validation, over_seeds
-from unspot.ranks.fits import at_rank, fits, seeded, stages
+from unspot.ranks.fits import at_rank, fits, frozen, seeded, stages
 from unspot.ranks.selection import decidable, select
 from unspot.tables import Number, markdown, number_text
 
@@ -82,7 +81,7 @@ class PathPoint:
     @property
     def eraser(self) -> Eraser:
         """The frozen eraser of this rank."""
-        result: Eraser = self.estimator.eraser_
+        result: Eraser = frozen(self.estimator)
         return result
 
     def row(self) -> dict[str, Any]:
@@ -286,7 +285,7 @@ class RankPath:
 
 
 def rank_path(
-    eraser: BaseEraser,
+    eraser: Any,
     data: Dataset,
     ranks: Sequence[int | float] | None = None,
     *,
@@ -301,7 +300,8 @@ def rank_path(
     eraser : estimator with a ``rank``
         ``LEOPARD`` and ``Cascade(LEOPARD())`` start from the directions of the previous subspace
         with the least discrepancy, and refine them in a few steps. The linear stage of a cascade is
-        fitted once. Any other eraser is fitted from scratch at every rank.
+        fitted once. Any other eraser, or transformer of your own with a parameter ``rank``, is
+        fitted from scratch at every rank.
     data : Dataset
         Erasers are fitted on ``train`` and measured on ``validation``; ``test`` is not used.
     ranks : sequence of int or fractions, optional
@@ -436,7 +436,7 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
     return PathPoint(
         fitted.rank_,
         fitted,
-        held_out(fitted.eraser_),
+        held_out(frozen(fitted)),
         loss=float(losses[-1]) if len(losses) else None,
         evaluations=int(counts[-1]) if len(counts) else None,
         seconds=seconds,
