@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unspot.report.charts import tradeoff_chart
+from unspot.report.charts import gaps_chart, tradeoff_chart
 from unspot.report.contents import Tradeoff, TradeoffPoint
 from unspot.report.style import (
     CLASS_COLOURS,
@@ -154,3 +154,13 @@ def test_the_figure_draws_them():
 
     axes = tradeoff_figure(plane(*NEAR)).axes[0]
     assert sorted(text.get_text() for text in axes.texts) == ["1", "10", "20", "3"]
+
+
+def test_the_chart_of_gaps_names_its_labels(contents, nasty):
+    rows = gaps_chart(contents.gaps[0], contents)["data"]["values"]
+    named = [row for row in rows if row["beside"]]
+    assert all("beside" in row for row in rows)
+    assert len({row["label"] for row in named}) == len(named) >= 2
+    for row in named:  # at the end that is further from zero
+        others = [abs(r["gap"]) for r in rows if r["label"] == row["label"]]
+        assert abs(row["gap"]) == max(others)

@@ -275,16 +275,13 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
         {"field": "gap", "title": "TPR gap", "format": "+.3f"},
     ]
     named = [*_tooltip(label="label", where="vectors"), *numbers]
-    # The end of a line that is further from zero carries the name of the label.
-    ends = [
-        max((r for r in rows if r["label"] == name), key=lambda r: abs(r["gap"]))
-        for name in dict.fromkeys(row["label"] for row in rows)
-    ]
-    names = [_short(row["label"]) for row in ends]
-    places = ([row[key] for row in ends] for key in ("share", "gap"))
-    for row, beside in zip(ends, labels_beside(names, *places, width=300, height=250), strict=True):
-        row["beside"] = beside
+    _name_labels(rows)
     texts = {"x": x, "y": y, "text": {"field": "beside"}}
+    # In the right half of the chart, names stand to the left of their points.
+    inwards = {
+        "align": {"expr": "datum.right ? 'right' : 'left'"},
+        "dx": {"expr": "datum.right ? -10 : 10"},
+    }
     lines = {"x": x, "y": y, "detail": {"field": "label"}}
     dots = {"x": x, "y": y, "color": _colour("method"), "shape": _shape(), "tooltip": named}
     return _chart(
@@ -295,13 +292,23 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
             {**_layer("rule", {"y": _fixed(y, 0)}, strokeDash=[4, 3]), **_ONCE},
             _layer("line", lines, color="var(--line)", strokeWidth=1.5),
             _dots(70, dots),
-            _layer("text", texts, **_BESIDE),
+            _layer("text", texts, **{**_BESIDE, **inwards}),
         ],
     )
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= 20 else f"{label[:19]}…"
+def _name_labels(rows: list[Spec]) -> None:
+    """Add the name of each label to the end of its line that is further from zero, if it fits."""
+    by_label: dict[str, list[Spec]] = {}
+    for row in rows:
+        row["beside"] = ""
+        by_label.setdefault(row["label"], []).append(row)
+    ends = [max(of_one, key=lambda row: abs(row["gap"])) for of_one in by_label.values()]
+    names = [name if len(name) <= 20 else f"{name[:19]}…" for name in by_label]
+    places = ([row[key] for row in ends] for key in ("share", "gap"))
+    shares = [row["share"] for row in rows]
+    for row, beside in zip(ends, labels_beside(names, *places, width=300, height=250), strict=True):
+        row |= {"beside": beside, "right": 2 * row["share"] > min(shares) + max(shares)}
 
 
 # -- Charts of the embeddings ----------------------------------------------------------------------
