@@ -370,7 +370,7 @@ def glance(results: Results, chosen: int) -> Facts:
             "Concept": f"{results.concept} ({listed})" if results.concept and listed else listed,
             "Data": ", ".join(str(part) for part in parts if part),
             "Rows": _glance_rows(column, metadata),
-            "Eraser": _glance_eraser(column, len(columns)),
+            "Eraser": _glance_eraser(column),
         }
     )
 
@@ -383,11 +383,11 @@ def _glance_rows(column: Column | None, metadata: Mapping[str, Any]) -> str:
     return f"{judged} test rows, {learned} to learn from"
 
 
-def _glance_eraser(column: Column | None, many: int) -> str:
+def _glance_eraser(column: Column | None) -> str:
     if column is None:
         return ""
-    name = column.name if column.rank is None else f"{column.name}, rank {column.rank}"
-    return name if many == 1 or "rank" in column.name else f"{name}; {many - 1} others below"
+    says_rank = column.rank is None or "rank" in column.name
+    return column.name if says_rank else f"{column.name}, rank {column.rank}"
 
 
 def notes(results: Results) -> tuple[str, ...]:
