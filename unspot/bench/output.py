@@ -41,7 +41,8 @@ def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> lis
     every = lines_of_file(by_key.values(), result.source.data.name, result.frame["key"])
     tables = paper_tables(result.lines)
     budgets = budget_tables(every, _chance(result))
-    latex = [f"% {table.title}\n{table.to_latex()}" for table in (*tables, *budgets)]
+    shown: list[ResultTable | BudgetTable] = [*tables, *budgets]
+    latex = [f"% {table.title}\n{table.to_latex()}" for table in shown]
     texts = {
         "tables.md": _summary(result, tables, budgets),
         "tables.tex": "\n\n".join(latex) + "\n",

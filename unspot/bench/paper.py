@@ -251,7 +251,7 @@ _CSV_HEAD = (
 
 
 def study_of(method: str) -> str:
-    """The study that a label belongs to: the name of its setting, or "rivals" for settings of these.
+    """The study that a label belongs to: the name of its setting, or "rivals" for other settings.
 
     Examples
     --------
