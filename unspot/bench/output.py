@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from unspot.bench.budgets import BudgetTable, budget_tables, lines_of_file
 from unspot.bench.figures import gap_contents, save_figures, save_frontier
-from unspot.bench.paper import paper_tables, pick, to_csv
+from unspot.bench.paper import paper_tables, pick
 from unspot.data.labels import encode
 from unspot.io.files import write_atomically
 from unspot.io.journal import read_journal
 from unspot.machine import versions
 from unspot.report.contents import Contents, Gaps
 from unspot.report.html import render
-from unspot.sweeps.tables import ResultLine, ResultTable, measures, plane
+from unspot.sweeps.tables import ResultLine, ResultTable, measures, plane, save_tables
 
 if TYPE_CHECKING:
     from unspot.bench.run import BenchResult
@@ -41,17 +41,13 @@ def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> lis
     every = lines_of_file(by_key.values(), result.source.data.name, result.frame["key"])
     tables = paper_tables(result.lines)
     budgets = budget_tables(every, _chance(result))
-    shown: list[ResultTable | BudgetTable] = [*tables, *budgets]
-    latex = [f"% {table.title}\n{table.to_latex()}" for table in shown]
     texts = {
         "tables.md": _summary(result, tables, budgets),
-        "tables.tex": "\n\n".join(latex) + "\n",
-        "tables.csv": to_csv(tables),
         "cells.csv": result.frame.to_csv(index=False),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-    written = [folder / name for name in texts]
+    written = [*save_tables(folder, tables, budgets), *(folder / name for name in texts)]
     records = [by_key[key] for key in result.frame["key"].unique()]
     written.append(write_page(result, records, folder / "report.html"))
     if figures:

@@ -193,7 +193,7 @@ def _run(
             resume=folder is not None and (resume or bool(frames)),
             **options,
         )
-        frames.append(frame)
+        frames.append(frame.drop(columns="label"))  # tables have names for the labels of studies
     return pd.concat(frames, ignore_index=True)
 
 

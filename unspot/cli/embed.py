@@ -89,7 +89,7 @@ def embed(
 
     # All that can be wrong is checked before the model, which may take hours.
     check_output(output)
-    options.refuse_inputs({"--output": output}, [texts, eraser])
+    options.check_files({"--output": output}, [texts, eraser])
     refuse_existing(output, force=force)
     table = read_texts(texts, text)
     if output.suffix.lower() == ".parquet":

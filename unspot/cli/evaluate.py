@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,11 +52,10 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
-    from unspot.eraser import load
-    from unspot.evaluation.run import evaluate as measure
-
     inputs = (eraser, data, labels, train, train_labels)
-    options.refuse_inputs({"--json": json, "--html": html}, inputs)
+    options.check_files({"--json": json, "--html": html}, inputs)
+    from unspot.eraser import load
+
     loaded = load(eraser)
     test, learn = read_rows(
         loaded,
@@ -70,7 +70,10 @@ def evaluate(
         task=task,
         groups=groups,
     )
-    rows = unseen_rows(loaded, test, learn, data, seed)
+    rows = replace(unseen_rows(loaded, test, learn, data, seed), concept=concept or "")
+    # After all that can be wrong with the files: it imports more than numpy.
+    from unspot.evaluation.run import evaluate as measure
+
     shows = not quiet and json != options.STDOUT
     if not quiet:
         _warn_if_fitted_on(loaded, rows.test)
@@ -84,10 +87,10 @@ def evaluate(
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(evaluation, json)
-    write_page(evaluation, loaded, rows, html)
+    written = options.write_json(evaluation, json), write_page(evaluation, loaded, rows, html)
     if shows:
         _show(evaluation, rows, data, train)
+    options.end_if_lost(*written)
 
 
 # -- Steps that unspot certify shares --------------------------------------------------------------
@@ -208,12 +211,14 @@ def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
     return names[0] if len(names) == 1 else names
 
 
-def write_page(result: Any, eraser: Eraser, rows: Dataset, html: Path | None) -> None:
-    """Write an HTML page with pictures of the rows, if there is a path."""
-    if html is not None:
-        from unspot.report import make_views, to_html
+def write_page(result: Any, eraser: Eraser, rows: Dataset, html: Path | None) -> bool:
+    """Write an HTML page with pictures of the rows, if there is a path; False if it failed."""
+    if html is None:
+        return True
+    from unspot.report import make_views, to_html
 
-        to_html(result, html, views=make_views(eraser, rows))
+    views = make_views(eraser, rows)
+    return options.write_or_keep(html, lambda place: to_html(result, place, views=views))
 
 
 def unseen_rows(

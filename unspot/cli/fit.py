@@ -71,10 +71,9 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.io import open_table
-    from unspot.io.files import naming_full_disk, refuse_existing
+    options.check_files({"--output": output}, (data, labels))
+    from unspot.io.files import refuse_existing
 
-    options.refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     given = {
@@ -92,6 +91,8 @@ def fit(
         raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
+    from unspot.io import open_table
+
     with options.warnings_as_sentences(quiet=quiet):
         table = open_table(
             data,
@@ -114,10 +115,10 @@ def fit(
             eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
             if not team.leads:
                 return
-            with naming_full_disk(output):
-                eraser.save(output)
+            saved = options.write_or_keep(output, eraser.save)
     if not quiet:
-        _summary(estimator, eraser, output, seconds)
+        _summary(estimator, eraser, output if saved else None, seconds)
+    options.end_if_lost(saved)
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
@@ -159,7 +160,7 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: 
     return Eraser(eraser.maps, {**eraser.metadata, **source, **more})
 
 
-def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
+def _summary(estimator: Any, eraser: Eraser, output: Path | None, seconds: float) -> None:
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
@@ -178,9 +179,13 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
             ("classes", options.class_list(metadata)),
             ("held-out MMD²", f"{held_out[-1]:.3g}" if held_out else ""),
             ("seconds", f"{seconds:.3g}"),
-            ("written", f"{output} ({options.file_size(output.stat().st_size)})"),
+            ("written", _written(output)),
         ],
     )
+
+
+def _written(output: Path | None) -> str:
+    return f"{output} ({options.file_size(output.stat().st_size)})" if output else ""
 
 
 def _rank_choice(estimator: Any) -> str:

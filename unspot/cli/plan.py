@@ -31,7 +31,7 @@ def plan(
 
     unspot plan data.parquet -f emb -c gender --max-advantage 0.02
     """
-    options.refuse_inputs({"--json": json}, (data, labels))
+    options.check_files({"--json": json}, (data, labels))
     options.check_concept(concept, labels)
     from unspot.io import read_table
 
@@ -51,6 +51,7 @@ def plan(
         quick_path=quick_path,
         random_state=seed,
     )
-    options.write_json(found, json)
+    written = options.write_json(found, json)
     if json != options.STDOUT:
         typer.echo(str(found))
+    options.end_if_lost(written)

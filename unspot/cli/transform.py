@@ -65,6 +65,7 @@ def transform(
 
     unspot transform gender.safetensors big/*.parquet -o clean/
     """
+    options.check_files({}, [eraser, *inputs])
     from unspot.eraser import load
     from unspot.scale import ENGINES, Erasure, executor
 

@@ -56,8 +56,9 @@ def sweep(
     Parameters
     ----------
     methods : names, estimators, or mapping of labels to them
-        Names of ``unspot.methods()``, "cascade:NAME", "original"; or estimators. Each cell sets
-        their rank and random_state.
+        Names of ``unspot.methods()``, "cascade:NAME", "original"; estimators, of which each cell
+        sets ``rank`` and ``random_state``; or your own method: anything with ``fit`` and
+        ``transform``, a frozen ``Eraser``, or a function of rows. Tables show a label as it is.
     datasets : Dataset, several, or mapping of names to them
         Methods are fitted on train rows, attackers learn from validation rows, and all scores are
         of test rows.
@@ -101,7 +102,8 @@ def sweep(
         check_metrics(metrics, data)
     names = [metrics] if isinstance(metrics, str) else sorted(metrics)
     settings = {"metrics": names, "budget": budget, "version": METRICS_VERSION}
-    grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings)
+    labelled = isinstance(methods, Mapping)
+    grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings, labelled)
     if path is None and resume:
         raise ValueError(
             "Got resume=True without a path, but expected the file to go on with. Pass its path."
@@ -145,10 +147,12 @@ def run_cell(
         "parameters": _parameters(cell.estimator),
         "rank": cell.rank,
         "seed": cell.seed,
+        **({"label": cell.label} if cell.label else {}),
     }
     try:
         eraser = _fitted(cell.estimator, data)
-        record |= {"kept_rank": eraser.rank, "fit_seconds": time.perf_counter() - started}
+        kept = getattr(eraser, "rank", None)
+        record |= {"kept_rank": kept, "fit_seconds": time.perf_counter() - started}
         scores = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
         record |= {"metrics": scores.values, "details": scores.details, "status": "ok"}
     except Exception as error:  # any error: the other cells go on
@@ -156,18 +160,24 @@ def run_cell(
     return record | {"seconds": time.perf_counter() - started}
 
 
-def _fitted(estimator: Any, data: Dataset) -> Eraser:
+def _fitted(estimator: Any, data: Dataset) -> Any:
+    """What erases rows: an Eraser, a fitted transformer or a function."""
     if estimator is None:
         return Eraser.projection(np.eye(data.n_features))
-    result: Eraser = estimator.fit(data.train.X, data.train.z).eraser_
-    return result
+    if not hasattr(estimator, "fit"):
+        return estimator
+    estimator.fit(data.train.X, data.train.z)
+    return getattr(estimator, "eraser_", estimator)
 
 
 def _parameters(estimator: Any) -> dict[str, str]:
     """Parameters that are not the default, as text."""
-    if estimator is None:
+    if not hasattr(estimator, "get_params"):
         return {}
-    default = type(estimator)().get_params()
+    try:
+        default = type(estimator)().get_params()
+    except TypeError:  # somebody's own class may have parameters without a default
+        default = {}
     return {
         name: repr(value)
         for name, value in estimator.get_params().items()
@@ -232,4 +242,5 @@ def results_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
     names = dict.fromkeys(name for record in records for name in record.get("metrics", ()))
     rows = [{**record, **record.get("metrics", {})} for record in records]
-    return pd.DataFrame(rows, columns=[*_FIRST, *names, *_LAST])
+    labelled = ["label"] if any("label" in record for record in records) else []
+    return pd.DataFrame(rows, columns=[*_FIRST, *names, *_LAST, *labelled])
