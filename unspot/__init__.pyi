@@ -1,3 +1,4 @@
+from . import anndata as anndata
 from .data.dataset import Dataset as Dataset
 from .data.dataset import Split as Split
 from .eraser import Eraser as Eraser

@@ -367,6 +367,7 @@ class Eraser:
 
     def _reduce_normalised(self, X: Any) -> Any:
         base, norm = self.before_norm, self.maps[-1]
+        assert isinstance(norm, Normalise)  # what is_normalised says
         if base.is_projection and base.mean is None:
             coordinates: Map = Compress(base.U)
             return self._apply((coordinates, replace(norm, width=coordinates.n_out)), X)

@@ -186,6 +186,14 @@ def test_bad_parameters(parameters, message):
         MUtE(**parameters).fit(*rows(60))
 
 
+def test_published_settings():
+    published = MUtE.preset("bios", random_state=3)
+    assert (published.n_layers, published.output, published.router) == (70, "gaussian", "network")
+    assert published.random_state == 3
+    with pytest.raises(ValueError, match="Got preset='bio'.*Did you mean 'bios'"):
+        MUtE.preset("bio")
+
+
 def test_bad_targets(fitted):
     X, _ = rows(20)
     with pytest.raises(ValueError, match="not seen in training"):

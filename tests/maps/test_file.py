@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 from unspot.eraser import Eraser, load
 from unspot.maps import (
     MAPS,
+    Boundary,
     Cells,
     Compress,
     Dense,
@@ -62,6 +63,12 @@ ERASERS = {
         FreeForm(
             **{"coef": normal(5, 3), "intercept": normal(3)},
             **{"left": normal(5, 3), "centre": normal(3)},
+            **{"hidden": normal(5, 4), "hidden_bias": normal(4), "hidden_coef": normal(4, 3)},
+        ),
+    ),
+    "boundary": (
+        Boundary(
+            **{"coef": normal(5, 3), "intercept": normal(3), "damping": 0.5},
             **{"hidden": normal(5, 4), "hidden_bias": normal(4), "hidden_coef": normal(4, 3)},
         ),
     ),

@@ -245,14 +245,17 @@ _FIRST_TABLES = {"1a", "1b", "1c"}
 
 
 def study_of(method: str) -> str:
-    """The study that a label belongs to: the name of its setting.
+    """The study that a label belongs to: the name of its setting, or "rivals" for some of these.
 
     Examples
     --------
-    >>> study_of("cascade:farm"), study_of("cascade/kernels=2")
-    ('main', 'kernels')
+    >>> study_of("cascade:farm"), study_of("cascade/kernels=2"), study_of("mute/layers=6")
+    ('main', 'kernels', 'rivals')
     """
-    return method.partition("/")[2].partition("=")[0] or "main"
+    setting = method.partition("/")[2].partition("=")[0]
+    if not setting:
+        return "main"
+    return setting if setting in _STUDIES else "rivals"
 
 
 def pick(lines: Iterable[ResultLine], study: str) -> list[ResultLine]:

@@ -129,7 +129,7 @@ def bench(
     seeds : int or sequence of int, optional
         The seeds of every cell.
     only : sequence of str, optional
-        Studies to run: main, field, metric, preserve, kernels, batch, solver.
+        Studies to run: main, field, rivals, metric, preserve, kernels, batch, solver.
     methods : sequence of str, optional
         Labels of the studies' methods to run.
     max_train_rows : int, optional

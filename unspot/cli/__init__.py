@@ -29,6 +29,7 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "compare",
     "verify",
     "monitor",
     "path",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,6 +127,7 @@ def certify(
         rows = unseen_rows(loaded, test, learn, data, seed)
     else:  # these rows and no others, also where the eraser was fitted on them
         rows = Dataset(learn, learn, test, name=data.name)
+    rows = replace(rows, concept=concept or "")  # else the name of the eraser's fit
     seen = _refuse_seen(loaded, rows, data)
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack

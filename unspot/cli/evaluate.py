@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,7 +70,7 @@ def evaluate(
         task=task,
         groups=groups,
     )
-    rows = unseen_rows(loaded, test, learn, data, seed)
+    rows = replace(unseen_rows(loaded, test, learn, data, seed), concept=concept or "")
     # After all that can be wrong with the files: it imports more than numpy.
     from unspot.evaluation.run import evaluate as measure
 

@@ -153,7 +153,7 @@ def _use(to: Target, path: Path) -> str:
     return {
         Target.onnx: 'session.run(["erased"], {"embeddings": X})[0]',
         Target.torch: f'torch.export.load("{path.name}").module()(X)',
-        Target.faiss: f'faiss.read_index("{path.name}"), empty; it erases what is added and searched',
+        Target.faiss: f'index = faiss.read_index("{path.name}"), which is empty',
         Target.sentence_transformers: f'SentenceTransformer("{path.name}").encode(texts)',
         Target.numpy: f"from {path.stem} import erase",
     }[to]

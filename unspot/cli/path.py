@@ -86,6 +86,10 @@ def path(
     ] = None,
     json: options.JsonFile = None,
     html: options.HtmlFile = None,
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What rows are called, such as words, for --html."),
+    ] = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     quiet: options.Quiet = False,
@@ -112,16 +116,17 @@ def path(
     settings |= {"normalise": True} if normalise else {}
     if vary_rows:
         settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
-    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups}
+    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups, "names": names}
     table = read_table(
         data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
     )
     options.note(table.dropped, quiet=quiet)
-    rows = _dataset(table, data.name, seed)
+    called = concept or (labels or data).stem
+    rows = _dataset(table, data.name, called, seed)
     shows = not quiet and json != options.STDOUT
     estimator = make_estimator(method, settings, seed=seed, verbose=False)
     if vary_rows:
-        title = f"Rows of {method} on {data.name}"
+        title = f"Rows of {method}: erasure of {called} on {data.name}"
         with options.warnings_as_sentences(quiet=quiet):
             _learning_curve(estimator, rows, seed, json, html, title, shows=shows)
         return
@@ -132,13 +137,13 @@ def path(
         from unspot.ranks.selection import way_to_decide
 
         way_to_decide(rows, max_advantage, attackers or "quick")
-    names = _metrics(metrics, rows)
+    measured = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
             estimator,
             rows,
             wanted_ranks,
-            metrics=names,
+            metrics=measured,
             seeds=seeds,
             verbose=shows and sys.stderr.isatty(),
         )
@@ -147,21 +152,27 @@ def path(
         typer.echo(result.to_markdown().rstrip())
 
     if rule is None:
-        page = partial(_write_page, method=method, name=data.name, result=result)
+        page = partial(_write_page, method=method, result=result, seeds=seeds)
         options.end_if_lost(*written, options.write_or_keep(html, page))
         return
     with options.warnings_as_sentences(quiet=quiet):
         chosen = result.select(rule, **rule_options)
     if output is not None:
         selection = chosen.selection_.describe()
-        name = concept or (labels or data).stem
-        eraser = with_source(chosen.eraser_, table, data, name, selection=selection)
+        eraser = with_source(chosen.eraser_, table, data, called, selection=selection)
         written.append(options.write_or_keep(output, eraser.save))
     with options.warnings_as_sentences(quiet=quiet):
         certificates, verdict = _certify(chosen, result.unseen, seed)
-    page = partial(_write_page, method=method, name=data.name, certificates=certificates,
-                   result=result.including(chosen.rank_), selection=chosen.selection_)  # fmt: skip
-    written.append(options.write_or_keep(html, page))
+    if html is not None:
+        page = partial(
+            _write_page,
+            method=method,
+            result=result.including(chosen.rank_, seeds=seeds),
+            certificates=certificates,
+            seeds=seeds,
+            selection=chosen.selection_,
+        )
+        written.append(options.write_or_keep(html, page))
     promise = chosen.selection_.promise
     if shows:
         fitted_on = f"fitted again on {len(result.unseen.train):,} rows"
@@ -238,7 +249,7 @@ def _learning_curve(
     options.end_if_lost(*written)
 
 
-def _dataset(table: Table, name: str, seed: int) -> Dataset:
+def _dataset(table: Table, name: str, concept: str, seed: int) -> Dataset:
     """Rows to fit on, to choose on and to certify on."""
     import numpy as np
 
@@ -247,7 +258,14 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
     return Dataset.from_arrays(
-        X, table.z, table.y, groups=table.groups, random_state=seed, name=name
+        X,
+        table.z,
+        table.y,
+        names=table.names,
+        groups=table.groups,
+        random_state=seed,
+        name=name,
+        concept=concept,
     )
 
 
@@ -281,27 +299,32 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
 def _write_page(
     html: Path,
     method: str,
-    name: str,
     result: RankPath,
     certificates: Sequence[Certificate] = (),
+    *,
+    seeds: int,
     selection: Selection | None = None,
 ) -> None:
-    """The page of a path, its certificate, and what became of the promise."""
+    """The page of a path with its dial, its certificate, and what became of the promise."""
     from dataclasses import replace
 
+    from unspot.report.dial import make_dial_rows
     from unspot.report.html import write_page
     from unspot.report.reading import read_contents
 
+    result = result.with_original(seeds=seeds)
     contents = read_contents(
         {method: [result, *certificates]},
-        title=f"Ranks of {method} on {name}",
         chosen_rank=None if selection is None else selection.rank,
     )
+    if contents.dial is not None:
+        ascending = sorted(result.points, key=lambda point: point.rank)
+        rows = make_dial_rows([*(point.eraser for point in ascending), None], result.data)
+        contents = replace(contents, dial=replace(contents.dial, rows=rows))
     if selection is not None:
         said = f"Chosen: {selection}."
         promise = selection.promise
         sentences = (said,) if promise is None else (str(promise), said)
         verdicts = [replace(v, details=(*sentences, *v.details)) for v in contents.verdicts]
-        notes = contents.notes if verdicts else (*sentences, *contents.notes)
-        contents = replace(contents, verdicts=tuple(verdicts), notes=notes)
+        contents = replace(contents, verdicts=tuple(verdicts))
     write_page(contents, html)

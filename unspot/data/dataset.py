@@ -121,6 +121,7 @@ class Dataset:
     test: Split
     name: str = "data"
     lexicon: Lexicon | None = None
+    concept: str = ""  # what the labels z are called, such as "gender"
 
     def __iter__(self) -> Iterator[Split]:
         return iter((self.train, self.validation, self.test))
@@ -151,6 +152,7 @@ class Dataset:
         sizes: tuple[float, float, float] = (0.5, 0.2, 0.3),
         random_state: Any = None,
         name: str = "data",
+        concept: str = "",
     ) -> Dataset:
         """Split arrays at random, stratified by the concept, and by the task if rows suffice.
 
@@ -171,6 +173,8 @@ class Dataset:
             Decides the split.
         name : str
             The name of the data set.
+        concept : str
+            What ``z`` is called, such as "gender": certificates and reports say it.
         """
         refuse_masked(X, "X")
         X = np.asarray(in_memory(X))
@@ -179,22 +183,22 @@ class Dataset:
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
         refuse_continuous(z)
-        concept = encode(z, n_rows=len(X), min_rows=3)
-        cells = concept.codes
-        whole = Split(X, concept.values, names=None if names is None else np.asarray(names))
+        labels = encode(z, n_rows=len(X), min_rows=3)
+        cells = labels.codes
+        whole = Split(X, labels.values, names=None if names is None else np.asarray(names))
         if groups is not None:
-            _refuse_few_groups(concept, group_codes(groups, len(X)))
+            _refuse_few_groups(labels, group_codes(groups, len(X)))
             whole = replace(whole, groups=np.asarray(in_memory(groups)))
         if y is not None:
             task = encode(y, n_rows=len(X), name="y")
             whole = replace(whole, y=task.values)
-            pairs = concept.codes * len(task.classes) + task.codes
+            pairs = labels.codes * len(task.classes) + task.codes
             joint = np.unique(pairs, return_inverse=True)[1]
             if groups is None and np.bincount(joint).min() >= 3:
                 cells = joint
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
-        return cls(train, validation, test, name=name)
+        return cls(train, validation, test, name=name, concept=concept)
 
 
 def refuse_continuous(z: Any) -> None:

@@ -8,6 +8,7 @@ from .cascade import Cascade as Cascade
 from .fairpca import FairPCA as FairPCA
 from .farm import FaRM as FaRM
 from .fleace import FLEACE as FLEACE
+from .igbp import IGBP as IGBP
 from .inlp import INLP as INLP
 from .kernelized import KernelErasure as KernelErasure
 from .kram import KRaM as KRaM

@@ -38,7 +38,7 @@ from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import same_bits, versions
 from unspot.scale.processes import team
 
-__all__ = ["BaseEraser", "warn", "within_support"]
+__all__ = ["BaseEraser", "rows_within_support", "warn", "within_support"]
 
 logger = logging.getLogger(__name__)
 
@@ -323,6 +323,20 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     spread = spread.settled()
     S = support(spread.mean, spread.covariance, spread.n_rows)
     return eraser if S is None else eraser.within(S, np.array(spread.mean))
+
+
+def rows_within_support(
+    X: NDArray[Any],
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """A basis S (d, s) of the directions in which rows vary, and the rows in its coordinates.
+
+    For methods whose maps would fill the other directions with noise of their own. S is None if the
+    rows vary in all directions.
+    """
+    rows = X.astype(np.float64, copy=False)
+    spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
+    S = support(spread.mean, spread.covariance, spread.n_rows)
+    return S, rows if S is None else rows @ S
 
 
 def _jsonable(value: Any) -> Any:

@@ -35,6 +35,8 @@ class Cascade(BaseEraser):
     first : estimator or list of estimators, optional
         What comes before it, in this order; by default ``LEACE(method="orthogonal")``. Each is
         fitted on what those before it leave.
+    normalise : bool
+        Scale erased rows to unit norm. The inner eraser knows of it.
 
     Attributes
     ----------
@@ -65,9 +67,10 @@ class Cascade(BaseEraser):
     splits_work: ClassVar[bool] = True
     first_: tuple[Eraser, ...]
 
-    def __init__(self, eraser: Any = None, *, first: Any = None) -> None:
+    def __init__(self, eraser: Any = None, *, first: Any = None, normalise: bool = False) -> None:
         self.eraser = eraser
         self.first = first
+        self.normalise = normalise
 
     @property
     def linear_(self) -> Eraser:

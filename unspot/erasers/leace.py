@@ -45,6 +45,8 @@ class LEACE(BaseEraser):
         I − QQᵀ with Q a basis of the span of μₖ − μ.
     concept : {"categories", "continuous"}
         Whether z is a label, or a number (or a vector of numbers) for each row.
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Attributes
     ----------
@@ -74,9 +76,11 @@ class LEACE(BaseEraser):
         *,
         method: Literal["oblique", "orthogonal"] = "oblique",
         concept: Literal["categories", "continuous"] = "categories",
+        normalise: bool = False,
     ) -> None:
         self.method = method
         self.concept = concept
+        self.normalise = normalise
 
     @classmethod
     def from_statistics(

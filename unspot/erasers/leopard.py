@@ -79,9 +79,6 @@ class LEOPARD(BaseEraser):
     metric : {"euclidean", "whitened"}
         The metric in which densities are matched: that of the embeddings (the paper), or whitened,
         so that no affine change of the embeddings changes the result.
-        With ``normalise=True``, densities are matched on the unit sphere if the metric is
-        euclidean; a whitened one matches them before that step. On the sphere, at most 10,000
-        rows are looked at.
     preserve : float
         How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves (1/n
         at least); 0 is the paper. Only with the manifold solver.
@@ -102,6 +99,9 @@ class LEOPARD(BaseEraser):
         Where to compute; by default the CPU.
     verbose : bool
         Show progress.
+    normalise : bool
+        Scale erased rows to unit norm. Densities are then matched on the unit sphere, where at most
+        10,000 rows are looked at; with the whitened metric, they are matched before that step.
 
     Attributes
     ----------
@@ -151,6 +151,7 @@ class LEOPARD(BaseEraser):
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
+        normalise: bool = False,
     ) -> None:
         self.rank = rank
         self.max_advantage = max_advantage
@@ -163,6 +164,7 @@ class LEOPARD(BaseEraser):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self.normalise = normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         solver = self._checked_solver()
@@ -306,9 +308,7 @@ class LEOPARD(BaseEraser):
         U = complement(space.working(mean_difference_basis(space.statistics)))
         X = objective.X
         left = max(objective.value(X.new_tensor(U)), 1 / len(X))
-        return replace(
-            objective, preservation=space.preservation(X), weight=self.preserve * left
-        )
+        return replace(objective, preservation=space.preservation(X), weight=self.preserve * left)
 
     def _search(
         self,

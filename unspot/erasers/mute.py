@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from unspot.checks import check_choice, check_count
 from unspot.data.labels import Labels, encode_as
 from unspot.data.rows import generator
-from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, rows_within_support
 from unspot.erasers.classifiers import fit_classifier
 from unspot.maps import Compress, Expand, Gaussianised, Map
 
@@ -25,6 +24,8 @@ Codes = NDArray[np.int64]
 
 #: Knots of the monotone map of a column, and the largest normal score among them.
 _KNOTS, _REACH = 33, 3.0
+#: Layers of the paper, by data set.
+_PRESETS = {"glove": 100, "bios": 70, "dial": 150, "jigsaw": 150}
 #: The least slope of a monotone map, in units of the column's deviation within classes.
 _LEAST_SLOPE = 1e-2
 
@@ -49,7 +50,8 @@ class MUtE(BaseEraser):
     Parameters
     ----------
     n_layers : int
-        T. More make the classes more Gaussian and move the rows more. The paper has 70 to 150.
+        T. More make the classes more Gaussian and move the rows more. The paper has 70 to 150; see
+        ``preset``.
     output : {"mean", "gaussian"}
         The mean of the counterfactuals, or the Gaussian rows as published.
     router : {"logistic", "network"}
@@ -71,14 +73,15 @@ class MUtE(BaseEraser):
     --------
     >>> rng = np.random.default_rng(0)
     >>> z = np.repeat(["a", "b"], 500)
-    >>> X = rng.normal(size=(1000, 3)) * np.where(z == "a", 1, 3)[:, None] + 5 * (z == "b")[:, None]
+    >>> X = rng.normal(size=(1000, 3)) * np.where(z == "a", 1, 3)[:, None]
+    >>> X[z == "b"] += 20
     >>> eraser = MUtE(random_state=0).fit(X, z)
     >>> moved = eraser.transform(X)
     >>> [float(moved[z == k].std().round(0)) for k in ("a", "b")]
     [2.0, 2.0]
     >>> as_b = eraser.counterfactual(X[z == "a"], target="b")
     >>> float(as_b.mean().round(0)), float(as_b.std().round(0))
-    (5.0, 3.0)
+    (20.0, 3.0)
     """
 
     min_rows_per_class: ClassVar[int] = 2
@@ -97,6 +100,13 @@ class MUtE(BaseEraser):
         self.router = router
         self.n_epochs = n_epochs
         self.random_state = random_state
+
+    @classmethod
+    def preset(cls, name: str, **settings: Any) -> MUtE:
+        """The published settings for "glove", "bios", "dial" or "jigsaw", with others changed."""
+        n_layers = _PRESETS[check_choice("preset", name, _PRESETS)]
+        published: dict[str, Any] = {"output": "gaussian", "router": "network"}
+        return cls(**{"n_layers": n_layers, **published, **settings})
 
     def counterfactual(self, X: Any, target: Any, *, z: Any = None) -> NDArray[Any]:
         """Rows as they would be in another class: f_target⁻¹(f(x)), of shape (n, d).
@@ -135,13 +145,11 @@ class MUtE(BaseEraser):
         check_choice("output", self.output, ("mean", "gaussian"))
         check_choice("router", self.router, ("logistic", "network"))
         rng = generator(self.random_state)
-        rows = X.astype(np.float64, copy=False)
-        S = _support(rows)
-        inside = rows if S is None else rows @ S
+        S, inside = rows_within_support(X)
         router = fit_classifier(self.router, inside, target.codes, rng, n_epochs=self.n_epochs)
         routed = router.scores(inside).argmax(-1)
         layers = gaussianising_layers(inside, target.codes, routed, n_layers)
-        shares = target.counts / len(rows) if self.output == "mean" else None
+        shares = target.counts / len(X) if self.output == "mean" else None
         move = Gaussianised(**router.arrays(), **layers, shares=shares)
         maps: tuple[Map, ...] = (move,) if S is None else (Compress(S), move, Expand(S))
         return Eraser(maps)
@@ -201,12 +209,6 @@ def _layer(layer: dict[str, Any], reach: float) -> Gaussianised:
     d, n_classes = layer["centres"].shape[1], layer["knots"].shape[1]
     blind = {"coef": np.zeros((d, n_classes)), "intercept": np.zeros(n_classes)}
     return Gaussianised(**blind, **layer, reach=reach)
-
-
-def _support(rows: Array) -> Array | None:
-    """Directions in which the rows vary, or None if they all do."""
-    spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
-    return support(spread.mean, spread.covariance, spread.n_rows)
 
 
 def _parts(maps: tuple[Map, ...]) -> tuple[Any, Gaussianised, Any]:

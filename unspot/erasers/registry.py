@@ -156,6 +156,11 @@ _METHODS = (
         "every class made Gaussian by rotations and monotone maps, and back as their mean",
     ),
     MethodInfo(
+        "igbp",
+        "unspot.erasers.igbp:IGBP",
+        "rows moved onto the decision boundary of one neural probe after another",
+    ),
+    MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
         "baseline: orthogonal projection off the differences of class means",
@@ -239,13 +244,15 @@ def make(name: str, **params: Any) -> BaseEraser:
     if outer == "cascade" or (outer == "transport" and inner):
         if inner == "cascade":
             raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
-        normalise, params = params.get("normalise", False), {**params}
-        params.pop("normalise", None)
+        normalise = params.pop("normalise", False)  # the last step of the whole
         first = None
         if outer == "transport":
-            first = [method("transport").cls(), method("leace").cls(method="orthogonal")]
-        whole = {"first": first, "normalise": normalise}
-        return method("cascade").cls(_instance(inner or "leopard", params), **whole)
+            first = [_instance("transport", {}), _instance("leace", {"method": "orthogonal"})]
+        cascade: Any = method("cascade").cls
+        whole: BaseEraser = cascade(
+            _instance(inner or "leopard", params), first=first, normalise=normalise
+        )
+        return whole
     if inner:
         raise ValueError(
             f"Got method {name!r}, but only cascade:NAME and transport:NAME hold another method."

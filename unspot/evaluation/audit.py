@@ -227,8 +227,7 @@ class AuditRecord:
     @property
     def concept(self) -> str:
         """What was erased, by the name of its column; empty if it has none."""
-        fitted = self.certificate.metadata.get("eraser", {}).get("concept_name", "")
-        return (self.settings and self.settings.concept) or str(fitted)
+        return (self.settings and self.settings.concept) or self.certificate.concept
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in the JSON."""

@@ -193,6 +193,25 @@ class Certificate:
         )
 
     @property
+    def concept(self) -> str:
+        """What was erased, by its name; empty if it has none."""
+        fitted = self.metadata.get("eraser", {}).get("concept_name", "")  # in older files
+        return str(self.metadata.get("concept") or fitted)
+
+    @property
+    def subject(self) -> str:
+        """What the certificate is about, in a line that tells it from others."""
+        classes = list(self.rows_of_class)
+        listed = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+        data = self.metadata.get("data")
+        parts = (
+            f"{self.concept or 'the concept'}{f' ({listed})' if listed else ''}",
+            data and f"in {data}",
+            f"on {self.n_test_rows:,} test rows",
+        )
+        return " ".join(part for part in parts if part)
+
+    @property
     def leaks(self) -> bool:
         """Whether the verdict is LEAKS."""
         return self.verdict == "LEAKS"
@@ -290,7 +309,7 @@ class Certificate:
             "  ".join([name.ljust(first), *map(str.rjust, numbers, others)])
             for name, *numbers in rows
         ]
-        head = [f"Certificate: {self.verdict}", self.sentence]
+        head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
         if self.learning is not None:
             head.append(self.learning.sentence(self.chance))
         head.append(f"Next: {self.next_step}")
@@ -299,6 +318,10 @@ class Certificate:
     @property
     def _confidence(self) -> str:
         return f"{100 * (1 - self.alpha):g} %"
+
+    @property
+    def _name(self) -> str:
+        return f"The concept {self.concept}".rstrip()
 
     def _finding(self) -> str:
         best, half = self.strongest, self.alpha / 2
@@ -328,7 +351,7 @@ class Certificate:
         if found and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
             return (
-                f"The concept leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
+                f"{self._name} leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
                 f"better than {guessing}, and between {low} and {high} with {self._confidence} "
                 "confidence. Luck alone does as well as the attackers with p = "
                 f"{self.attack_p_value:.2g}."
@@ -336,12 +359,12 @@ class Certificate:
         if found:
             telling = min(self.attackers, key=lambda report: report.p_value)
             return (
-                f"The concept leaks: no attacker of {len(self.attackers)} beats {guessing} on "
+                f"{self._name} leaks: no attacker of {len(self.attackers)} beats {guessing} on "
                 f"{where}, but the probabilities of {telling.name} follow the concept "
                 f"(p = {telling.p_value:.2g})."
             )
         return (
-            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
+            f"{self._name} leaks: no attacker of {len(self.attackers)} did better than luck would "
             f"on {where} (advantage {bound}), but the classes still differ in distribution "
             f"(p = {self.p_value:.2g})."
         )

@@ -18,7 +18,7 @@ from unspot.evaluation.attackers import AttackResult
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
 from unspot.evaluation.inference import agreement_p_values, detectable_advantage
 from unspot.evaluation.learning import attack_curve
-from unspot.evaluation.results import eraser_facts
+from unspot.evaluation.results import concept_name, eraser_facts
 from unspot.evaluation.unseen import (
     SPLIT_OF,
     Attacked,
@@ -193,6 +193,7 @@ def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
+        "concept": concept_name(eraser, data),
         "n_features": data.n_features,
         "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,

@@ -171,7 +171,7 @@ def erased(eraser: Any, data: Dataset) -> Dataset:
         lexicon = eraser.lexicon
     elif lexicon is not None:
         lexicon = Lexicon(lexicon.words, *erased_rows(eraser, data, "lexicon"))
-    return Dataset(train, validation, test, data.name, lexicon)
+    return replace(data, train=train, validation=validation, test=test, lexicon=lexicon)
 
 
 def erased_rows(eraser: Any, data: Dataset, *names: str) -> list[NDArray[Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from unspot._version import __version__
@@ -113,9 +113,7 @@ def _one_line(value: Any) -> str:
     return " ".join(str(value).split())
 
 
-def upload(
-    folder: str | os.PathLike[str], repo_id: str, *, private: bool | None, token: str | None
-) -> str:
+def upload(folder: str | Path, repo_id: str, *, private: bool | None, token: str | None) -> str:
     """Upload a folder to the Hugging Face hub; returns the address of the repository."""
     require("push_to_hub", "models", "huggingface_hub")
     from huggingface_hub import HfApi

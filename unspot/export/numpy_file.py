@@ -38,12 +38,12 @@ _EXPRESSIONS: Mapping[str, str] = {
 }
 assert _EXPRESSIONS.keys() == OPERATIONS.keys()
 
-_SOFTMAX = '''
+_SOFTMAX = """
 def softmax(a):
     weights = np.exp(a - a.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
 
-'''
+"""
 
 _FILE = '''"""{title}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unspot.checks import require
-from unspot.export.layers import Layer, Layers, layers
+from unspot.export.layers import Layer, layers
 from unspot.maps import Map
 
 __all__ = ["erasing_model"]

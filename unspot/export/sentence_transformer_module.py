@@ -45,12 +45,8 @@ class Erase(Module):
         write_atomically(Path(output_path) / FILE, self._content)
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Self:
-        hub = ("token", "cache_folder", "revision", "local_files_only")
-        path = cls.load_file_path(
-            model_name_or_path,
-            FILE,
-            subfolder=subfolder,
-            **{name: kwargs[name] for name in hub if name in kwargs},
-        )
-        return cls(*read(Path(path)))
+    def load(cls, model_name_or_path: str, *args: Any, **kwargs: Any) -> Self:
+        where = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
+        asked = {name: kwargs[name] for name in where if name in kwargs}
+        path = cls.load_file_path(model_name_or_path, FILE, *args, **asked)
+        return cls(*read(Path(path or FILE)))  # which says that there is no such file

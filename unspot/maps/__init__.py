@@ -1,6 +1,7 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
+from unspot.maps.boundary import Boundary
 from unspot.maps.gaussian import Gaussianised
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Normalise, Nystrom, Transport
@@ -9,6 +10,7 @@ from unspot.maps.routed import FreeForm
 
 __all__ = [
     "MAPS",
+    "Boundary",
     "Cells",
     "Compress",
     "Dense",

@@ -44,9 +44,9 @@ def embed_texts(
         as "bert-base-uncased".
     pooling : {"cls", "mean", "model"}, optional
         How the last hidden states become one vector: the state of the [CLS] token, the paper's
-        choice, or the mean over the text's tokens. "model": by all modules of a sentence-transformers
-        model, as its ``encode`` does (extra ``models``). By default "model" for folders of such
-        models, so that none of their modules is left out, and else "cls".
+        choice, or the mean over the text's tokens. "model": by all modules of a model of
+        sentence-transformers, as its ``encode`` does (extra ``models``). By default "model" for
+        folders of such models, so that none of their modules is left out, and else "cls".
     batch_size : int
         The number of texts in one pass through the model.
     max_length : int, optional

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from unspot.checks import check_choice, did_you_mean
 from unspot.eraser import Eraser
 
-__all__ = ["POSITIONS", "CallMask", "Hooks", "chosen", "hooks", "matching", "state_of"]
+__all__ = ["CallMask", "Hooks", "chosen", "hooks", "kept_tokens", "matching", "state_of"]
 
 POSITIONS = ("all", "cls", "last")
 
@@ -85,7 +85,7 @@ class Hooks:
         self._modules: list[nn.Module] = []
 
     def __enter__(self) -> Hooks:
-        return self.attach()
+        return self if self._handles else self.attach()
 
     def __exit__(
         self,
@@ -189,7 +189,7 @@ def chosen(
                 "or positions='all'."
             )
         return positions.to(states.device)
-    kept = _kept_tokens(mask, batch, length).to(states.device)
+    kept = kept_tokens(mask, batch, length).to(states.device)
     # In a step of generation, only the newest tokens have states: the first is among the earlier.
     earlier = 0 if mask is None else mask[:, : max(mask.shape[1] - length, 0)].sum(1, keepdim=True)
     order = kept.cumsum(1) + torch.as_tensor(earlier, device=states.device)
@@ -197,7 +197,7 @@ def chosen(
     return kept & (order == wanted)
 
 
-def _kept_tokens(mask: Tensor | None, batch: int, length: int) -> Tensor:
+def kept_tokens(mask: Tensor | None, batch: int, length: int) -> Tensor:
     """True for tokens that are no padding."""
     if mask is None or len(mask) != batch or mask.shape[1] < length:
         return torch.ones(batch, length, dtype=torch.bool)

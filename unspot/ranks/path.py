@@ -65,6 +65,8 @@ class PathPoint:
         The number of evaluations of loss and gradient in the fit.
     seconds : float
         Time of the fit.
+    attackers : tuple of mappings
+        Every attacker of the metric "attack": its name, balanced accuracy and interval.
     """
 
     rank: int
@@ -74,6 +76,7 @@ class PathPoint:
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     evaluations: int | None = None
     seconds: float = 0.0
+    attackers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def eraser(self) -> Eraser:
@@ -87,6 +90,17 @@ class PathPoint:
         for name, (mean, spread) in self.metrics.items():
             numbers |= {name: mean, f"{name}_spread": spread}
         return numbers | {"evaluations": self.evaluations, "seconds": self.seconds}
+
+    def measured(
+        self, data: Dataset, metrics: Sequence[str], *, seeds: int, random_state: int
+    ) -> PathPoint:
+        """The point with its metrics on the test rows of the data."""
+        eraser = self.estimator and self.eraser  # none leaves the rows as they are
+        scores, details = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
+        shown = ("name", "balanced_accuracy", "interval")
+        attackers = details.get("attackers", {}).get("after", ())
+        kept = tuple({key: attacker[key] for key in shown} for attacker in attackers)
+        return replace(self, metrics=scores, attackers=kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +121,8 @@ class RankPath:
     refine : bool
         Whether a rule may choose a rank between two of the path. It may between the default ranks,
         and not between those that someone listed.
+    original : PathPoint or None
+        The rows without erasure, from ``with_original``.
     """
 
     points: tuple[PathPoint, ...]
@@ -115,6 +131,7 @@ class RankPath:
     random_state: int = 0
     eraser: Any = field(default=None, repr=False)
     refine: bool = False
+    original: PathPoint | None = None
     _between: dict[int, PathPoint] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -174,12 +191,19 @@ class RankPath:
             return self
         point, names = self.at(rank), list(self.points[0].metrics)
         if names:
-            scores = over_seeds(
-                point.eraser, self.judged, names, seeds=seeds, random_state=self.random_state
-            )
-            point = replace(point, metrics=scores)
+            how = {"seeds": seeds, "random_state": self.random_state}
+            point = point.measured(self.judged, names, **how)
         points = sorted((*self.points, point), key=lambda point: -point.rank)
         return replace(self, points=tuple(points))
+
+    def with_original(self, *, seeds: int = 1) -> RankPath:
+        """The path with the same metrics of the original rows: what there was to erase."""
+        point = PathPoint(self.data.n_features, None, held_out=float("nan"))
+        names = list(self.points[0].metrics)
+        if names:
+            how = {"seeds": seeds, "random_state": self.random_state}
+            point = point.measured(self.judged, names, **how)
+        return replace(self, original=point)
 
     def fit_again(self, rank: int) -> Any:
         """The eraser of a rank, fitted on train and validation rows, and so not on test rows."""
@@ -225,13 +249,29 @@ class RankPath:
 
     def to_json(self) -> str:
         """The same numbers as JSON."""
-        content = {
+        content: dict[str, Any] = {
             "format": "unspot-path/1",
             "method": self.method,
             "random_state": self.random_state,
             "points": [point.row() for point in self.points],
+            "attackers": {str(point.rank): point.attackers for point in self.points},
+            "metadata": self._facts(),
         }
+        if self.original is not None:
+            content["original"] = {**self.original.row(), "held_out": None}
+            content["attackers"]["original"] = self.original.attackers
         return json.dumps(content, indent=1)
+
+    def _facts(self) -> dict[str, Any]:
+        """In the words of an evaluation, so that a report reads both."""
+        rows = {"train": len(self.data.train), "validation": len(self.data.validation)}
+        return {
+            "data": self.data.name,
+            "concept": self.data.concept,
+            "classes": [str(c) for c in encode(self.data.train.z).classes],
+            "n_rows": rows,
+            "n_features": self.data.n_features,
+        }
 
     def to_markdown(self) -> str:
         """The same numbers as a Markdown table, each metric with its spread."""
@@ -303,8 +343,7 @@ def rank_path(
     for fitted in tqdm(fitted_ranks, "ranks", len(checked), unit="rank", disable=not verbose):
         point = _point(fitted, held_out, seconds=time.perf_counter() - started)
         if metrics:
-            scores = over_seeds(point.eraser, judged, metrics, seeds=seeds, random_state=seed)
-            point = replace(point, metrics=scores)
+            point = point.measured(judged, metrics, seeds=seeds, random_state=seed)
         points.append(point)
         started = time.perf_counter()
     method = type(eraser).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset
     share = max_rows / len(codes)
     rng = np.random.default_rng(random_state)
     rows = stratified_parts(codes, (share, 1 - share), rng)[0]
-    return Dataset(data.train.take(rows), data.validation, data.test, data.name, data.lexicon)
+    return replace(data, train=data.train.take(rows))
 
 
 def _load(name: str, source: str | os.PathLike[str] | None) -> Dataset:

@@ -27,7 +27,7 @@ from unspot.sweeps.grid import Cell, cells, named_methods
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_results", "sweep"]
+__all__ = ["read_results", "results_frame", "sweep"]
 
 #: Increased when a metric changes its meaning, so that old and new results are not mixed.
 METRICS_VERSION = 4
@@ -125,13 +125,13 @@ def sweep(
                 progress.update()
                 rank = "" if record["rank"] is None else f" {record['rank']}"
                 progress.set_postfix_str(f"{record['dataset']} {record['method']}{rank}")
-    return _frame([records[cell.key] for cell in grid])
+    return results_frame([records[cell.key] for cell in grid])
 
 
 def read_results(*paths: str | os.PathLike[str]) -> pd.DataFrame:
     """The frame of result files, in the order of their lines."""
     records = [record for path in paths for record in read_journal(path)[1].values()]
-    return _frame(records)
+    return results_frame(records)
 
 
 def run_cell(
@@ -235,7 +235,8 @@ def _named_datasets(datasets: Any) -> dict[str, Dataset]:
     return named
 
 
-def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def results_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per cell of a result file."""
     require("sweep", "report", "pandas")
     import pandas as pd
 

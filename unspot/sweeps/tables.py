@@ -52,6 +52,14 @@ _NAMES = {
     "random": "random projection",
     "pca": "PCA",
     "cascade:pca": "PCA, cascaded",
+    "fleace": "FLEACE",
+    "alf": "ALF-QLEACE",
+    "fairpca": "fair PCA",
+    "mute": "MUtE",
+    "igbp": "IGBP",
+    "transport:leopard": "transport, L̄EOPARD",
+    "concept-erasure": "LEACE of concept-erasure",
+    "fairlearn": "CorrelationRemover of fairlearn",
     "kram": "KRaM",
     "cascade:kram": "KRaM, cascaded",
     "leopard": "L̄EOPARD",
@@ -345,10 +353,15 @@ def measures(shown: Sequence[ResultLine], original: ResultLine | None) -> tuple[
             after=tuple(line.number(column.key) for line in shown),
             unit=column.unit,
             better="lower" if column.better == "↓" else "higher",
+            published=tuple(_published(line, column.key) for line in shown),
         )
         for column in COLUMNS.values()
         if any(column.key in line.values for line in shown)
     )
+
+
+def _published(line: ResultLine, key: str) -> Number | None:
+    return Number(*line.published[key]) if key in line.published else None
 
 
 def plane(lines: Sequence[ResultLine], chance: float | None) -> Tradeoff | None:
