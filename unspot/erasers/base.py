@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
 from unspot.data.groups import group_codes
-from unspot.data.labels import Labels, Measurements, encode, measure
+from unspot.data.labels import Labels, Measurements, doubt, encode, measure, refuse_ids
 from unspot.data.rows import (
     generator,
     identity,
@@ -212,7 +212,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         kind = getattr(self, "concept", "categories")
         if check_choice("concept", kind, ("categories", "continuous")) == "continuous":
             return measure(concept, n_rows=n_rows)
-        return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        return self._categories(concept, n_rows)
+
+    def _categories(self, concept: Any, n_rows: int) -> Labels:
+        labels = encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        refuse_ids(labels)
+        if sentence := doubt(labels):
+            warn(sentence)
+        return labels
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
         if isinstance(X, Rows):  # the first rows show type and scale; each row is checked when read
