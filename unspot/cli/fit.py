@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,14 @@ def fit(
             metavar="A",
             help="With --rank auto: what attackers may gain over guessing (default 0.05, "
             "or what the rows can decide).",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --rank auto: what rows come in, such as authors, so that other groups "
+            "choose the rank.",
         ),
     ] = None,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,
@@ -87,8 +96,9 @@ def fit(
         "max_rows": max_rows,
         "normalise": normalise or None,
     }
-    if max_advantage is not None and given["rank"] != "auto":
-        raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
+    for option, value in (("--max-advantage", max_advantage), ("--groups", groups)):
+        if value is not None and given["rank"] != "auto":
+            raise ValueError(f"Got {option} without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in given.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
     from unspot.io import open_table
@@ -98,6 +108,7 @@ def fit(
             data,
             features=features,
             concept=concept,
+            groups=groups,
             labels_file=labels,
             key=key,
             drop_missing=drop_missing,
@@ -108,9 +119,11 @@ def fit(
 
         verbose = not quiet and sys.stderr.isatty()
         estimator = make_estimator(method, chosen, seed=seed, verbose=verbose)
+        if groups and "groups" not in signature(estimator.fit).parameters:
+            raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
         with context(timeout=timeout) as team:
             started = time.perf_counter()
-            estimator.fit(table.X, table.z)
+            estimator.fit(table.X, table.z, **({"groups": table.groups} if groups else {}))
             seconds = time.perf_counter() - started
             eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
             if not team.leads:

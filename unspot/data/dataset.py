@@ -80,11 +80,19 @@ class Split:
         pairs = ((name, value, getattr(other, name)) for name, value in vars(self).items())
         return Split(
             **{
-                name: np.concatenate([mine, theirs])
+                name: _stacked(mine, theirs)
                 for name, mine, theirs in pairs
                 if mine is not None and theirs is not None
             }
         )
+
+
+def _stacked(first: Any, second: Any) -> NDArray[Any]:
+    """Two columns as one, in which text stays apart from numbers: the label "1" is not 1."""
+    first, second = np.asarray(first), np.asarray(second)
+    if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
+        first = first.astype(object)
+    return np.concatenate([first, second])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
+from unspot.data.groups import group_codes
 from unspot.data.labels import Labels, Measurements, encode, measure
 from unspot.data.rows import (
     generator,
@@ -38,7 +40,13 @@ from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import same_bits, versions
 from unspot.scale.processes import team
 
-__all__ = ["BaseEraser", "rows_within_support", "warn", "within_support"]
+__all__ = [
+    "BaseEraser",
+    "refuse_unused_groups",
+    "rows_within_support",
+    "warn",
+    "within_support",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +101,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         z : array-like of shape (n,), optional
             The labels of the concept; for Parquet, also the name of the column that holds them.
         """
+        return self._fit_on(X, y, z)
+
+    def _fit_on(self, X: Any, y: Any, z: Any, groups: Any = None) -> BaseEraser:
+        """``fit``, with groups that go with the labels to what splits rows."""
         if z is None:
             _refuse_task_of_pipeline()
         concept = y if z is None else z
@@ -102,7 +114,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return self._fit_stream(X, concept)
         X, concept = opened(X, concept)
         X = self._validated(X, reset=True)
-        return self._fit_checked(X, self._target(concept, len(X)))
+        target = self._target(concept, len(X))
+        if groups is not None and isinstance(target, Labels):
+            target = replace(target, groups=group_codes(groups, len(X)))
+        return self._fit_checked(X, target)
 
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
         """Fit on rows and labels that are checked already, as a cascade does with its stages."""
@@ -309,6 +324,15 @@ def warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=level + 1)
 
 
+def refuse_unused_groups(groups: Any, eraser: Any) -> None:
+    """Raise an error for groups that nothing would split by."""
+    if groups is not None and getattr(eraser, "rank", None) != "auto":
+        raise ValueError(
+            f"Got groups for {type(eraser).__name__}, but expected them with rank='auto' only, "
+            "which sets rows aside. Leave them out, and give them to what judges the eraser."
+        )
+
+
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     """The eraser without the directions in which only rounding varies the rows of its fit.
 
@@ -334,7 +358,7 @@ def rows_within_support(
     rows vary in all directions.
     """
     rows = X.astype(np.float64, copy=False)
-    spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
+    spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1))).settled()
     S = support(spread.mean, spread.covariance, spread.n_rows)
     return S, rows if S is None else rows @ S
 

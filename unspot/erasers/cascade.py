@@ -13,7 +13,7 @@ from unspot.checks import check_rank
 from unspot.data.labels import Labels, Measurements
 from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, refuse_unused_groups
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import float_dtype
 from unspot.maps import Compress, Expand, Map
@@ -75,6 +75,19 @@ class Cascade(BaseEraser):
     @property
     def linear_(self) -> Eraser:
         return self.first_[-1]
+
+    def fit(self, X: Any, y: Any = None, *, z: Any = None, groups: Any = None) -> BaseEraser:
+        """Learn all stages, as ``BaseEraser.fit`` says.
+
+        Parameters
+        ----------
+        X, y, z
+            As in every eraser.
+        groups : array-like of shape (n,), optional
+            What rows come in, if the eraser chooses its own rank: see ``LEOPARD.fit``.
+        """
+        refuse_unused_groups(groups, self._inner())
+        return self._fit_on(X, y, z, groups)
 
     def _inner(self) -> Any:
         if self.eraser is None:

@@ -18,7 +18,7 @@ from unspot.data.rows import generator, sample_and_held_out
 from unspot.data.statistics import ClassStatistics, mean_difference_basis, whitening
 from unspot.density import GaussianMixture
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn
+from unspot.erasers.base import BaseEraser, refuse_unused_groups, warn
 from unspot.erasers.streams import Blocks, Rows
 from unspot.machine import one_thread
 from unspot.projections import (
@@ -165,6 +165,20 @@ class LEOPARD(BaseEraser):
         self.device = device
         self.verbose = verbose
         self.normalise = normalise
+
+    def fit(self, X: Any, y: Any = None, *, z: Any = None, groups: Any = None) -> BaseEraser:
+        """Learn the eraser, as ``BaseEraser.fit`` says.
+
+        Parameters
+        ----------
+        X, y, z
+            As in every eraser.
+        groups : array-like of shape (n,), optional
+            With ``rank="auto"``: what rows come in, such as the author of each text. Rows of one
+            group are then either fitted on or set aside to choose the rank.
+        """
+        refuse_unused_groups(groups, self)
+        return self._fit_on(X, y, z, groups)
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         solver = self._checked_solver()

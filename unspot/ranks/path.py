@@ -132,7 +132,6 @@ class RankPath:
     eraser: Any = field(default=None, repr=False)
     refine: bool = False
     original: PathPoint | None = None
-    _between: dict[int, PathPoint] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -173,17 +172,26 @@ class RankPath:
 
     def at(self, rank: int) -> PathPoint:
         """The point of a rank; between two ranks of the path it is fitted when first asked for."""
-        known = {point.rank: point for point in self.points} | self._between
-        if rank not in known:
-            above = known[min(other for other in known if other > rank)]
-            ranked, stage = stages(self.eraser, self.data.train)
-            estimator, _ = seeded(ranked)
-            started = time.perf_counter()
-            fitted = next(fits(estimator, stage, [rank], above.estimator))
-            held_out = held_out_discrepancy(self.data, estimator, self.random_state)
-            seconds = time.perf_counter() - started
-            known[rank] = self._between[rank] = _point(fitted, held_out, seconds)
-        return known[rank]
+        if rank in self.ranks:
+            return self[rank]
+        if rank not in self._fitted:
+            self._fitted[rank] = self._fit_between(rank)
+        return self._fitted[rank]
+
+    @cached_property
+    def _fitted(self) -> dict[int, PathPoint]:
+        """What ``at`` has fitted: it saves time, and changes no result."""
+        return {}
+
+    def _fit_between(self, rank: int) -> PathPoint:
+        # From the rank above of the path itself, whatever else was asked for before.
+        above = self[min(other for other in self.ranks if other > rank)]
+        ranked, stage = stages(self.eraser, self.data.train)
+        estimator, _ = seeded(ranked)
+        started = time.perf_counter()
+        fitted = next(fits(estimator, stage, [rank], above.estimator))
+        held_out = held_out_discrepancy(self.data, estimator, self.random_state)
+        return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
         """The path with a rank that a rule found between two, and its metrics."""
@@ -384,15 +392,21 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
         Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
     X : array of shape (n, d), or ``Rows``
     labels : Labels
+        Rows of one of its groups stay together.
     max_advantage : float or None
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
     share = _share_to_choose_with(labels, estimator.max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
-    parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
+    rng, groups = generator(estimator.random_state), labels.groups
+    parts = stratified_parts(labels.codes, sizes, rng, groups)[:2]
     _refuse_small_classes(labels, parts[1])
-    train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
+    whole = {"z": labels.values, "groups": groups}
+    train, aside = (
+        Split(_floats(X[rows]), **{k: v[rows] for k, v in whole.items() if v is not None})
+        for rows in parts
+    )
     data = Dataset(train, aside, aside)
     decidable(aside, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
