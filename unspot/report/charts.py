@@ -307,6 +307,8 @@ def _name_labels(rows: list[Spec]) -> None:
     names = [name if len(name) <= 20 else f"{name[:19]}…" for name in by_label]
     places = ([row[key] for row in ends] for key in ("share", "gap"))
     shares = [row["share"] for row in rows]
+    if not rows:  # every gap is undefined
+        return
     for row, beside in zip(ends, labels_beside(names, *places, width=300, height=250), strict=True):
         row |= {"beside": beside, "right": 2 * row["share"] > min(shares) + max(shares)}
 
