@@ -18,6 +18,7 @@ from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import (
     Dataset,
     refuse_shared_groups,
+    strata,
     warn_if_grouped,
 )
 from unspot.data.rows import as_seed, refuse_nonfinite
@@ -114,6 +115,8 @@ def evaluate(
         problem.concept.refuse_missing_class()
         concept = problem.concept
         warn_if_grouped((data.train, concept.train.codes), (data.test, concept.test))
+    elif problem.of_number:
+        warn_if_grouped(*((split, strata(split.target)) for split in (data.train, data.test)))
     if functions.keys() & set(TASK_METRICS) and not (data.concepts or problem.of_number):
         _warn_if_concept_decides_task(problem)
     findings, seconds = _measure(problem, functions, verbose)

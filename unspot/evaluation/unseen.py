@@ -131,6 +131,11 @@ def known_codes(*splits: Split) -> list[NDArray[np.int64]]:
             "Got given='y' and groups, but expected one of both: labels cannot be permuted within "
             "the classes of y and by group at once. Leave one of them out."
         )
+    if any(is_number(split.y) for split in splits):
+        raise ValueError(
+            "Got given='y' and fractional numbers as y, but expected categories: labels are "
+            "permuted within each. Cut y into bins."
+        )
     y = np.concatenate([np.asarray(split.y, dtype=object) for split in splits])
     codes = encode(y, name="y").codes
     return np.split(codes, np.cumsum([len(split) for split in splits])[:-1])
