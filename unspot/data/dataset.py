@@ -59,7 +59,8 @@ class Split:
                 shown = (f"{name} ({kind})" for name, kind in labels.kinds.items())
                 parts.append(f"concepts {', '.join(shown)}")
             elif what == "concept" and is_number(labels, self.kind):
-                parts.append(f"concept of numbers from {np.min(labels):g} to {np.max(labels):g}")
+                low, high = np.min(self.z), np.max(self.z)
+                parts.append(f"concept of numbers from {low:g} to {high:g}")
             elif labels is not None:
                 classes = np.unique(np.asarray(labels).astype(str))
                 many = f"of {len(classes):,} classes"

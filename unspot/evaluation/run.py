@@ -357,7 +357,7 @@ def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
 
 def _concept_facts(problem: Problem) -> dict[str, Any]:
     if problem.before.concepts:
-        return {"classes": None, "kinds": problem.train.z.kinds}  # type: ignore[union-attr]
+        return {"classes": None, "kinds": problem.train.z.kinds}
     if problem.of_number:
         return {"classes": None, "kinds": {"z": problem.train.target.kind}}
     return {"classes": [str(c) for c in problem.concept.train.classes]}
