@@ -43,6 +43,7 @@ class Labels:
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
     kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
+    groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -63,7 +64,8 @@ class Labels:
 
     def take(self, rows: Any) -> Labels:
         """Some of the rows, with the same classes."""
-        return replace(self, codes=self.codes[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, codes=self.codes[rows], groups=groups)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -319,8 +321,8 @@ def _refuse_missing(values: NDArray[Any], name: str) -> None:
     if missing.any():
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
-            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows, "
-            "or give them a class of their own."
+            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
+            "(commands do with --drop-missing), or give them a class of their own."
         )
 
 

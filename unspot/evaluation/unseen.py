@@ -116,7 +116,8 @@ def attack_eraser(
     )
     if known is not None and isinstance(judged, Labels):
         results = tuple(relative_guesses(result, known.alone) for result in results)
-    return Attacked.of(results, judged, sample.groups, sample, known)
+    taught = X, learned, learn.group_codes
+    return Attacked.of(results, judged, sample.groups, sample, known, taught)
 
 
 def known_codes(*splits: Split) -> list[NDArray[np.int64]]:

@@ -465,7 +465,7 @@ def _value(path: RankPath, point: PathPoint, name: str) -> float:
     metrics = point.metrics
     if name not in metrics:
         seed = path.random_state
-        metrics = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
+        metrics, _ = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
         if name not in metrics:
             raise ValueError(f"Got metric {name!r}, which is undefined at rank {point.rank}.")
     return metrics[name][0]
