@@ -218,8 +218,8 @@ def test_force_replaces(cli, table, tmp_path):
         (["-c", "gender", "--metric", "city"], "city"),
         (["-c", "gender", "--labels", "none.txt"], "none.txt.*no such file"),
         (["-c", "gender", "--concept", "id"], "--concept more than once"),
-        (["-c", "gender", "-c", "id"], "--concept more than once.*One concept"),
-        (["-c", "gender,id"], "gender.*one column of labels"),
+        (["-c", "gender", "-c", "id"], "--concept more than once.*comma list"),
+        (["-c", "gender,id"], "whole numbers.*--kind id"),
     ],
 )
 def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments, message):

@@ -213,7 +213,11 @@ def test_the_schema_refuses_what_is_no_record(content):
 def test_numbers_and_several_concepts_are_as_the_schema_says(data, eraser):
     line = AttackerReport("ridge", None, None, 0.01, (-0.02, 0.03), 0.4, None, r2=0.01)
     number = certificate_of(
-        kind="continuous", n_classes=0, majority=0.0, rows_of_class={}, metadata={"concept": "age"}
+        kind="continuous",
+        n_classes=0,
+        majority=0.0,
+        rows_of_class={},
+        metadata={"concept": "age", "eraser": {}},
     )
     number = replace(number, attackers=(line,))
     several = Certificate.of_several({"gender": certificate_of(), "age": number}, ("A note.",))

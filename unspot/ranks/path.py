@@ -99,9 +99,9 @@ class PathPoint:
         """The point with its metrics on the test rows of the data."""
         eraser = self.estimator and self.eraser  # none leaves the rows as they are
         scores, details = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
-        shown = ("name", "balanced_accuracy", "interval")
+        shown = ("name", "balanced_accuracy", "r2", "interval")  # r2 of numbers, in its place
         attackers = details.get("attackers", {}).get("after", ())
-        kept = tuple({key: attacker[key] for key in shown} for attacker in attackers)
+        kept = tuple({key: one[key] for key in shown if key in one} for one in attackers)
         return replace(self, metrics=scores, attackers=kept)
 
 
@@ -278,7 +278,7 @@ class RankPath:
         return {
             "data": self.data.name,
             "concept": self.data.concept,
-            "classes": [str(c) for c in encode(self.data.train.z).classes],
+            "classes": _class_names(self.data),
             "n_rows": rows,
             "n_features": self.data.n_features,
         }
@@ -411,6 +411,13 @@ def fit_auto(estimator: Any, X: Any, labels: Target | Concepts, max_advantage: f
     # The caller fits again, on all rows: nobody here has test rows.
     path = rank_path(estimator, data)
     return path.select("largest", refit=False, max_advantage=max_advantage)
+
+
+def _class_names(data: Dataset) -> list[str] | None:
+    """Of one concept of classes; others have none."""
+    if data.concepts or is_number(data.train.z, data.train.kind):
+        return None
+    return [str(c) for c in encode(data.train.z).classes]
 
 
 def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:

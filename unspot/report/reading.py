@@ -327,14 +327,13 @@ def _measured_attacks(evaluation: Any, side: str, column: int) -> list[Attack]:
         return []
     entries = evaluation.details.get("attackers", {}).get(side, ())
     return [
-        _attack(
-            entry["name"],
-            column,
-            entry["r2"] if "r2" in entry else entry["balanced_accuracy"],
-            entry.get("interval"),
-        )
-        for entry in entries
+        _attack(entry["name"], column, _score(entry), entry.get("interval")) for entry in entries
     ]
+
+
+def _score(attacker: Mapping[str, Any]) -> float:
+    """Its balanced accuracy, or R² of a number."""
+    return float(attacker["r2"] if "r2" in attacker else attacker["balanced_accuracy"])
 
 
 def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
@@ -507,6 +506,6 @@ def _stop(
     *,
     original: bool = False,
 ) -> Stop:
-    attacks = (_attack(a["name"], 0, a["balanced_accuracy"], a.get("interval")) for a in attackers)
+    attacks = (_attack(a["name"], 0, _score(a), a.get("interval")) for a in attackers)
     numbers = (None if point.get(k) is None else _point_number(point, k) for k in keys[:4])
     return Stop(point["rank"], original, tuple(attacks), tuple(numbers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
-from unspot.data.dataset import Dataset, is_number, stratified_parts
+from unspot.data.dataset import Dataset, Split, is_number, stratified_parts
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
 from unspot.evaluation.problem import erased, erased_rows
@@ -100,6 +101,21 @@ def make_views(
 def _of_first(eraser: Any, data: Dataset) -> Any:
     """The eraser for rows that have the first of several concepts."""
     return erased(eraser, data).of(data.concepts[0]) if isinstance(eraser, Dataset) else eraser
+
+
+def as_classes(data: Dataset) -> Dataset:
+    """The data with one concept of classes: the first of several, and the thirds of a number."""
+    data = data.of(data.concepts[0]) if data.concepts else data
+    if not is_number(data.train.z, data.train.kind):
+        return data
+    names, train, _ = _classes(data)
+    low, high = (np.asarray(data.train.z)[train == k].min() for k in (1, 2))
+
+    def cut(split: Split) -> Split:
+        thirds = np.searchsorted([low, high], np.asarray(split.z, dtype=float), side="right")
+        return replace(split, z=names[thirds], kind="categories")
+
+    return data.mapped(cut)
 
 
 def _classes(data: Dataset) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
