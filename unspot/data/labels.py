@@ -135,7 +135,10 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
             f"{int(np.argmax(bad))}), but expected a number for every row."
         )
     if min_values > 1 and np.all(values == values[0]):
-        raise ValueError(f"Got the same value in every row of {name}: there is nothing to erase.")
+        raise ValueError(
+            f"Got the same value in every row of {name}, but expected at least two values: there "
+            "is nothing to erase."
+        )
     return Measurements(values)
 
 
@@ -369,7 +372,7 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Unknown label type: {name} holds fractional numbers, but this method erases "
             "categories. Bin the values, or use a method for continuous concepts: "
-            "LEACE(concept='continuous') or KRaM(concept='continuous')."
+            "LEOPARD, LEACE or KRaM with concept='continuous'."
         )
 
 
