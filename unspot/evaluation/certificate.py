@@ -340,8 +340,8 @@ class Certificate:
     def next_step(self) -> str:
         """What to do about the verdict, in a sentence."""
         if self.verdict == "LEAKS":
-            rank = self.metadata.get("eraser", {}).get("rank")
-            now = "" if rank is None else f" (it is {rank} of {self.metadata['n_features']})"
+            rank, of = self.metadata.get("eraser", {}).get("rank"), self.metadata.get("n_features")
+            now = "" if rank is None or of is None else f" (it is {rank} of {of})"
             return (
                 f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
                 "rank that holds."
