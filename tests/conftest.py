@@ -7,6 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unspot.evaluation.certificate import AttackerReport, Certificate
+from unspot.maps import (
+    Cells,
+    Compress,
+    Dense,
+    Expand,
+    LayerNorm,
+    Map,
+    Mixture,
+    Normalise,
+    Nystrom,
+    Oblique,
+    Projection,
+    Transport,
+)
+
 #: Made by tools/list_slow_tests.py.
 SLOW = set(Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").split())
 
@@ -43,3 +59,76 @@ def three_classes() -> tuple[np.ndarray, np.ndarray]:
     X[z == "b"] += 1.0
     X[z == "c", :3] *= 2.0
     return X, z
+
+
+def _certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004) -> Certificate:
+    """A certificate with two attackers."""
+    reports = tuple(
+        AttackerReport(name, a + 0.03, a, a - 1 / 3, (a - 1 / 3 - 0.03, a - 0.3033), 0.01, 1.5)
+        for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
+    )
+    return Certificate(
+        attackers=reports,
+        attack_p_value=0.01 if leaks else 0.4,
+        p_value=p_value,
+        detectable=0.02,
+        majority=0.36,
+        alpha=0.05,
+        n_classes=3,
+        n_attack_rows=400,
+        n_test_rows=500,
+        attack_rows="unseen",
+        budget="quick",
+    )
+
+
+@pytest.fixture(scope="session")
+def make_certificate():
+    return _certificate_of
+
+
+def _chains() -> dict[str, list[Map]]:
+    """At least one chain for every kind of map, and those that erasers are made of."""
+    d, K = 12, 3
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    mean, right = rng.normal(size=d), rng.normal(size=(d, 2))
+    left = np.linalg.pinv(right).T  # so that the update is a projection
+    flat = np.vstack([np.linalg.qr(rng.normal(size=(d - 1, d - 2)))[0], np.zeros((1, d - 2))])
+    router = {"coef": rng.normal(size=(d, K)), "intercept": rng.normal(size=K)}
+    shifts, matrices = rng.normal(size=(K, d)), rng.normal(size=(K, d, d))
+    landmarks = rng.normal(size=(9, d))
+    first = Dense(rng.normal(size=(d, 7)), rng.normal(size=7), relu=True)
+    return {
+        "projection": [Projection(U[:, :5])],
+        "projection with mean": [Projection(U[:, :5], mean)],
+        "large projection": [Projection(U[:, : d - 1], mean)],
+        "large projection, constant column": [Projection(flat, mean)],
+        "oblique": [Oblique(left, right, mean)],
+        "compress": [Compress(U[:, :5])],
+        "cascade": [Oblique(left, right, mean), Compress(U[:, :5]), Expand(U[:, :5])],
+        "network": [first, LayerNorm(7), Dense(rng.normal(size=(7, d)), rng.normal(size=d))],
+        "layer_norm": [LayerNorm(d)],
+        "nystrom": [Nystrom(landmarks, rng.normal(size=(9, 4)), bandwidth=3.0)],
+        "transport": [Transport(shifts, matrices, **router)],
+        "transport by shifts": [Transport(shifts, **router)],
+        "mixture": [Mixture(shifts[:, :4], matrices[:, :, :4], **router)],
+        "cells": [Cells(landmarks)],
+        "normalise": [Projection(U[:, :5]), Normalise(d)],
+        "normalised update": [Oblique(left, right, mean), Normalise(d)],
+        "layers": [first, Dense(rng.normal(size=(7, d)), rng.normal(size=d))],
+    }
+
+
+CHAINS = _chains()
+
+
+@pytest.fixture
+def chains() -> dict[str, list[Map]]:
+    return CHAINS
+
+
+@pytest.fixture(params=list(CHAINS))
+def chain(request: pytest.FixtureRequest) -> list[Map]:
+    """A chain of maps of 12 features; a test that asks for it runs on every one."""
+    return CHAINS[request.param]

@@ -138,6 +138,19 @@ def test_the_rank_is_chosen(cli, table, tmp_path):
     assert load(out).rank == selection["rank"]
 
 
+def test_rows_that_choose_the_rank_are_of_other_groups(cli, table, tmp_path, monkeypatch):
+    def stop(eraser, data):
+        assert len(data.train.groups) + len(data.validation.groups) == 400
+        raise ValueError("Got groups.")
+
+    monkeypatch.setattr("unspot.ranks.path.rank_path", stop)
+    options = ("-f", "emb", "-c", "gender", "-r", "auto", "--groups", "id")
+    done = cli("fit", table, *options, "-o", tmp_path / "e.safetensors")
+    assert "Got groups." in done.err
+    done = cli("fit", table, *options, "-m", "pca", "-o", tmp_path / "e.safetensors")
+    assert "cannot choose its rank" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "rank", "message"),
     [
@@ -205,8 +218,8 @@ def test_force_replaces(cli, table, tmp_path):
         (["-c", "gender", "--metric", "city"], "city"),
         (["-c", "gender", "--labels", "none.txt"], "none.txt.*no such file"),
         (["-c", "gender", "--concept", "id"], "--concept more than once"),
-        (["-c", "gender", "-c", "id"], "--concept more than once.*One concept"),
-        (["-c", "gender,id"], "gender.*one column of labels"),
+        (["-c", "gender", "-c", "id"], "--concept more than once.*comma list"),
+        (["-c", "gender,id"], "whole numbers.*--kind id"),
     ],
 )
 def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments, message):
@@ -243,6 +256,9 @@ def test_a_bound_without_a_choice_is_refused(cli, table, tmp_path):
     options = ("-c", "gender", "-f", "emb", "-o", tmp_path / "e.safetensors")
     done = cli("fit", table, "--max-advantage", 0.1, *options)
     assert "Got --max-advantage without --rank auto" in done.err
+    done = cli("fit", table, "-c", "gender", "--groups", "id", "-o", tmp_path / "e.safetensors")
+    assert done.code == 2
+    assert "Got --groups without --rank auto" in done.err
     done = cli("fit", table, "--rank", "atuo", *options)
     assert re.search("--rank atuo.*0.5.*auto", done.err)
 

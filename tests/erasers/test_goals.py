@@ -56,7 +56,7 @@ def test_angles_near_both_ends_of_a_period_are_alike():
 
 
 def test_ordered_labels():
-    rng, X = rows()
+    _rng, X = rows()
     grade = np.digitize(X[:, 3] ** 2, [0.2, 0.8, 2.0])
     eraser = fast(5, concept="ordered").fit(X, grade).eraser_
     assert eraser.P[3, 3] < GONE
@@ -236,7 +236,7 @@ def test_the_cascade_passes_on_what_is_given():
 
 
 def test_a_concept_that_the_task_decides():
-    X, z, y = hiring()
+    X, _z, y = hiring()
     with pytest.raises(ValueError, match="function of what is given"):
         fast(3).fit(X, y == 0, given=y)
 

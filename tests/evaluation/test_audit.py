@@ -20,7 +20,7 @@ from unspot.evaluation.audit import (
     canonical_sha256,
     file_sha256,
 )
-from unspot.evaluation.certificate import AttackerReport, Certificate
+from unspot.evaluation.certificate import AttackCurve, AttackerReport, Certificate
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.evaluation.verification import (
     TOLERANCE,
@@ -189,6 +189,7 @@ def test_the_schema_describes_a_record(content):
         (AuditRecord, SCHEMA, {"format"}),
         (ThreatModel, SCHEMA["properties"]["threat_model"], set()),
         (AttackerReport, SCHEMA["$defs"]["attacker"], set()),
+        (AttackCurve, SCHEMA["$defs"]["learning"], set()),
         (Source, SCHEMA["$defs"]["source"], set()),
         (Settings, SCHEMA["$defs"]["settings"], set()),
         (Row, SCHEMA["$defs"]["row"], set()),
@@ -212,7 +213,11 @@ def test_the_schema_refuses_what_is_no_record(content):
 def test_numbers_and_several_concepts_are_as_the_schema_says(data, eraser):
     line = AttackerReport("ridge", None, None, 0.01, (-0.02, 0.03), 0.4, None, r2=0.01)
     number = certificate_of(
-        kind="continuous", n_classes=0, majority=0.0, rows_of_class={}, concept="age"
+        kind="continuous",
+        n_classes=0,
+        majority=0.0,
+        rows_of_class={},
+        metadata={"concept": "age", "eraser": {}},
     )
     number = replace(number, attackers=(line,))
     several = Certificate.of_several({"gender": certificate_of(), "age": number}, ("A note.",))

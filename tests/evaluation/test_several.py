@@ -167,6 +167,9 @@ def test_given_needs_a_task_and_no_groups(tasked):
     )
     with pytest.raises(ValueError, match=r"groups.*one of both"):
         certify(None, grouped, given="y")
+    number = data.mapped(lambda split: type(split)(split.X, split.z, split.X[:, 0]))
+    with pytest.raises(ValueError, match=r"fractional numbers as y.*bins"):
+        certify(None, number, given="y")
     with pytest.raises(ValueError, match="given='job'"):
         certify(None, data, given="job")
 

@@ -58,6 +58,11 @@ def test_what_rows_cannot_decide_is_refused(path):
     assert decidable(path.data.validation, None) >= 0.05
 
 
+def test_a_number_has_no_code(path):
+    with pytest.raises(ValueError, match=r"a number.*'mdl' expects one concept of classes"):
+        path.select("mdl")
+
+
 def test_a_choice_holds_for_every_concept():
     X, z = unrotated("jointly", n=4000, d=3)
     data = Dataset.from_arrays(X, z, random_state=0)
@@ -71,8 +76,7 @@ def test_a_choice_holds_for_every_concept():
 def test_a_sweep_of_a_number():
     X, z = unrotated("linear", n=600, d=3)
     data = Dataset.from_arrays(X, z, random_state=0)
-    frame = sweep(
-        {"last": LastCoordinates()}, data, ranks=[3, 2], seeds=1, metrics=["attack", "linear"]
-    )
+    frame = sweep({"last": LastCoordinates()}, data, ranks=[3, 2], seeds=1)
+    assert "probe" not in frame
     assert list(frame.status) == ["ok", "ok"], list(frame.error)
     assert frame.attack[0] > 0.3 > 0.05 > frame.attack[1]

@@ -29,6 +29,7 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "compare",
     "verify",
     "monitor",
     "path",
@@ -38,6 +39,7 @@ COMMANDS: tuple[str, ...] = (
     "inspect",
     "methods",
     "embed",
+    "export",
 )
 
 #: Options that people repeat because they want both values. For others, such as --seed, a script

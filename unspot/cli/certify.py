@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ def certify(
     concept: options.ConceptsOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     groups: options.Groups = None,
     kind: options.Kinds = None,
     given: Annotated[
@@ -103,12 +106,12 @@ def certify(
 
     Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error.
     """
+    inputs = (eraser, data, labels, attack_rows, attack_labels)
+    options.check_files({"--json": json, "--html": html, "--audit": audit}, (*inputs, informed))
     from unspot.checks import check_share
     from unspot.cli.evaluate import read_rows, read_vectors, unseen_rows, write_page
     from unspot.eraser import load
 
-    inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.refuse_inputs({"--json": json, "--html": html, "--audit": audit}, inputs)
     words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
     _refuse_words_without_record({**words, "task": task}, audit)
     if given is not None and task not in (None, given):
@@ -123,6 +126,9 @@ def certify(
         (data, labels),
         (attack_rows, attack_labels),
         flags=("--attack-rows", "--attack-labels"),
+        quiet=quiet,
+        key=key,
+        drop_missing=drop_missing,
         concept=concept,
         features=features,
         task=task or given,
@@ -138,6 +144,7 @@ def certify(
         rows = unseen_rows(loaded, test, learn, data, seed)
     else:  # these rows and no others, also where the eraser was fitted on them
         rows = Dataset(learn, learn, test, name=data.name)
+    rows = replace(rows, concept=concept or "")  # else the name of the eraser's fit
     seen = _refuse_seen(loaded, rows, data)
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack
@@ -156,9 +163,8 @@ def certify(
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    name = concept or loaded.metadata.get("concept_name")
-    certificate = certificate.called(concept=name or "", given=given or "")
-    options.write_json(certificate, json)
+    certificate = certificate.called(given=given or "")
+    written = [options.write_json(certificate, json)]
     record = None
     if audit is not None:
         from unspot.cli.verify import audit_record
@@ -168,6 +174,8 @@ def certify(
             "features": features,
             "task": task,
             "groups": groups,
+            "key": key,
+            "drop_missing": drop_missing,
             "budget": budget,
             "attackers": attackers,
             "alpha": alpha,
@@ -177,8 +185,8 @@ def certify(
             "given": given,
         }
         record = audit_record(certificate, loaded, rows, inputs, settings, words)
-        options.write_json(record, audit)
-    write_page(record or certificate, loaded, rows, html)
+        written.append(options.write_json(record, audit))
+    written.append(write_page(record or certificate, loaded, rows, html))
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
         typer.secho(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
@@ -191,6 +199,7 @@ def certify(
         if raw is not None:
             how = {"attackers": options.comma_list(attackers), "budget": budget}
             typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
+    options.end_if_lost(*written)
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,8 @@ def fit(
     ] = False,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     method: options.Method = "cascade",
     rank: Annotated[
         str | None,
@@ -56,6 +59,14 @@ def fit(
             "or what the rows can decide).",
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --rank auto: what rows come in, such as authors, so that other groups "
+            "choose the rank.",
+        ),
+    ] = None,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="euclidean or whitened.")
@@ -69,6 +80,7 @@ def fit(
         str | None, typer.Option(metavar="NAME", help="moments, identity or pca.")
     ] = None,
     max_rows: options.MaxRows = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -85,10 +97,9 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.io import open_table
-    from unspot.io.files import naming_full_disk, refuse_existing
+    options.check_files({"--output": output}, (data, labels))
+    from unspot.io.files import refuse_existing
 
-    options.refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     kinds = options.parse_kinds(kind, concept)
@@ -102,15 +113,27 @@ def fit(
         "init": init,
         "max_rows": max_rows,
         "joint": joint or None,
+        "normalise": normalise or None,
     }
-    if max_advantage is not None and settings["rank"] != "auto":
-        raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
+    for option, value in (("--max-advantage", max_advantage), ("--groups", groups)):
+        if value is not None and settings["rank"] != "auto":
+            raise ValueError(f"Got {option} without --rank auto, the only rank that it is for.")
     chosen = {key: value for key, value in settings.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
     beside = {name: column for name, column in (("given", given), ("keep", keep)) if column}
+    from unspot.io import open_table
+
     with options.warnings_as_sentences(quiet=quiet):
-        names = columns_to_read(concept, beside)
-        table = open_table(data, features=features, concept=names, labels_file=labels)
+        table = open_table(
+            data,
+            features=features,
+            concept=columns_to_read(concept, beside),
+            groups=groups,
+            labels_file=labels,
+            key=key,
+            drop_missing=drop_missing,
+        )
+        options.note(table.dropped, quiet=quiet)
         z, tasks = apart(table.z, concept, beside)
         chosen = {**kind_parameter(z, kinds, method), **chosen}
         # After all that can be wrong with the files: it imports torch.
@@ -118,19 +141,22 @@ def fit(
 
         verbose = not quiet and sys.stderr.isatty()
         estimator = make_estimator(method, chosen, seed=seed, verbose=verbose)
+        if groups and "groups" not in signature(estimator.fit).parameters:
+            raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
         with context(timeout=timeout) as team:
             started = time.perf_counter()
-            estimator.fit(table.X, z, **tasks)
+            more: dict[str, Any] = {"groups": table.groups} if groups else {}
+            estimator.fit(table.X, z, **tasks, **more)
             seconds = time.perf_counter() - started
             named = {f"{name}_name": column for name, column in beside.items()}
             whose = concept or (labels or data).stem
             eraser = with_source(estimator.eraser_, table, data, whose, **named)
             if not team.leads:
                 return
-            with naming_full_disk(output):
-                eraser.save(output)
+            saved = options.write_or_keep(output, eraser.save)
     if not quiet:
-        _summary(estimator, eraser, output, seconds)
+        _summary(estimator, eraser, output if saved else None, seconds)
+    options.end_if_lost(saved)
 
 
 def columns_to_read(concept: str | None, beside: dict[str, str]) -> str | None:
@@ -219,7 +245,7 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: 
     return Eraser(eraser.maps, {**eraser.metadata, **source, **more})
 
 
-def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
+def _summary(estimator: Any, eraser: Eraser, output: Path | None, seconds: float) -> None:
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
@@ -238,9 +264,13 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
             *options.concept_facts(metadata),
             (f"held-out {options.loss_name(metadata)}", f"{held_out[-1]:.3g}" if held_out else ""),
             ("seconds", f"{seconds:.3g}"),
-            ("written", f"{output} ({options.file_size(output.stat().st_size)})"),
+            ("written", _written(output)),
         ],
     )
+
+
+def _written(output: Path | None) -> str:
+    return f"{output} ({options.file_size(output.stat().st_size)})" if output else ""
 
 
 def _rank_choice(estimator: Any) -> str:

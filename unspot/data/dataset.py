@@ -59,7 +59,8 @@ class Split:
                 shown = (f"{name} ({kind})" for name, kind in labels.kinds.items())
                 parts.append(f"concepts {', '.join(shown)}")
             elif what == "concept" and is_number(labels, self.kind):
-                parts.append(f"concept of numbers from {np.min(labels):g} to {np.max(labels):g}")
+                low, high = np.min(self.z), np.max(self.z)
+                parts.append(f"concept of numbers from {low:g} to {high:g}")
             elif labels is not None:
                 classes = np.unique(np.asarray(labels).astype(str))
                 many = f"of {len(classes):,} classes"
@@ -156,6 +157,7 @@ class Dataset:
     test: Split
     name: str = "data"
     lexicon: Lexicon | None = None
+    concept: str = ""  # what the labels z are called, such as "gender"
 
     def __iter__(self) -> Iterator[Split]:
         return iter((self.train, self.validation, self.test))
@@ -181,7 +183,7 @@ class Dataset:
 
     def of(self, name: str) -> Dataset:
         """The rows that have a value of one concept of a table, with that concept alone."""
-        return self.mapped(lambda split: split.of(name))
+        return replace(self.mapped(lambda split: split.of(name)), concept=name)
 
     def mapped(self, change: Callable[[Split], Split]) -> Dataset:
         """The data with every split changed; splits that are the same rows stay so."""
@@ -202,6 +204,7 @@ class Dataset:
         sizes: tuple[float, float, float] = (0.5, 0.2, 0.3),
         random_state: Any = None,
         name: str = "data",
+        concept: str = "",
     ) -> Dataset:
         """Split arrays at random, stratified by the concept, and by the task if rows suffice.
 
@@ -226,6 +229,8 @@ class Dataset:
             Decides the split.
         name : str
             The name of the data set.
+        concept : str
+            What ``z`` is called, such as "gender": certificates and reports say it.
         """
         refuse_masked(X, "X")
         X = np.asarray(in_memory(X))
@@ -233,14 +238,14 @@ class Dataset:
             raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
-        concept, own_kind = _read_z(z, kind, len(X))
-        cells = strata(concept)
-        stored = concept if isinstance(concept, Concepts) else concept.values
-        if isinstance(concept, Measurements) and stored.shape[1] == 1:  # type: ignore[union-attr]
+        labels, own_kind = _read_z(z, kind, len(X))
+        cells = strata(labels)
+        stored = labels if isinstance(labels, Concepts) else labels.values
+        if isinstance(labels, Measurements) and stored.shape[1] == 1:  # type: ignore[union-attr]
             stored = stored[:, 0]
         whole = Split(X, stored, names=None if names is None else np.asarray(names), kind=own_kind)
         if groups is not None:
-            _refuse_few_groups(concept, group_codes(groups, len(X)))
+            _refuse_few_groups(labels, group_codes(groups, len(X)))
             whole = replace(whole, groups=np.asarray(in_memory(groups)))
         if y is not None:
             task = encode(y, n_rows=len(X), name="y")
@@ -251,7 +256,7 @@ class Dataset:
                 cells = joint
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
-        return cls(train, validation, test, name=name)
+        return cls(train, validation, test, name=name, concept=concept)
 
 
 def refuse_continuous(z: Any) -> None:
@@ -335,7 +340,11 @@ def hashed(concept: Target | Concepts) -> NDArray[Any]:
 def joined_columns(columns: Sequence[Any]) -> Any:
     """The same column of several splits, one after the other; so of tables of concepts."""
     if not isinstance(columns[0], Concepts):
-        return np.concatenate(columns)
+        arrays = [np.asarray(column) for column in columns]
+        # Text stays apart from numbers: the label "1" is not 1.
+        if len({array.dtype.kind in "US" for array in arrays}) > 1:
+            arrays[0] = arrays[0].astype(object)
+        return np.concatenate(arrays)
     together = {}
     for name in columns[0]:
         targets = [table[name] for table in columns]

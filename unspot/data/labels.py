@@ -20,12 +20,14 @@ __all__ = [
     "Labels",
     "Measurements",
     "check_length",
+    "doubt",
     "encode",
     "encode_as",
     "is_continuous",
     "measure",
     "missing_values",
     "plain_objects",
+    "refuse_ids",
     "uncast",
 ]
 
@@ -43,6 +45,7 @@ class Labels:
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
     kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
+    groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -63,7 +66,8 @@ class Labels:
 
     def take(self, rows: Any) -> Labels:
         """Some of the rows, with the same classes."""
-        return replace(self, codes=self.codes[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, codes=self.codes[rows], groups=groups)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -176,6 +180,41 @@ def encode(
     labels = Labels(codes.reshape(-1).astype(np.int64), classes)
     _refuse_too_few(labels, name, min_rows, min_classes)
     return labels
+
+
+#: From this many rows on, labels of which most rows have their own are refused as ids.
+_ROWS_OF_IDS = 50
+#: Numbers of more different values may be measurements.
+_FEW_NUMBERS = 20
+
+
+def refuse_ids(labels: Labels, name: str = "z") -> None:
+    """Raise an error if labels name rows rather than groups of them."""
+    n, K = len(labels), len(labels.classes)
+    if _ROWS_OF_IDS <= n < 2 * K:
+        raise ValueError(
+            f"Got {K:,} classes in {name} for {n:,} rows, but expected a label that many rows "
+            "share: this looks like an id, or like a number. Name another column. A number is "
+            "erased with concept='continuous', on the command line --kind; or cut it into bins."
+        )
+
+
+def doubt(labels: Labels, name: str = "z") -> str:
+    """A sentence if numbers were taken for classes and may be measurements; else empty.
+
+    Examples
+    --------
+    >>> doubt(encode([0, 1, 0])), doubt(encode(range(18, 80)))[:43]
+    ('', 'Got numbers of 62 different values in z, wh')
+    """
+    K = len(labels.classes)
+    if labels.classes.dtype.kind not in "iuf" or K <= _FEW_NUMBERS:
+        return ""
+    return (
+        f"Got numbers of {K} different values in {name}, which are taken for {K} classes without "
+        "an order. If they are measurements, such as ages, erase them as numbers, with "
+        "concept='continuous', on the command line --kind; or cut them into bins."
+    )
 
 
 def check_length(values: Any, n_rows: int, name: str, what: str = "values") -> None:
@@ -319,8 +358,8 @@ def _refuse_missing(values: NDArray[Any], name: str) -> None:
     if missing.any():
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
-            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows, "
-            "or give them a class of their own."
+            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
+            "(commands do with --drop-missing), or give them a class of their own."
         )
 
 
@@ -345,6 +384,7 @@ def _refuse_too_few(labels: Labels, name: str, min_rows: int, min_classes: int) 
         )
     counts = labels.counts
     if counts.min() < min_rows:
+        refuse_ids(labels, name)  # says more
         k = int(np.argmin(counts))
         raise ValueError(
             f"Got {counts[k]} row of class {labels.classes[k]!s} in {name}, but expected at "

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from unspot.checks import check_rank
 from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, refuse_unused_groups
 from unspot.erasers.goals import Goal
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import float_dtype
@@ -36,6 +36,8 @@ class Cascade(BaseEraser):
     first : estimator or list of estimators, optional
         What comes before it, in this order; by default ``LEACE(method="orthogonal")``. Each is
         fitted on what those before it leave.
+    normalise : bool
+        Scale erased rows to unit norm. The inner eraser knows of it.
 
     Attributes
     ----------
@@ -67,20 +69,45 @@ class Cascade(BaseEraser):
     takes_goals: ClassVar[bool] = True
     first_: tuple[Eraser, ...]
 
-    def __init__(self, eraser: Any = None, *, first: Any = None) -> None:
+    def __init__(self, eraser: Any = None, *, first: Any = None, normalise: bool = False) -> None:
         self.eraser = eraser
         self.first = first
+        self.normalise = normalise
 
     @property
     def linear_(self) -> Eraser:
         return self.first_[-1]
 
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        z: Any = None,
+        given: Any = None,
+        keep: Any = None,
+        groups: Any = None,
+    ) -> BaseEraser:
+        """Learn all stages, as ``BaseEraser.fit`` says.
+
+        Parameters
+        ----------
+        X, y, z, given, keep
+            As in every eraser.
+        groups : array-like of shape (n,), optional
+            What rows come in, if the eraser chooses its own rank: see ``LEOPARD.fit``.
+        """
+        refuse_unused_groups(groups, self._inner())
+        return self._fit_on(X, y, z, given=given, keep=keep, groups=groups)
+
     def _inner(self) -> Any:
         if self.eraser is None:
             from unspot.erasers.leopard import LEOPARD
 
-            return LEOPARD()
-        return _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+            return LEOPARD(normalise=self.normalise)
+        inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+        # So that its fit knows of it.
+        return inner.set_params(normalise=True) if self.normalise else inner
 
     def _first(self, *, keeps: bool = False) -> list[Any]:
         """The first stages, not fitted."""
@@ -151,7 +178,11 @@ class Cascade(BaseEraser):
     def _compose(self, way: Way, inner: Eraser) -> Eraser:
         # No one can pass the inner eraser's rows again: they are in coordinates of the first stage.
         facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-        return way.then(inner).eraser(inner=facts, linear_rank=way.width)
+        # A step to unit norm comes at the end: coordinates have the same norms as rows.
+        return way.then(inner.before_norm).eraser(inner=facts, linear_rank=way.width)
+
+    def _normalises(self) -> bool:
+        return bool(self._inner().normalise)
 
 
 @dataclass(frozen=True)

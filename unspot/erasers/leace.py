@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, Literal, cast
 
@@ -20,7 +21,7 @@ from unspot.data.statistics import (
     whitening,
 )
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn, within_support
+from unspot.erasers.base import ROUNDING, BaseEraser, warn, within_support
 from unspot.erasers.goals import as_goal, design, keep_design
 from unspot.maps import Oblique
 from unspot.projections.subspaces import column_space, complement
@@ -54,6 +55,8 @@ class LEACE(BaseEraser):
         difference here.
     joint : bool
         Of a table, whether combinations of concepts are erased too.
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Attributes
     ----------
@@ -97,10 +100,12 @@ class LEACE(BaseEraser):
         method: Literal["oblique", "orthogonal"] = "oblique",
         concept: str | Mapping[str, str] = "categories",
         joint: bool = False,
+        normalise: bool = False,
     ) -> None:
         self.method = method
         self.concept = concept
         self.joint = joint
+        self.normalise = normalise
 
     @classmethod
     def from_statistics(
@@ -130,11 +135,11 @@ class LEACE(BaseEraser):
         order = np.argsort(labels.codes)
         scatter = statistics.class_scatter
         fitted = cls(method=method)
-        fitted.statistics_ = ClassStatistics(
-            statistics.counts[order],
-            statistics.means[order],
-            statistics.within,
-            None if scatter is None else scatter[order],
+        fitted.statistics_ = replace(
+            statistics,
+            counts=statistics.counts[order],
+            means=statistics.means[order],
+            class_scatter=None if scatter is None else scatter[order],
         )
         fitted.classes_ = labels.classes
         fitted.n_features_in_ = statistics.means.shape[1]
@@ -189,6 +194,10 @@ class LEACE(BaseEraser):
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
             eraser = within_support(self._solve(self.statistics_), lambda: self.statistics_)
+            if self.normalise:
+                mean, covariance = self.statistics_.mean, self.statistics_.covariance
+                square = float(np.trace(covariance) + mean @ mean)
+                eraser = eraser.normalised(ROUNDING * square**0.5)
             metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
             self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return cast(Eraser, self._eraser)
@@ -228,6 +237,7 @@ class LEACE(BaseEraser):
         return _keeping(self.statistics_, kept)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
+        statistics = statistics.settled()
         if check_choice("method", self.method, ("oblique", "orthogonal")) == "orthogonal":
             basis = _kernel_basis(statistics)
             warn_if_all(basis)
@@ -338,7 +348,7 @@ def _among(
     counts = np.zeros(len(classes), statistics.counts.dtype)
     means = np.zeros((len(classes), statistics.means.shape[1]), statistics.means.dtype)
     counts[places], means[places] = statistics.counts, statistics.means
-    return ClassStatistics(counts, means, statistics.within)
+    return replace(statistics, counts=counts, means=means, class_scatter=None)
 
 
 def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:

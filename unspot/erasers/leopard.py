@@ -18,9 +18,9 @@ from unspot.data.concepts import KINDS
 from unspot.data.labels import Labels
 from unspot.data.rows import generator, sample_and_held_out
 from unspot.data.statistics import ClassStatistics, mean_difference_basis, whitening
-from unspot.density import GaussianMixture, PairWeights, Term, hsic, mmd2
+from unspot.density import GaussianMixture, PairWeights, Term, hsic
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn
+from unspot.erasers.base import BaseEraser, refuse_unused_groups, warn
 from unspot.erasers.goals import Features, Goal, as_goal, design, keep_features, terms
 from unspot.erasers.streams import Blocks, Rows
 from unspot.machine import one_thread
@@ -120,6 +120,9 @@ class LEOPARD(BaseEraser):
         Where to compute; by default the CPU.
     verbose : bool
         Show progress.
+    normalise : bool
+        Scale erased rows to unit norm. Densities are then matched on the unit sphere, where at most
+        10,000 rows are looked at; with the whitened metric, they are matched before that step.
 
     Attributes
     ----------
@@ -191,6 +194,7 @@ class LEOPARD(BaseEraser):
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
+        normalise: bool = False,
     ) -> None:
         self.rank = rank
         self.max_advantage = max_advantage
@@ -207,6 +211,30 @@ class LEOPARD(BaseEraser):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self.normalise = normalise
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        z: Any = None,
+        given: Any = None,
+        keep: Any = None,
+        groups: Any = None,
+    ) -> BaseEraser:
+        """Learn the eraser, as ``BaseEraser.fit`` says.
+
+        Parameters
+        ----------
+        X, y, z, given, keep
+            As in every eraser.
+        groups : array-like of shape (n,), optional
+            With ``rank="auto"``: what rows come in, such as the author of each text. Rows of one
+            group are then either fitted on or set aside to choose the rank.
+        """
+        refuse_unused_groups(groups, self)
+        return self._fit_on(X, y, z, given=given, keep=keep, groups=groups)
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         solver = self._checked_solver()
@@ -308,6 +336,8 @@ class LEOPARD(BaseEraser):
         # The scatter of each class is K·d² numbers, which only the start from moments needs.
         moments = isinstance(init, str) and init == "moments"
         space = _Space.of(rows, n_classes, self.metric, per_class=moments)
+        if self.normalise and self.metric == "euclidean":
+            space = replace(space, on_sphere=True)
         self._row_statistics = space.statistics
         objectives = self._objectives(space, rows, n_classes)
         begin = space.working(start(init, space.statistics, self.rank_))
@@ -397,19 +427,22 @@ class LEOPARD(BaseEraser):
         train, held_out = given.train, given.held_out
         rows, z = space.coordinates(train.X), torch.from_numpy(train.codes)
         if isinstance(rows, Rows):
-            return {"loss": LazyObjective(rows, z, kernel, device)}
-        _warn_of_outliers(rows, space.unit)
-        objective = Objective(torch.from_numpy(rows).to(device), z.to(device), kernel)
+            return {"loss": LazyObjective(rows, z, kernel, device, space.on_sphere)}
+        if not space.on_sphere:  # where no row is far
+            _warn_of_outliers(rows, space.unit)
+        objective = Objective(
+            torch.from_numpy(rows).to(device), z.to(device), kernel, on_sphere=space.on_sphere
+        )
         if self.preserve:
             objective = self._preserving(objective, space)
         objectives: dict[str, Any] = {"loss": objective}
         if held_out is not None:
             X = objective.X.new_tensor(space.coordinates(held_out.X))
             z = torch.from_numpy(held_out.codes).to(X.device)
-            objectives["held out"] = Objective(
-                X, z, objective.kernel, objective.preservation, objective.weight
-            )
-        if given.everything is not None and LowOrder.is_small(n_classes, self.rank_, kernel):
+            objectives["held out"] = replace(objective, X=X, z=z)
+        # The moments of rows of unit norm are no function of the moments of all rows.
+        has_low_order = not space.on_sphere and LowOrder.is_small(n_classes, self.rank_, kernel)
+        if given.everything is not None and has_low_order:
             low = partial(self._low_order, space, objective, n_classes)
             objectives["low of sample"] = low(train, np.arange(len(rows)))
             objectives["low of all"] = low(given.everything, given.chosen)
@@ -433,12 +466,12 @@ class LEOPARD(BaseEraser):
 
     def _preserving(self, objective: Objective, space: _Space) -> Objective:
         """The objective with a term that favours variance."""
-        X, z, kernel = objective.X, objective.z, objective.kernel
         # The unit of the trade is the discrepancy that is left without the linear signal. Where
         # that is noise it is 1/n: with zero, or less, no λ would have an effect.
         U = complement(space.working(mean_difference_basis(space.statistics)))
-        left = max(float(mmd2(X @ X.new_tensor(U), z, kernel)), 1 / len(X))
-        return Objective(X, z, kernel, space.preservation(X), self.preserve * left)
+        X = objective.X
+        left = max(objective.value(X.new_tensor(U)), 1 / len(X))
+        return replace(objective, preservation=space.preservation(X), weight=self.preserve * left)
 
     def _search(
         self,
@@ -539,6 +572,9 @@ class _Space:
     #: A power of two near the standard deviation of the rows. In this unit squares fit single
     #: precision, and no other bits change.
     unit: float = 1.0
+    #: Whether rows are compared by direction, as they are if the eraser scales them to unit norm.
+    #: They are then not centred, since a direction is seen from the origin.
+    on_sphere: bool = False
 
     @classmethod
     def of(cls, rows: _FitRows, n_classes: int, metric: str, *, per_class: bool) -> _Space:
@@ -546,7 +582,7 @@ class _Space:
         X, codes = rows.everything or rows.train
         dtype = rows.train.X.dtype
         collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
-        statistics = collect(X, codes, n_classes, per_class=per_class)
+        statistics = collect(X, codes, n_classes, per_class=per_class).settled()
         if metric == "whitened":
             return cls(statistics, dtype, *whitening(statistics.covariance, invertible=True))
         variance = float(np.diagonal(statistics.covariance).mean())
@@ -557,7 +593,8 @@ class _Space:
         """Rows in working coordinates."""
         if isinstance(X, Rows):
             return X.mapped(self.coordinates)
-        centred = (X.astype(np.float64) - self.statistics.mean) / self.unit
+        centre = 0.0 if self.on_sphere else self.statistics.mean
+        centred = (X.astype(np.float64) - centre) / self.unit
         if self.whiten is not None:
             centred = centred @ self.whiten
         return np.ascontiguousarray(centred, dtype=self.dtype)
@@ -572,7 +609,7 @@ class _Space:
 
     def kernel(self, kernel: GaussianMixture) -> GaussianMixture:
         """A kernel for the embeddings, or for whitened ones, in working coordinates."""
-        if isinstance(kernel.bandwidth, str):
+        if isinstance(kernel.bandwidth, str) or self.on_sphere:
             return kernel
         return replace(kernel, bandwidth=kernel.bandwidth / self.unit)
 

@@ -136,6 +136,35 @@ _METHODS = (
         closed_form=True,
     ),
     MethodInfo(
+        "fleace",
+        "unspot.erasers.fleace:FLEACE",
+        "least change of all functions of x against linear probes, by a calibrated classifier",
+    ),
+    MethodInfo(
+        "alf",
+        "unspot.erasers.alf:ALFQLEACE",
+        "LEACE, then the few directions in which class covariances differ most",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "fairpca",
+        "unspot.erasers.fairpca:FairPCA",
+        "the principal subspace of what has equal means and nearly equal covariances",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "mute",
+        "unspot.erasers.mute:MUtE",
+        "every class made Gaussian by rotations and monotone maps, and back as their mean",
+    ),
+    MethodInfo(
+        "igbp",
+        "unspot.erasers.igbp:IGBP",
+        "rows moved onto the decision boundary of one neural probe after another",
+    ),
+    MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
         "baseline: orthogonal projection off the differences of class means",
@@ -219,10 +248,15 @@ def make(name: str, **params: Any) -> BaseEraser:
     if outer == "cascade" or (outer == "transport" and inner):
         if inner == "cascade":
             raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
+        normalise = params.pop("normalise", False)  # the last step of the whole
         first = None
         if outer == "transport":
-            first = [method("transport").cls(), method("leace").cls(method="orthogonal")]
-        return method("cascade").cls(_instance(inner or "leopard", params), first=first)
+            first = [_instance("transport", {}), _instance("leace", {"method": "orthogonal"})]
+        cascade: Any = method("cascade").cls
+        whole: BaseEraser = cascade(
+            _instance(inner or "leopard", params), first=first, normalise=normalise
+        )
+        return whole
     if inner:
         raise ValueError(
             f"Got method {name!r}, but only cascade:NAME and transport:NAME hold another method."

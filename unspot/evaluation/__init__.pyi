@@ -20,8 +20,9 @@ from .group_fairness import fairness as fairness
 from .group_fairness import fairness_of_several as fairness_of_several
 from .held_out import certify as certify
 from .informed import informed_attack as informed_attack
+from .learning import LearningCurve as LearningCurve
+from .learning import learning_curve as learning_curve
 from .monitor import Monitor as Monitor
-from .monitor import MonitorReport as MonitorReport
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions
@@ -32,6 +33,7 @@ from .results import Evaluation as Evaluation
 from .results import Row as Row
 from .results import Value as Value
 from .run import evaluate as evaluate
+from .tally import MonitorReport as MonitorReport
 from .two_sample import TwoSampleTest as TwoSampleTest
 from .two_sample import independence_test as independence_test
 from .two_sample import two_sample_test as two_sample_test

@@ -91,6 +91,8 @@ class Attacked:
     sample : Sample
     known : Known, optional
         What attackers know beside the rows: then only what rows add to it counts.
+    learned : tuple of array, Labels or Measurements, and groups, or None
+        The erased rows that attackers learned from; None if they did so fold by fold.
     """
 
     results: tuple[Any, ...]
@@ -98,6 +100,7 @@ class Attacked:
     groups: Codes | None
     sample: Sample
     known: Known | None = None
+    learned: tuple[Array, Any, Codes | None] | None = None
 
     @staticmethod
     def of(
@@ -106,11 +109,12 @@ class Attacked:
         groups: Codes | None,
         sample: Sample,
         known: Known | None = None,
+        learned: tuple[Array, Any, Codes | None] | None = None,
     ) -> Attacked:
         """Of classes, or of a number."""
         if not isinstance(target, Labels):
-            return AttackedNumber(tuple(results), target, groups, sample, known)
-        attacked = Attacked(tuple(results), target, groups, sample, known)
+            return AttackedNumber(tuple(results), target, groups, sample, known, learned)
+        attacked = Attacked(tuple(results), target, groups, sample, known, learned)
         if known is None:
             return attacked
         return replace(attacked, results=tuple(map(attacked._rescored, results)))

@@ -64,6 +64,8 @@ class Settings:
     features: str | None = None
     task: str | None = None
     groups: str | None = None
+    key: str | None = None
+    drop_missing: bool = False
     budget: str = "standard"
     attackers: str | None = None
     alpha: float = 0.05
@@ -228,8 +230,7 @@ class AuditRecord:
     @property
     def concept(self) -> str:
         """What was erased, by the name of its column; empty if it has none."""
-        fitted = self.certificate.metadata.get("eraser", {}).get("concept_name", "")
-        return (self.settings and self.settings.concept) or str(fitted)
+        return (self.settings and self.settings.concept) or self.certificate.concept
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in the JSON."""

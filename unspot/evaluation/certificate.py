@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from unspot.evaluation.results import Metadata
 from unspot.io.records import as_type
 
-__all__ = ["MARGIN", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
+__all__ = ["MARGIN", "AttackCurve", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
 
 Verdict = Literal["LEAKS", "HOLDS", "INCONCLUSIVE"]
 
@@ -71,6 +71,75 @@ class AttackerReport:
         return found
 
 
+def mean_at_each_size(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Numbers of rows, and the means of what was measured with each.
+
+    Examples
+    --------
+    >>> mean_at_each_size([(10, 0.5), (10, 0.25), (20, 0.75)])
+    [(10, 0.375), (20, 0.75)]
+    """
+    each: dict[int, list[float]] = {}
+    for n, value in points:
+        each.setdefault(n, []).append(value)
+    return [(n, sum(values) / len(values)) for n, values in each.items()]
+
+
+def wide(interval: tuple[float, float]) -> bool:
+    """Whether an interval of an advantage says next to nothing: seven points, or a third of it."""
+    low, high = interval
+    return high - low > max(0.07, (low + high) / 3)
+
+
+@dataclass(frozen=True)
+class AttackCurve:
+    """What the strongest attacker gains with more rows to learn from.
+
+    Attributes
+    ----------
+    attacker : str
+        The strongest with all rows.
+    n_rows, advantages : tuple of int and of float
+        Of each fit: the rows that it learned from, and its advantage on the test rows.
+    factor : float
+        How many times the rows of the certificate ...
+    advantage : float
+        ... would give about this advantage, if the curve goes on as it does.
+    interval : pair of float
+        Of that advantage, with 95 % confidence as far as luck with rows and the curve's shape go.
+    """
+
+    attacker: str
+    n_rows: tuple[int, ...]
+    advantages: tuple[float, ...]
+    factor: float
+    advantage: float
+    interval: tuple[float, float]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the interval is narrow enough to say something."""
+        return not wide(self.interval)
+
+    def sentence(self, chance: float) -> str:
+        """What more rows would buy, given the accuracy of guessing."""
+        low, high = (f"{100 * (chance + end):.1f}" for end in self.interval)
+        if not self.can_tell:
+            return (
+                f"What {self.factor:g} times as many rows would buy {self.attacker} cannot be told "
+                f"from these: it may be right on anything from {low} to {high} %."
+            )
+        points = zip(self.n_rows, self.advantages, strict=True)
+        *fewer, (_, last) = mean_at_each_size(points)
+        smaller = ", ".join(f"{100 * (chance + a):.1f} % with {n:,}" for n, a in fewer)
+        return (
+            f"With {self.factor:g} times as many rows to learn from, {self.attacker} would be "
+            f"right on about {100 * (chance + self.advantage):.1f} % ({low} to {high} % with 95 % "
+            f"confidence), if the learning curve goes on as it does: {smaller}, "
+            f"{100 * (chance + last):.1f} % with all {max(self.n_rows):,}."
+        )
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What was tried on held-out rows, and what came of it.
@@ -103,12 +172,13 @@ class Certificate:
         What attackers knew beside the rows; empty if nothing.
     baseline : float or None
         The score of who knows only that: advantages are above it.
-    concept : str
-        Which of several concepts the numbers are about: the one that is worst off.
     parts : mapping of str to Certificate
         The certificates of all of several concepts, each with its part of the false alarms.
     notes : tuple of str
         What was left out, in sentences.
+    learning : AttackCurve or None
+        What the strongest attacker would gain with more rows; None where rows are too few to tell,
+        and fold by fold. The verdict does not depend on it.
     """
 
     attackers: tuple[AttackerReport, ...]
@@ -128,24 +198,27 @@ class Certificate:
     kind: str = "categories"
     given: str = ""
     baseline: float | None = None
-    concept: str = ""
     parts: Mapping[str, Certificate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    learning: AttackCurve | None = None
 
     @classmethod
     def of_several(cls, parts: Mapping[str, Certificate], notes: tuple[str, ...]) -> Certificate:
         """One certificate of several concepts: that of the worst, with all of them inside."""
         worst = max(parts, key=lambda name: (_ORDER[parts[name].verdict], parts[name].upper_bound))
-        named = {name: replace(part, metadata={}, concept=name) for name, part in parts.items()}
+        # The metadata are about all of them, but for the name of the concept.
+        named = {
+            name: replace(part, metadata={"concept": name}, learning=None)
+            for name, part in parts.items()
+        }
+        about = {**parts[worst].metadata, "concept": worst}
         inside = named if len(parts) > 1 else {}
-        return replace(parts[worst], concept=worst, parts=inside, notes=notes)
+        return replace(parts[worst], metadata=about, parts=inside, notes=notes)
 
-    def called(self, *, concept: str = "", given: str = "") -> Certificate:
-        """The same with the names of columns: of what was given, and of a number."""
+    def called(self, *, given: str) -> Certificate:
+        """The same with the name of the column that was given, if one was."""
         parts = {name: part.called(given=given) for name, part in self.parts.items()}
-        known = given if self.given and given else self.given
-        named = concept if self.of_number and not self.concept else self.concept
-        return replace(self, given=known, concept=named, parts=parts)
+        return replace(self, given=given if self.given and given else self.given, parts=parts)
 
     @property
     def of_number(self) -> bool:
@@ -168,6 +241,25 @@ class Certificate:
             upper_bound=self.upper_bound,
             margin=self.margin,
         )
+
+    @property
+    def concept(self) -> str:
+        """What was erased, by its name; empty if it has none."""
+        fitted = self.metadata.get("eraser", {}).get("concept_name", "")  # in older files
+        return str(self.metadata.get("concept") or fitted)
+
+    @property
+    def subject(self) -> str:
+        """What the certificate is about, in a line that tells it from others."""
+        classes = list(self.rows_of_class)
+        listed = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+        data = self.metadata.get("data")
+        parts = (
+            f"{self.concept or 'the concept'}{f' ({listed})' if listed else ''}",
+            data and f"in {data}",
+            f"on {self.n_test_rows:,} test rows",
+        )
+        return " ".join(part for part in parts if part)
 
     @property
     def leaks(self) -> bool:
@@ -226,6 +318,9 @@ class Certificate:
             for report in one.attackers:
                 if report.r2 is None if one.of_number else report.balanced_accuracy is None:
                     raise ValueError(f"the score of the attacker {report.name} is missing")
+        curve = result.learning
+        if curve is not None and not 0 < len(curve.n_rows) == len(curve.advantages):
+            raise ValueError("learning has not as many advantages as sizes")
         return result
 
     @property
@@ -245,8 +340,8 @@ class Certificate:
     def next_step(self) -> str:
         """What to do about the verdict, in a sentence."""
         if self.verdict == "LEAKS":
-            rank = self.metadata.get("eraser", {}).get("rank")
-            now = "" if rank is None else f" (it is {rank} of {self.metadata['n_features']})"
+            rank, of = self.metadata.get("eraser", {}).get("rank"), self.metadata.get("n_features")
+            now = "" if rank is None or of is None else f" (it is {rank} of {of})"
             return (
                 f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
                 "rank that holds."
@@ -280,7 +375,10 @@ class Certificate:
             header = ("attacker", "R²", "advantage", interval, "p", "", "")
         ranked = sorted(self.attackers, key=lambda report: -report.advantage)
         table = _aligned([header, *(_cells(report) for report in ranked)])
-        head = [f"Certificate: {self.verdict}", self.sentence, f"Next: {self.next_step}"]
+        head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
+        if self.learning is not None:
+            head.append(self.learning.sentence(self.chance))
+        head.append(f"Next: {self.next_step}")
         several = [*_aligned([_OF_PARTS, *self._lines()]), ""] if self.parts else []
         return "\n".join([*head, "", *several, *table, "", self._footer()])
 
@@ -307,6 +405,10 @@ class Certificate:
     @property
     def _confidence(self) -> str:
         return f"{100 * (1 - self.alpha):.4g} %"
+
+    @property
+    def _name(self) -> str:
+        return f"The concept {self.concept}".rstrip()
 
     def _finding(self) -> str:
         best, half = self.strongest, self.alpha / 2
@@ -336,7 +438,7 @@ class Certificate:
         if found and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
             return (
-                f"The concept leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
+                f"{self._name} leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
                 f"better than {guessing}, and between {low} and {high} with {self._confidence} "
                 "confidence. Luck alone does as well as the attackers with p = "
                 f"{self.attack_p_value:.2g}."
@@ -344,12 +446,12 @@ class Certificate:
         if found:
             telling = min(self.attackers, key=lambda report: report.p_value)
             return (
-                f"The concept leaks: no attacker of {len(self.attackers)} beats {guessing} on "
+                f"{self._name} leaks: no attacker of {len(self.attackers)} beats {guessing} on "
                 f"{where}, but the probabilities of {telling.name} follow the concept "
                 f"(p = {telling.p_value:.2g})."
             )
         return (
-            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
+            f"{self._name} leaks: no attacker of {len(self.attackers)} did better than luck would "
             f"on {where} (advantage {bound}), but the classes still differ in distribution "
             f"(p = {self.p_value:.2g})."
         )

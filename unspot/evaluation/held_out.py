@@ -15,7 +15,8 @@ from unspot.data.dataset import Dataset, strata, warn_if_grouped
 from unspot.data.rows import as_seed
 from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
-from unspot.evaluation.results import eraser_facts
+from unspot.evaluation.learning import attack_curve
+from unspot.evaluation.results import concept_name, eraser_facts
 from unspot.evaluation.several import naming_concept, parts_of, restricted
 from unspot.evaluation.unseen import (
     SPLIT_OF,
@@ -198,6 +199,7 @@ def _certified(
         given=given or "",
         baseline=None if given is None else attacked.chance,
         metadata=_metadata(eraser, data, random_state),
+        learning=attack_curve(attacked, budget=budget, seed=seed),
     )
 
 
@@ -220,6 +222,7 @@ def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
+        "concept": concept_name(eraser, data),
         "n_features": data.n_features,
         "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,

@@ -17,6 +17,7 @@ __all__ = [
     "counts_in_groups",
     "detectable_advantage",
     "effective_rows",
+    "paired_covariance",
     "recalls",
     "smallest_bound",
     "standardised",
@@ -175,6 +176,36 @@ def _design(
     between = float((luck.sum(axis=1) ** 2).sum())
     freedom = by_class.sum() ** 2 / float((by_class**2 / (n_groups - 1)).sum())
     return between / independent, freedom
+
+
+def paired_covariance(
+    guesses: Sequence[NDArray[np.int64]],
+    codes: NDArray[np.int64],
+    groups: NDArray[np.int64] | None,
+    n_classes: int,
+) -> Array:
+    """How the balanced accuracies of several guesses of the same rows vary together, (F, F).
+
+    By the variation from row to row, or from group to group: guesses that are wrong on the same
+    rows differ by less luck than their own intervals suggest.
+
+    Examples
+    --------
+    >>> codes = np.arange(100) % 2
+    >>> guess = np.where(np.arange(100) < 60, codes, 1 - codes)
+    >>> paired_covariance([guess, guess], codes, None, 2).round(4)
+    array([[0.0024, 0.0024],
+           [0.0024, 0.0024]])
+    """
+    units = np.arange(len(codes)) if groups is None else groups
+    weights = 1 / (n_classes * np.bincount(codes, minlength=n_classes)[codes])
+    luck = np.zeros((len(guesses), int(units.max()) + 1))
+    for of_one, guess in zip(luck, guesses, strict=True):
+        shares = recalls(guess, codes, n_classes)
+        np.add.at(of_one, units, weights * ((guess == codes) - shares[codes]))
+    n_units = len(np.unique(units))
+    joint: Array = luck @ luck.T * (n_units / max(n_units - 1, 1))
+    return joint
 
 
 def effective_rows(counts: Array) -> float:

@@ -291,6 +291,9 @@ def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None)
         f"test rows; {100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of "
         f"them at once. They learned {learned}. {guessing}"
     )
+    problem.attacked[attack_rows] = both[1]
+    if attack_rows == "seen" and "unseen" in problem.attacked:
+        note += _seen_against_unseen(both[1], problem.attacked["unseen"])
     attackers = {
         side: [_facts_of(result, one) for result in one.results]
         for side, one in zip(("before", "after"), both, strict=True)
@@ -299,6 +302,28 @@ def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None)
     values = Value(before.score), Value(after.score)
     label = f"{_BY_KEY[key].label}, R²" if problem.of_number else ""
     return Finding((_row(key, *values, note, label),), details)
+
+
+def _seen_against_unseen(seen: Any, unseen: Any) -> str:
+    """Why the two differ, if they do by more than luck with the test rows explains."""
+    from unspot.evaluation.inference import paired_covariance
+
+    first, second = unseen.strongest, seen.strongest
+    guesses, codes = [first.guesses, second.guesses], seen.labels.codes
+    joint = paired_covariance(guesses, codes, seen.groups, len(seen.labels.classes))
+    error = float(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1]) ** 0.5
+    gap = first.balanced_accuracy - second.balanced_accuracy
+    if abs(gap) <= 1.96 * error:
+        return ""
+    if gap > 0:
+        return (
+            f" Seen rows show {100 * gap:.1f} points less than unseen ones: the eraser has adapted "
+            "to its rows; more rows of the fit would help."
+        )
+    return (
+        f" Seen rows show {-100 * gap:.1f} points more than unseen ones: attackers learned from "
+        f"{second.n_rows:,} of them, and from {first.n_rows:,} unseen ones."
+    )
 
 
 def _facts_of(result: Any, attacked: Any) -> dict[str, Any]:
@@ -407,7 +432,21 @@ def variance(problem: Problem) -> Finding:
     from unspot.evaluation.geometry import variance_kept
 
     share = variance_kept(problem.test.X, problem.after.test.X)
-    return one_row("variance", Value(1.0), Value(share))
+    return one_row("variance", Value(1.0), Value(share), _lost_norm(problem))
+
+
+def _lost_norm(problem: Problem) -> str:
+    """A note if rows had unit norm before erasure and have it no longer."""
+    norms = [np.linalg.norm(data.test.X, axis=1) for data in (problem.before, problem.after)]
+    had, has = (bool(np.abs(of_rows - 1).max() < 1e-2) for of_rows in norms)
+    if not had or has or not norms[1].any():
+        return ""
+    low, high = np.quantile(norms[1], [0.05, 0.95])
+    return (
+        f"the rows had unit norm, and most now have norms from {low:.2g} to {high:.2g}. If you "
+        "store unit vectors, fit with normalise=True: to scale the rows later changes what was "
+        "judged here."
+    )
 
 
 def words(problem: Problem) -> Finding:

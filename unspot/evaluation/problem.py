@@ -79,6 +79,8 @@ class Problem:
     budget: str = "quick"
     random_state: int = 0
     eraser: Any = None  # what erased ``before``, for those who fit it again
+    #: What attackers found after erasure, by the rows that they learned from: notes compare.
+    attacked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def train(self) -> Split:
@@ -174,7 +176,7 @@ def erased(eraser: Any, data: Dataset) -> Dataset:
         lexicon = eraser.lexicon
     elif lexicon is not None:
         lexicon = Lexicon(lexicon.words, *erased_rows(eraser, data, "lexicon"))
-    return Dataset(train, validation, test, data.name, lexicon)
+    return replace(data, train=train, validation=validation, test=test, lexicon=lexicon)
 
 
 def erased_rows(eraser: Any, data: Dataset, *names: str) -> list[NDArray[Any]]:

@@ -18,13 +18,14 @@ from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import (
     Dataset,
     refuse_shared_groups,
+    strata,
     warn_if_grouped,
 )
 from unspot.data.rows import as_seed, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, OF_CONCEPT, PAPER, TASK_METRICS, lacking
 from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
-from unspot.evaluation.results import Evaluation, eraser_facts, eraser_name
+from unspot.evaluation.results import Evaluation, concept_name, eraser_facts, eraser_name
 from unspot.evaluation.several import naming_concept, parts_of, restricted
 from unspot.machine import same_bits, versions
 
@@ -114,6 +115,8 @@ def evaluate(
         problem.concept.refuse_missing_class()
         concept = problem.concept
         warn_if_grouped((data.train, concept.train.codes), (data.test, concept.test))
+    elif problem.of_number:
+        warn_if_grouped(*((split, strata(split.target)) for split in (data.train, data.test)))
     if functions.keys() & set(TASK_METRICS) and not (data.concepts or problem.of_number):
         _warn_if_concept_decides_task(problem)
     findings, seconds = _measure(problem, functions, verbose)
@@ -193,18 +196,21 @@ def score(
 
 def over_seeds(
     eraser: Any, data: Dataset, metrics: Sequence[str], *, seeds: int, random_state: int = 0
-) -> dict[str, tuple[float, float]]:
-    """Mean and spread of every score over so many repetitions; undefined ones are left out."""
+) -> tuple[dict[str, tuple[float, float]], dict[str, Any]]:
+    """Mean and spread of every score over so many repetitions; undefined ones are left out.
+
+    And what lies behind those of the first repetition, as ``Scores.details``.
+    """
     repetitions = [
-        score(eraser, data, metrics, random_state=random_state + seed).values
-        for seed in range(seeds)
+        score(eraser, data, metrics, random_state=random_state + seed) for seed in range(seeds)
     ]
-    columns = {key: [values[key] for values in repetitions] for key in repetitions[0]}
-    return {
+    columns = {key: [one.values[key] for one in repetitions] for key in repetitions[0].values}
+    means = {
         key: (float(np.mean(column)), float(np.std(column)))  # type: ignore[arg-type]
         for key, column in columns.items()
         if None not in column
     }
+    return means, repetitions[0].details
 
 
 def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
@@ -213,7 +219,7 @@ def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
     Attackers learn from one half of them, and all is judged on the other half.
     """
     learn, judge = data.validation.halves(random_state)
-    return Dataset(data.train, learn, judge, data.name, data.lexicon)
+    return replace(data, validation=learn, test=judge)
 
 
 def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
@@ -223,7 +229,7 @@ def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
     half of them, the ``validation`` rows, and are judged on the other half.
     """
     learn, judge = data.test.halves(random_state)
-    return Dataset(data.train.joined(data.validation), learn, judge, data.name, data.lexicon)
+    return replace(data, train=data.train.joined(data.validation), validation=learn, test=judge)
 
 
 def check_metrics(metrics: Any, data: Dataset) -> dict[str, MetricFunction]:
@@ -342,6 +348,7 @@ def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
+        "concept": concept_name(eraser, data),
         "n_rows": {"train": len(data.train), "test": len(data.test)},
         "n_features": data.n_features,
         "n_features_erased": int(problem.after.test.X.shape[1]),
@@ -354,7 +361,7 @@ def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
 
 def _concept_facts(problem: Problem) -> dict[str, Any]:
     if problem.before.concepts:
-        return {"classes": None, "kinds": problem.train.z.kinds}  # type: ignore[union-attr]
+        return {"classes": None, "kinds": problem.train.z.kinds}
     if problem.of_number:
         return {"classes": None, "kinds": {"z": problem.train.target.kind}}
     return {"classes": [str(c) for c in problem.concept.train.classes]}

@@ -97,7 +97,8 @@ def _combined(data: Dataset) -> tuple[Dataset | None, str]:
         for split, z, rows in zip(complete, merged, kept, strict=True)
     ]
     made = dict(zip(map(id, data), splits, strict=True))  # two splits may be the same rows
-    return data.mapped(lambda split: made[id(split)]), _said(name, rare, fits)
+    combined = data.mapped(lambda split: made[id(split)])
+    return replace(combined, concept=name), _said(name, rare, fits)
 
 
 def _with_cells(split: Split, cells: NDArray[Any], rows: NDArray[np.int64]) -> Split:

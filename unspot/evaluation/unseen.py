@@ -116,7 +116,8 @@ def attack_eraser(
     )
     if known is not None and isinstance(judged, Labels):
         results = tuple(relative_guesses(result, known.alone) for result in results)
-    return Attacked.of(results, judged, sample.groups, sample, known)
+    taught = X, learned, learn.group_codes
+    return Attacked.of(results, judged, sample.groups, sample, known, taught)
 
 
 def known_codes(*splits: Split) -> list[NDArray[np.int64]]:
@@ -130,6 +131,11 @@ def known_codes(*splits: Split) -> list[NDArray[np.int64]]:
         raise ValueError(
             "Got given='y' and groups, but expected one of both: labels cannot be permuted within "
             "the classes of y and by group at once. Leave one of them out."
+        )
+    if any(is_number(split.y) for split in splits):
+        raise ValueError(
+            "Got given='y' and fractional numbers as y, but expected categories: labels are "
+            "permuted within each. Cut y into bins."
         )
     y = np.concatenate([np.asarray(split.y, dtype=object) for split in splits])
     codes = encode(y, name="y").codes

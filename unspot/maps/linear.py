@@ -17,7 +17,25 @@ import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
 
-__all__ = ["Compress", "Expand", "Oblique", "Projection"]
+__all__ = ["Compress", "Expand", "Oblique", "Projection", "range_basis"]
+
+
+def range_basis(P: Array) -> Array:
+    """Orthonormal basis (d, r) of the range of a matrix (d, m), r its numerical rank.
+
+    Embeddings may have a column of size 1e-33, for which LEACE has a factor of 1e30. Columns of P
+    are scaled to unit norm at most, which keeps the range, so that none hides the others.
+
+    Examples
+    --------
+    >>> range_basis(np.diag([1e30, 1.0, 1e-17])).round(6)
+    array([[1., 0.],
+           [0., 1.],
+           [0., 0.]])
+    """
+    scaled = P / np.maximum(np.linalg.norm(P, axis=0), 1.0)
+    left, values, _ = np.linalg.svd(scaled, full_matrices=False)
+    return np.ascontiguousarray(left[:, values > 1e-8])
 
 
 class Reflections:
@@ -68,13 +86,14 @@ class Projection(Map):
         if 3 * r <= 2 * d:
             return self.coordinates(x) @ like(self.U, x).T + mean
         projected = self._rest.kept(x - mean)  # cheaper for a small complement
-        projected[..., self._constant] = 0.0  # exactly: the reflections mix all columns
+        if self._constant.any():  # exactly zero: the reflections mix all columns
+            projected = projected * like(~self._constant, x)
         return projected + mean
 
     @cached_property
-    def _constant(self) -> list[int]:
-        """The columns that no kept direction touches."""
-        return np.flatnonzero(~self.U.any(axis=1)).tolist()
+    def _constant(self) -> Array:
+        """Which columns no kept direction touches, (d,)."""
+        return np.asarray(~self.U.any(axis=1))
 
     @cached_property
     def _rest(self) -> Reflections:

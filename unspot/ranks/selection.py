@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
-from unspot.data.dataset import Dataset, Split
+from unspot.data.dataset import Dataset, Split, refuse_other_than_classes
 from unspot.data.groups import counts_at_worst
 from unspot.data.labels import Labels
 from unspot.evaluation.attacked import Attacked
@@ -298,6 +298,7 @@ def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
         The least length of the online code of the validation labels, as a share of the code that
         only knows the shares of the classes.
     """
+    refuse_other_than_classes(path.data.validation, "the rule 'mdl'")
     if not 0 < threshold < 2:
         raise ValueError(
             f"Got threshold={threshold!r}, but expected a share of the prior code such as 0.95."
@@ -464,7 +465,7 @@ def _value(path: RankPath, point: PathPoint, name: str) -> float:
     metrics = point.metrics
     if name not in metrics:
         seed = path.random_state
-        metrics = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
+        metrics, _ = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
         if name not in metrics:
             raise ValueError(f"Got metric {name!r}, which is undefined at rank {point.rank}.")
     return metrics[name][0]

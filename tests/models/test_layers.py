@@ -1,0 +1,343 @@
+"""Erasure layer by layer: what is fitted behind what, on how many states, saved and continued."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel
+
+import unspot
+from unspot import LEACE
+from unspot.erasers.registry import make
+from unspot.models import evaluate_layers, fit_layers, load_layers
+from unspot.models.states import rows_of_states
+
+D = 12
+LAYERS = "encoder.layer.*"
+
+
+@pytest.fixture(scope="module")
+def bert():
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=60, hidden_size=D, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=24,
+    )  # fmt: skip
+    return BertModel(config)  # with dropout, in training mode
+
+
+def texts(n=160, seed=0):
+    """Batches of 32 token ids with padding; half of the texts have words from another part."""
+    rng = np.random.default_rng(seed)
+    z = np.where(rng.random(n) < 0.5, "a", "b")
+    ids = rng.integers(1, 30, size=(n, 7))
+    marked = rng.random((n, 7)) < 0.9
+    ids[marked & (z == "b")[:, None]] += 30
+    mask = np.arange(7) < rng.integers(3, 8, size=n)[:, None]
+    whole = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask).long()}
+    batches = [{k: v[i : i + 32] for k, v in whole.items()} for i in range(0, n, 32)]
+    return batches, z
+
+
+def states(model, batches, name, positions="all"):
+    parts = [batch[name] for batch in rows_of_states(model, batches, [name], positions)]
+    return np.concatenate([p.X for p in parts]), np.concatenate([p.texts for p in parts])
+
+
+def largest_mean_gap(X, z):
+    return np.abs(X[z == "a"].mean(0) - X[z == "b"].mean(0)).max()
+
+
+# -- what is fitted ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positions", ["all", "cls", "last"])
+def test_each_layer_is_fitted_behind_the_erased_ones(bert, positions):
+    batches, z = texts()
+    erasers = fit_layers(bert, batches, z, layers=LAYERS, positions=positions)
+    assert list(erasers.erasers) == [f"encoder.layer.{i}" for i in range(3)]
+    with erasers.attach(bert):
+        for name in erasers.erasers:
+            X, of = states(bert, batches, name, positions)
+            assert largest_mean_gap(X, z[of]) < 1e-5
+    # Erasers that were fitted on the bare model do not fit behind each other.
+    alone = {}
+    for name in erasers.erasers:
+        X, of = states(bert, batches, name, positions)
+        alone[name] = LEACE().fit(X, z[of])
+    with unspot.hooks(bert, alone, positions=positions):
+        X, of = states(bert, batches, "encoder.layer.2", positions)
+    assert largest_mean_gap(X, z[of]) > 1e-4
+
+
+def test_leace_from_batches_is_leace_on_all_states(bert):
+    batches, z = texts()
+    erasers = fit_layers(bert, batches, z, layers="encoder.layer.0")
+    X, of = states(bert, batches, "encoder.layer.0")
+    np.testing.assert_allclose(
+        erasers.erasers["encoder.layer.0"](X), LEACE().fit_transform(X, z[of]), atol=1e-5
+    )
+    (facts,) = erasers.facts
+    assert (
+        facts.rows_seen
+        == facts.rows_used
+        == len(X)
+        == sum(int(b["attention_mask"].sum()) for b in batches)
+    )
+
+
+def test_other_erasers_get_a_budget_of_states_that_is_said(bert, caplog):
+    batches, z = texts()
+    caplog.set_level("INFO", logger="unspot.models.layers")
+    erasers = fit_layers(
+        bert, batches, z, layers="encoder.layer.1", eraser=make("mean"), max_rows=90
+    )
+    facts = erasers.facts[0]
+    assert facts.rows_used == 90 < facts.rows_seen
+    assert f"90 of {facts.rows_seen}" in caplog.text
+    assert erasers.erasers["encoder.layer.1"].metadata["n_rows"] == 90
+
+
+def test_the_sample_of_states_has_all_batches(bert):
+    from unspot.models.states import sampled_states
+
+    batches, _ = texts(320)
+    rows = rows_of_states(bert, batches, ["encoder.layer.0"], "all")
+    sample, seen = sampled_states(rows, 200, seed=0)
+    X = states(bert, batches, "encoder.layer.0")[0]
+    assert seen == len(X)
+    assert {tuple(row) for row in sample["encoder.layer.0"].X} <= {tuple(row) for row in X}
+    counts = np.bincount(sample["encoder.layer.0"].texts // 32, minlength=10)
+    assert counts.sum() == 200
+    assert counts.min() >= 8
+
+
+def test_the_model_is_left_as_it_was(bert):
+    batches, z = texts(64)
+    bert.encoder.layer[1].eval()
+    modes = [module.training for module in bert.modules()]
+    fit_layers(bert, batches, z, layers=LAYERS)
+    assert [module.training for module in bert.modules()] == modes
+    assert not any("unspot" in str(h) for m in bert.modules() for h in m._forward_hooks.values())
+    bert.train()
+
+
+def test_layers_go_in_the_order_of_the_calls():
+    class Backwards(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.a(self.b(x))
+
+    x, z = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)), np.arange(60) % 2
+    assert list(fit_layers(Backwards(), x.split(20), z, layers="*").erasers) == ["b", "a"]
+
+
+# -- saved, loaded, continued --------------------------------------------------------------------
+
+
+def test_a_folder_gives_the_same_erasers(bert, tmp_path):
+    batches, z = texts()
+    erasers = fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path / "a")
+    erasers.save(tmp_path / "b")
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
+        "000.safetensors", "001.safetensors", "002.safetensors", "manifest.json",
+    ]  # fmt: skip
+    for folder in ("a", "b"):
+        loaded = load_layers(tmp_path / folder)
+        assert repr(loaded) == repr(erasers)
+        with erasers.attach(bert):
+            expected = states(bert, batches, "encoder.layer.2")[0]
+        with loaded.attach(bert) as attached:
+            np.testing.assert_allclose(
+                states(bert, batches, "encoder.layer.2")[0], expected, atol=1e-6
+            )
+        attached.remove()
+        assert np.abs(states(bert, batches, "encoder.layer.2")[0] - expected).max() > 1e-3
+
+
+def test_a_fit_that_was_interrupted_continues(bert, tmp_path):
+    batches, z = texts()
+
+    class Interrupted(LEACE):
+        fits = 0
+
+        def partial_fit(self, X, y=None, *, z=None):
+            Interrupted.fits += 1
+            if Interrupted.fits == 7:  # in the second of three layers, each of five batches
+                raise KeyboardInterrupt
+            return super().partial_fit(X, y, z=z)
+
+    arguments = {"layers": LAYERS, "eraser": Interrupted(), "folder": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        fit_layers(bert, batches, z, **arguments)
+    with pytest.raises(ValueError, match=r"not finished: 1 of 3 layers.*fit_layers again"):
+        load_layers(tmp_path)
+    continued = fit_layers(bert, batches, z, **arguments)
+    assert Interrupted.fits == 7 + 10
+    fresh = fit_layers(bert, batches, z, layers=LAYERS, eraser=Interrupted())
+    x = np.random.default_rng(0).normal(size=(20, D))
+    for name, eraser in fresh.erasers.items():
+        np.testing.assert_allclose(continued.erasers[name](x), eraser(x), atol=1e-6)
+    assert fit_layers(bert, batches, z, **arguments).facts == load_layers(tmp_path).facts
+
+
+@pytest.mark.parametrize(
+    ("change", "needle"),
+    [
+        ({"eraser": LEACE(method="orthogonal")}, r"eraser was LEACE\(\)"),
+        ({"positions": "cls"}, "positions was all"),
+        ({"layers": "encoder.layer.0"}, "layers was"),
+    ],
+)
+def test_a_folder_of_another_fit_is_refused(bert, tmp_path, change, needle):
+    batches, z = texts(64)
+    fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path)
+    with pytest.raises(ValueError, match=rf"another fit \({needle}.*another folder"):
+        fit_layers(bert, batches, z, **{"layers": LAYERS, "folder": tmp_path, **change})
+
+
+def test_other_labels_or_weights_are_another_fit(bert, tmp_path):
+    batches, z = texts(64)
+    fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"another fit \(z was"):
+        fit_layers(bert, batches, z[::-1], layers=LAYERS, folder=tmp_path)
+
+
+def damaged_manifest(folder):
+    (folder / "manifest.json").write_text("{")
+
+
+def other_format(folder):
+    content = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**content, "format": "unspot-layers/9"}))
+
+
+def swapped_files(folder):
+    first, second = folder / "000.safetensors", folder / "001.safetensors"
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+def lost_file(folder):
+    (folder / "001.safetensors").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "needle"),
+    [
+        (damaged_manifest, r"no manifest of erasers.*fit anew"),
+        (other_format, r"unspot-layers/9"),
+        (swapped_files, r"000.safetensors.*not the file.*encoder.layer.0"),
+        (lost_file, r"001.safetensors.*encoder.layer.1"),
+    ],
+)
+def test_a_damaged_folder_is_refused(bert, tmp_path, damage, needle):
+    batches, z = texts(64)
+    fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path)
+    damage(tmp_path)
+    with pytest.raises(ValueError, match=needle):
+        load_layers(tmp_path)
+
+
+def test_a_folder_without_a_manifest(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no manifest.json.*fit_layers"):
+        load_layers(tmp_path)
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+def test_inputs_that_cannot_be_read_twice(bert):
+    batches, z = texts(64)
+    with pytest.raises(ValueError, match=r"only once.*list of batches"):
+        fit_layers(bert, iter(batches), z, layers=LAYERS)
+
+
+def test_inputs_in_another_order_than_the_labels():
+    loader = torch.utils.data.DataLoader(torch.randn(20, 4), batch_size=5, shuffle=True)
+    with pytest.raises(ValueError, match=r"shuffles.*shuffle=False"):
+        fit_layers(nn.Linear(4, 4), loader, np.arange(20) % 2, layers="")
+
+
+@pytest.mark.parametrize("z", [np.zeros(63), np.zeros((64, 2))], ids=str)
+def test_labels_that_do_not_fit_the_texts(bert, z):
+    with pytest.raises(ValueError, match=r"Got z of shape .* 64 texts.*one label for each"):
+        fit_layers(bert, texts(64)[0], z, layers=LAYERS)
+
+
+def test_texts_instead_of_tensors(bert):
+    with pytest.raises(ValueError, match=r"without a tensor.*return_tensors='pt'"):
+        fit_layers(bert, [["a text", "another"]], [0, 1], layers=LAYERS)
+
+
+def test_a_fitted_eraser_instead_of_an_estimator(bert):
+    batches, z = texts(64)
+    fitted = unspot.Eraser.projection(np.eye(D)[:, 1:])
+    with pytest.raises(TypeError, match=r"Got a Eraser as eraser.*LEACE\(\)"):
+        fit_layers(bert, batches, z, layers=LAYERS, eraser=fitted)
+
+
+def test_a_module_that_is_not_called(bert):
+    batches, z = texts(64)
+    with pytest.raises(ValueError, match=r"'encoder.layer'.*does not call.*inside of it"):
+        fit_layers(bert, batches, z, layers="encoder.layer")
+
+
+def test_a_module_that_is_called_twice():
+    shared = nn.Linear(4, 4)
+    model = nn.Sequential(shared, nn.Tanh(), shared)
+    with pytest.raises(ValueError, match=r"'0'.*calls 2 times"):
+        fit_layers(model, [torch.randn(8, 4)], np.arange(8) % 2, layers=["0"])
+
+
+# -- evaluation ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def evaluated(bert):
+    batches, z = texts(320)
+    erasers = fit_layers(bert, batches, z, layers=LAYERS)
+    unseen, z = texts(320, seed=1)
+    return evaluate_layers(bert, unseen, z, erasers, attackers=["logistic"], max_rows=1600)
+
+
+def test_what_attackers_read_by_layer(evaluated):
+    assert [reading.layer for reading in evaluated.before] == [
+        f"encoder.layer.{i}" for i in range(3)
+    ]
+    for before, after in zip(evaluated.before, evaluated.after, strict=True):
+        assert before.accuracy > 0.6 > after.accuracy
+        assert after.low <= after.accuracy <= after.high
+    assert evaluated.chance == 0.5
+    assert evaluated.n_learned + evaluated.n_judged == 1600 or evaluated.n_judged > 500
+
+
+def test_it_is_a_table_a_figure_and_a_page(evaluated, tmp_path):
+    assert "encoder.layer.2" in repr(evaluated)
+    assert "chance: 50.0 %" in repr(evaluated)
+    (axes,) = evaluated.figure().axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        f"encoder.layer.{i}" for i in range(3)
+    ]
+    page = evaluated.to_html(tmp_path / "layers.html").read_text(encoding="utf-8")
+    assert "strongest attacker at encoder.layer.2" in page
+    assert json.loads(json.dumps(evaluated.to_dict()))["chance"] == 0.5
+
+
+def test_a_layer_behind_the_erased_ones_and_other_positions(bert):
+    batches, z = texts(320)
+    erasers = fit_layers(bert, batches, z, layers="encoder.layer.0")
+    result = evaluate_layers(
+        bert, batches, z, erasers, layers=["encoder.layer.2"], positions="cls",
+        attackers=["logistic"],
+    )  # fmt: skip
+    assert result.before[0].layer == "encoder.layer.2"
+    assert result.n_learned + result.n_judged == 320

@@ -1,0 +1,130 @@
+"""An eraser as a torch module: constants are buffers, and gradients flow through.
+
+The module runs the same steps as the maps, in single precision at least. A rounded basis is another
+subspace, one that holds a little of what was removed, so in half precision a module that followed
+the model's dtype would leave a thousandth of the concept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspot.maps.program import INPUT, Program
+
+__all__ = ["ErasureModule", "as_hook"]
+
+#: What each operation of ``unspot.maps.program`` is in torch.
+OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "add": torch.add,
+    "subtract": torch.sub,
+    "multiply": torch.mul,
+    "divide": torch.div,
+    "power": torch.pow,
+    "matmul": torch.matmul,
+    "equal": torch.eq,
+    "exp": torch.exp,
+    "softmax": lambda a: torch.softmax(a, -1),
+    "clip": lambda a, *, least: torch.clamp(a, min=least),
+    "mean": lambda a: a.mean(-1),
+    "sum": lambda a: a.sum(-1),
+    "argmax": lambda a: a.argmax(-1),
+    "argmin": lambda a: a.argmin(-1),
+    "column": lambda a: a.unsqueeze(-1),
+    "slice": lambda a, *, start, stop: a[..., start:stop],
+    "join": lambda a, b: torch.cat([a, b], -1),
+    "transpose": lambda a: a.T,
+    "take": lambda rows, numbers: rows[numbers],
+    "double": lambda a: a if a.device.type == "mps" else a.double(),  # which has no doubles
+    "like": lambda a, other: a.to(other.dtype),
+}
+
+
+class ErasureModule(nn.Module):
+    """A program as a module on tensors (…, n_in) of any floating dtype, which the result keeps.
+
+    Buffers move with the module. They are never narrower than single precision, in which rows of
+    half precision are computed too, also under autocast.
+
+    Parameters
+    ----------
+    program : Program
+        From ``unspot.maps.trace``; ``Eraser.to_torch`` makes the module at once.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from unspot import Eraser
+    >>> module = Eraser.projection(np.eye(3)[:, :2]).to_torch()
+    >>> module(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 2., 0.]])
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.steps, self.result, self.double_buffers = program.steps, program.result, program.double
+        self.n_in, self.n_out = program.n_in, program.n_out
+        for name, array in program.constants.items():
+            dtype = torch.float64 if name in program.double else torch.float32
+            self.register_buffer(name, torch.tensor(array, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim == 0 or x.shape[-1] != self.n_in:
+            raise ValueError(
+                f"Got a tensor of shape {tuple(x.shape)}, but expected (…, {self.n_in}): "
+                f"this eraser was fitted on {self.n_in} features."
+            )
+        dtype = x.dtype if x.is_floating_point() else torch.float64
+        with _exactly(x.device.type):
+            return self._run(x.to(torch.promote_types(dtype, torch.float32))).to(dtype)
+
+    def _run(self, x: Tensor) -> Tensor:
+        values: dict[Any, Any] = {INPUT: x}
+        for name, buffer in self.named_buffers():
+            values[name] = buffer if name in self.double_buffers else buffer.to(x.dtype)
+        for step in self.steps:
+            inputs = [values[i] if isinstance(i, str) else i for i in step.inputs]
+            values[step.output] = OPERATIONS[step.operation](*inputs, **step.settings)
+        result: Tensor = values[self.result]
+        return result
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ErasureModule:
+        """What ``to``, ``half``, ``cuda``… call: follow the device, and no dtype below single."""
+        for name, buffer in self.named_buffers():
+            moved = fn(buffer)
+            wide = moved.dtype in (torch.float32, torch.float64)
+            if name in self.double_buffers or not wide:
+                moved = buffer.to(moved.device)
+            self._buffers[name] = moved
+        return self
+
+    def extra_repr(self) -> str:
+        return f"{self.n_in} → {self.n_out} features, {len(self.steps)} steps"
+
+    def followed(self, x: Tensor) -> Tensor:
+        """The result for a tensor on any device, to which the buffers are moved first."""
+        if any(buffer.device != x.device for buffer in self.buffers()):
+            self.to(x.device)
+        result: Tensor = self(x)
+        return result
+
+
+def _exactly(device: str) -> AbstractContextManager[Any]:
+    """Without autocast, where the device has it."""
+    if not torch.amp.is_autocast_available(device):
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
+
+
+def as_hook(program: Program) -> Callable[..., Tensor]:
+    """A function of a tensor, and of a second argument that is not used."""
+    module = ErasureModule(program)
+
+    def erase(tensor: Tensor, hook: Any = None) -> Tensor:
+        return module.followed(tensor)
+
+    return erase
