@@ -57,7 +57,6 @@ _NAMES = {
     "fairpca": "fair PCA",
     "mute": "MUtE",
     "igbp": "IGBP",
-    "transport:leopard": "transport, L̄EOPARD",
     "concept-erasure": "LEACE of concept-erasure",
     "fairlearn": "CorrelationRemover of fairlearn",
     "kram": "KRaM",
