@@ -36,7 +36,8 @@ def run() -> dict[str, Any]:
         eraser = estimator.fit(X, z).eraser_
         erasing = eraser.to_sentence_transformer(model)
         figures[f"{name}: encode, ratio of CPU time"] = _ratio(model, erasing, texts)
-        figures[f"{name}: largest difference"] = float(np.abs(erasing.encode(texts) - eraser(X)).max())
+        difference = np.abs(erasing.encode(texts) - eraser(X)).max()
+        figures[f"{name}: largest difference"] = float(difference)
     return figures | _files(LEACE().fit(X, z).eraser_, X)
 
 
