@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_an_evaluation_is_printed_and_kept(cli, table, eraser, full):
     again = cli("evaluate", *names, "--json", folder / "out.json")  # out.json is here already
     assert again.code == 2
     kept = again.err.split("kept in ")[1].strip().rstrip(".")
-    assert json.loads(open(kept).read())["rows"]
+    assert json.loads(Path(kept).read_text())["rows"]
 
 
 def test_a_fit_is_kept(cli, table, full):

@@ -20,12 +20,14 @@ __all__ = [
     "Labels",
     "Measurements",
     "check_length",
+    "doubt",
     "encode",
     "encode_as",
     "is_continuous",
     "measure",
     "missing_values",
     "plain_objects",
+    "refuse_ids",
     "uncast",
 ]
 
@@ -133,7 +135,10 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
             f"{int(np.argmax(bad))}), but expected a number for every row."
         )
     if min_values > 1 and np.all(values == values[0]):
-        raise ValueError(f"Got the same value in every row of {name}: there is nothing to erase.")
+        raise ValueError(
+            f"Got the same value in every row of {name}, but expected at least two values: there "
+            "is nothing to erase."
+        )
     return Measurements(values)
 
 
@@ -175,6 +180,41 @@ def encode(
     labels = Labels(codes.reshape(-1).astype(np.int64), classes)
     _refuse_too_few(labels, name, min_rows, min_classes)
     return labels
+
+
+#: From this many rows on, labels of which most rows have their own are refused as ids.
+_ROWS_OF_IDS = 50
+#: Numbers of more different values may be measurements.
+_FEW_NUMBERS = 20
+
+
+def refuse_ids(labels: Labels, name: str = "z") -> None:
+    """Raise an error if labels name rows rather than groups of them."""
+    n, K = len(labels), len(labels.classes)
+    if _ROWS_OF_IDS <= n < 2 * K:
+        raise ValueError(
+            f"Got {K:,} classes in {name} for {n:,} rows, but expected a label that many rows "
+            "share: this looks like an id, or like a number. Name another column. A number is "
+            "erased with concept='continuous', on the command line --kind; or cut it into bins."
+        )
+
+
+def doubt(labels: Labels, name: str = "z") -> str:
+    """A sentence if numbers were taken for classes and may be measurements; else empty.
+
+    Examples
+    --------
+    >>> doubt(encode([0, 1, 0])), doubt(encode(range(18, 80)))[:43]
+    ('', 'Got numbers of 62 different values in z, wh')
+    """
+    K = len(labels.classes)
+    if labels.classes.dtype.kind not in "iuf" or K <= _FEW_NUMBERS:
+        return ""
+    return (
+        f"Got numbers of {K} different values in {name}, which are taken for {K} classes without "
+        "an order. If they are measurements, such as ages, erase them as numbers, with "
+        "concept='continuous', on the command line --kind; or cut them into bins."
+    )
 
 
 def check_length(values: Any, n_rows: int, name: str, what: str = "values") -> None:
@@ -332,7 +372,7 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Unknown label type: {name} holds fractional numbers, but this method erases "
             "categories. Bin the values, or use a method for continuous concepts: "
-            "LEACE(concept='continuous') or KRaM(concept='continuous')."
+            "LEOPARD, LEACE or KRaM with concept='continuous'."
         )
 
 
@@ -344,6 +384,7 @@ def _refuse_too_few(labels: Labels, name: str, min_rows: int, min_classes: int) 
         )
     counts = labels.counts
     if counts.min() < min_rows:
+        refuse_ids(labels, name)  # says more
         k = int(np.argmin(counts))
         raise ValueError(
             f"Got {counts[k]} row of class {labels.classes[k]!s} in {name}, but expected at "

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from inspect import Parameter, signature
@@ -25,8 +25,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
+from unspot.data.concepts import Concepts, check_kind, is_table, read_concepts, read_target
 from unspot.data.groups import group_codes
-from unspot.data.labels import Labels, Measurements, encode, measure
+from unspot.data.labels import Labels, Measurements, doubt, encode, measure, refuse_ids
 from unspot.data.rows import (
     generator,
     identity,
@@ -75,6 +76,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     reads_rows: ClassVar[bool] = False
     #: Whether the work is split over the processes of ``unspot.scale.processes.context``.
     splits_work: ClassVar[bool] = False
+    #: The kinds of concept that it erases, by its parameter ``concept`` if there are several.
+    kinds: ClassVar[tuple[str, ...]] = ("categories",)
+    #: Whether it takes several concepts, and what is given or kept.
+    takes_goals: ClassVar[bool] = False
 
     def __init__(self, *, normalise: bool = False) -> None:
         self.normalise = normalise
@@ -84,7 +89,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if "__init__" in vars(cls):
             cls.__init__ = _with_normalise(cls.__init__)  # type: ignore[method-assign]
 
-    def fit(self, X: Any, y: Any = None, *, z: Any = None) -> BaseEraser:
+    def fit(
+        self, X: Any, y: Any = None, *, z: Any = None, given: Any = None, keep: Any = None
+    ) -> BaseEraser:
         """Learn the eraser.
 
         Parameters
@@ -98,12 +105,22 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The labels of the concept, if ``z`` is not given. If ``z`` is given, the labels of a
             downstream task: they are ignored, so that pipelines can pass them. A pipeline that
             ends in a classifier or regressor has to pass ``z``: there ``y`` is the task.
-        z : array-like of shape (n,), optional
+        z : array-like of shape (n,), or table, optional
             The labels of the concept; for Parquet, also the name of the column that holds them.
+            A table (a data frame, a dict of columns, an array of several columns) is several
+            concepts, for LEOPARD, LEACE and Cascade. Some of its values may be missing.
+        given : array-like of shape (n,), optional
+            A task: only dependence on the concept within each of its values is erased, so that
+            equal qualification gives equal treatment (equalised odds). Fractional numbers are
+            taken as numbers, all else as labels. For LEOPARD, LEACE and Cascade.
+        keep : array-like of shape (n,), optional
+            A task that erased rows must still tell. For LEOPARD, LEACE and Cascade.
         """
-        return self._fit_on(X, y, z)
+        return self._fit_on(X, y, z, given=given, keep=keep)
 
-    def _fit_on(self, X: Any, y: Any, z: Any, groups: Any = None) -> BaseEraser:
+    def _fit_on(
+        self, X: Any, y: Any, z: Any, *, given: Any = None, keep: Any = None, groups: Any = None
+    ) -> BaseEraser:
         """``fit``, with groups that go with the labels to what splits rows."""
         if z is None:
             _refuse_task_of_pipeline()
@@ -111,12 +128,20 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._forget()
         self._check_team()
         if is_stream(X):
+            if given is not None or keep is not None:
+                raise ValueError(
+                    "Got given=… or keep=… beside a stream of batches, but expected rows by "
+                    "number: an array, a path or a memory map."
+                )
             return self._fit_stream(X, concept)
         X, concept = opened(X, concept)
         X = self._validated(X, reset=True)
         target = self._target(concept, len(X))
         if groups is not None and isinstance(target, Labels):
             target = replace(target, groups=group_codes(groups, len(X)))
+        if given is not None or keep is not None:
+            target = self._goal(target, given, keep, len(X))
+        self._check_target(target)
         return self._fit_checked(X, target)
 
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
@@ -155,7 +180,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
-        """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
+        """The method itself: rows and ``Labels`` (or another target) to a frozen eraser."""
         raise NotImplementedError
 
     def _spread(self, X: Any) -> Any:
@@ -207,12 +232,54 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return rows, part
 
-    def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
-        # Methods that also erase continuous concepts have a parameter ``concept``.
-        kind = getattr(self, "concept", "categories")
-        if check_choice("concept", kind, ("categories", "continuous")) == "continuous":
+    def _target(self, concept: Any, n_rows: int) -> Any:
+        """What to erase: ``Labels``, ``Measurements`` or a table of ``Concepts``."""
+        # Methods that also erase other concepts have a parameter ``concept``.
+        kind: Any = getattr(self, "concept", "categories")
+        if isinstance(kind, Mapping) or self._is_table(concept, kind):
+            kinds = kind if isinstance(kind, Mapping) else None
+            table = read_concepts(
+                concept, n_rows=n_rows, kinds=kinds, min_rows=self.min_rows_per_class
+            )
+            (only, *more) = table.names
+            return table if more or table.missing(only).any() else table[only]
+        word = kind if kind in self.kinds else check_kind(kind)[0]
+        if check_choice("concept", word, self.kinds) == "categories":
+            return self._categories(concept, n_rows)
+        if word == "continuous":
             return measure(concept, n_rows=n_rows)
-        return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        return read_target(concept, n_rows=n_rows, kind=kind, min_rows=self.min_rows_per_class)
+
+    def _categories(self, concept: Any, n_rows: int) -> Labels:
+        labels = encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        refuse_ids(labels)
+        if sentence := doubt(labels):
+            warn(sentence)
+        return labels
+
+    def _is_table(self, concept: Any, kind: str) -> bool:
+        # A matrix as a continuous concept has always been one vector for each row.
+        return is_table(concept) and (kind == "categories" or isinstance(concept, Mapping))
+
+    def _goal(self, target: Any, given: Any, keep: Any, n_rows: int) -> Any:
+        from unspot.erasers.goals import Goal, read_beside
+
+        beside = {
+            name: read_beside(values, name, n_rows)
+            for name, values in (("given", given), ("keep", keep))
+            if values is not None
+        }
+        return Goal(target, **beside)
+
+    def _check_target(self, target: Any) -> None:
+        """Raise an error if the method cannot take the target."""
+        if self.takes_goals or isinstance(target, (Labels, Measurements)):
+            return
+        what = f"{len(target.names)} concepts" if isinstance(target, Concepts) else "given or keep"
+        raise ValueError(
+            f"Got {what}, but {type(self).__name__} erases one concept, without conditions. Use "
+            "LEOPARD, LEACE or Cascade; or make one label of those of each row, such as 'f/nurse'."
+        )
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
         if isinstance(X, Rows):  # the first rows show type and scale; each row is checked when read
@@ -236,12 +303,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             refuse_extreme(result)
         return result
 
-    def _metadata(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+    def _metadata(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
         return self._facts(target.describe(), len(X), self._identity(X, target))
 
-    def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+    def _identity(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
         """Hashes that recognise the rows of the fit."""
-        return identity(X, target.codes if isinstance(target, Labels) else target.values)
+        if isinstance(target, (Labels, Measurements)):
+            return identity(X, target.codes if isinstance(target, Labels) else target.values)
+        return identity(X, target.numbers)
 
     def _facts(
         self, concept: dict[str, Any], n_rows: int, hashes: dict[str, Any]
@@ -364,6 +433,8 @@ def rows_within_support(
 
 
 def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(entry) for key, entry in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):

@@ -15,7 +15,9 @@ from .geometry import neighbour_overlap as neighbour_overlap
 from .geometry import variance_kept as variance_kept
 from .geometry import word_similarity as word_similarity
 from .group_fairness import Fairness as Fairness
+from .group_fairness import FairnessOfSeveral as FairnessOfSeveral
 from .group_fairness import fairness as fairness
+from .group_fairness import fairness_of_several as fairness_of_several
 from .held_out import certify as certify
 from .informed import informed_attack as informed_attack
 from .learning import LearningCurve as LearningCurve
@@ -24,10 +26,14 @@ from .monitor import Monitor as Monitor
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions
+from .regression import REGRESSORS as REGRESSORS
+from .regression import RegressionResult as RegressionResult
+from .regression import regress as regress
 from .results import Evaluation as Evaluation
 from .results import Row as Row
 from .results import Value as Value
 from .run import evaluate as evaluate
 from .tally import MonitorReport as MonitorReport
 from .two_sample import TwoSampleTest as TwoSampleTest
+from .two_sample import independence_test as independence_test
 from .two_sample import two_sample_test as two_sample_test

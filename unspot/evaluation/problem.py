@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split
+from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split, is_number
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.evaluation.results import Row
@@ -94,6 +94,11 @@ class Problem:
         """A measurement of the rows before and after erasure."""
         return measure(self.before), measure(self.after)
 
+    @property
+    def of_number(self) -> bool:
+        """Whether the concept is a number, and so has no classes."""
+        return is_number(self.train.z, self.train.kind)
+
     @cached_property
     def concept(self) -> Coded:
         return Coded.of(self.before, "z")
@@ -138,7 +143,7 @@ def present(codes: Codes, classes: NDArray[Any]) -> Labels:
     Examples
     --------
     >>> present(np.array([2, 0]), np.array(["a", "b", "c"]))
-    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'))
+    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'), kind='categories')
     """
     occurring = np.unique(codes)
     return Labels(np.searchsorted(occurring, codes), classes[occurring])

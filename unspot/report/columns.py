@@ -248,12 +248,16 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
         column=i,
         tone=_TONES[word],
         headline=_headline(word, column.concept or "the concept", gone, attack, chance),
-        sentence=_sentence(before, attack, len(attacks), chance),
+        sentence=_sentence(before, attack, len(attacks), chance, contents.of_number),
         short=f"{_per_cent(attack)}, by {attack.attacker}",
         details=(
             (_limits(attacks),)
             if certificate is None
-            else (f"Certificate: {certificate.sentence}", f"Next: {certificate.next_step}")
+            else (
+                f"Certificate: {certificate.sentence}",
+                *(f"{name}: {_of_part(part)}" for name, part in certificate.parts.items()),
+                f"Next: {certificate.next_step}",
+            )
         ),
     )
 
@@ -299,10 +303,25 @@ def _headline(word: str, concept: str, gone: str, attack: Attack, chance: float)
     return f"LEAKS: {concept} can still be read" + (f", but {gone}" if gone else "")
 
 
-def _sentence(before: Attack | None, after: Attack, number: int, chance: float) -> str:
+def _of_part(part: Any) -> str:
+    """One of several concepts, in a line."""
+    return (
+        f"{part.verdict}. {part.strongest.name} has {100 * part.advantage:.1f} {part.unit}, and "
+        f"no attacker more than {100 * part.upper_bound:.1f}."
+    )
+
+
+def _sentence(
+    before: Attack | None, after: Attack, number: int, chance: float, of_number: bool = False
+) -> str:
     name = after.attacker[0].upper() + after.attacker[1:]
     subject = f"The strongest of {number} attackers, {after.attacker}," if number > 1 else name
     was = f" (before erasure: {_per_cent(before)})" if before else ""
+    if of_number:
+        return (
+            f"{subject} explains {_per_cent(after)} of the variance of the number on the held-out "
+            f"rows{was}. Zero or less is nothing."
+        )
     return (
         f"{subject} is right on {_per_cent(after)} of the held-out rows{was}. Guessing is right on "
         f"{value_text(chance, 'share')}. Every class counts equally."
