@@ -50,7 +50,7 @@ def test_a_verdict_for_people(cli, clean, leaking, others):
     assert lines[0] == "Certificate: INCONCLUSIVE"
     assert lines[1] == "About: gender (f, m) in others.npz on 200 test rows."
     assert "cannot decide" in lines[2]
-    assert re.search(r"Next: .*about [\d,]+ test rows", lines[3])
+    assert any(re.search(r"Next: .*about [\d,]+ test rows", line) for line in lines)
     assert "others.npz was split at random" in lines[-1]
     assert "200 rows to learn from, 200 to judge on" in lines[-1]
     done = cli("certify", leaking, others, "-c", "gender", *QUICK)

@@ -62,5 +62,5 @@ def test_a_rank_above_what_is_left_keeps_what_is_left():
 
 @pytest.mark.parametrize("drop", [1, -0.1, "half"])
 def test_bad_shares(drop):
-    with pytest.raises(ValueError, match="Got drop=.*from 0 to below 1"):
+    with pytest.raises(ValueError, match=r"Got drop=.*from 0 to below 1"):
         FairPCA(drop=drop).fit(*rows(60))

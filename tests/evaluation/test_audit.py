@@ -210,6 +210,30 @@ def test_the_schema_refuses_what_is_no_record(content):
             jsonschema.validate(wrong, SCHEMA)
 
 
+def test_numbers_and_several_concepts_are_as_the_schema_says(data, eraser):
+    line = AttackerReport("ridge", None, None, 0.01, (-0.02, 0.03), 0.4, None, r2=0.01)
+    number = certificate_of(
+        kind="continuous",
+        n_classes=0,
+        majority=0.0,
+        rows_of_class={},
+        metadata={"concept": "age", "eraser": {}},
+    )
+    number = replace(number, attackers=(line,))
+    several = Certificate.of_several({"gender": certificate_of(), "age": number}, ("A note.",))
+    for certificate in (number, several):
+        record = AuditRecord.of(certificate, eraser, data, settings=Settings(kind="age=continuous"))
+        content = json.loads(record.to_json())
+        jsonschema.validate(content, SCHEMA)
+        assert AuditRecord.from_dict(content) == record
+        assert all(check.ok for check in check_content(content))
+    card = AuditRecord.of(number, eraser, data).to_model_card()
+    assert "at most 3.0 % of the variance" in card
+    card = AuditRecord.of(several, eraser, data).to_model_card()
+    assert "**Concept age:** HOLDS" in card
+    assert not AuditRecord.of(number, eraser, data).rows_of_cell
+
+
 # -- every change is found -------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from unspot import Dataset, Eraser
-from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.report.contents import NeighbourList
 from unspot.report.dial import make_dial_rows
@@ -81,35 +80,9 @@ def _attacker(name, accuracy):
     }
 
 
-def certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004):
-    """A certificate with two attackers."""
-    reports = tuple(
-        AttackerReport(name, a + 0.03, a, a - 1 / 3, (a - 1 / 3 - 0.03, a - 0.3033), 0.01, 1.5)
-        for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
-    )
-    return Certificate(
-        attackers=reports,
-        attack_p_value=0.01 if leaks else 0.4,
-        p_value=p_value,
-        detectable=0.02,
-        majority=0.36,
-        alpha=0.05,
-        n_classes=3,
-        n_attack_rows=400,
-        n_test_rows=500,
-        attack_rows="unseen",
-        budget="quick",
-    )
-
-
 @pytest.fixture
 def make_evaluation():
     return evaluation_of
-
-
-@pytest.fixture
-def make_certificate():
-    return certificate_of
 
 
 @pytest.fixture(scope="session")
@@ -140,12 +113,12 @@ def views(rows):
 
 
 @pytest.fixture(scope="session")
-def contents():
+def contents(make_certificate):
     """Everything that a report can hold."""
     results = {
-        "before": certificate_of(0.95),
-        "mean gone": (evaluation_of("LEACE", 5, after=0.8, utility=0.9), certificate_of(0.8)),
-        NASTY[4]: (evaluation_of(), certificate_of()),
+        "before": make_certificate(0.95),
+        "mean gone": (evaluation_of("LEACE", 5, after=0.8, utility=0.9), make_certificate(0.8)),
+        NASTY[4]: (evaluation_of(), make_certificate()),
     }
     neighbours = (NeighbourList(NASTY[0], NASTY[1:4], NASTY[2:5]),)
     return read_contents(results, title=f"Title {NASTY[0]}", neighbours=neighbours)

@@ -93,7 +93,12 @@ def test_no_attack_no_verdict(make_evaluation):
 
 
 def about(certificate, concept="gender", data="test.parquet"):
-    facts = {"eraser": {"method": "LEACE", "rank": 5}, "concept": concept, "data": data}
+    facts = {
+        "eraser": {"method": "LEACE", "rank": 5},
+        "concept": concept,
+        "data": data,
+        "n_features": 6,
+    }
     return replace(certificate, metadata=facts, rows_of_class={"f": 250, "m": 250})
 
 
@@ -104,7 +109,7 @@ def test_two_certificates_can_be_told_apart(make_certificate):
         assert concept in found.headline.headline
         assert dict(found.glance) == {
             "Concept": f"{concept} (f, m)",
-            "Data": "test.parquet",
+            "Data": "test.parquet, 6 dimensions",
             "Rows": "500 test rows, 400 to learn from",
             "Eraser": "LEACE, rank 5",
         }

@@ -41,15 +41,13 @@ def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> lis
     every = lines_of_file(by_key.values(), result.source.data.name, result.frame["key"])
     tables = paper_tables(result.lines)
     budgets = budget_tables(every, _chance(result))
-    latex = [f"% {table.title}\n{table.to_latex()}" for table in budgets]
     texts = {
         "tables.md": _summary(result, tables, budgets),
-        "leaks.tex": "\n\n".join(latex) + "\n",
         "cells.csv": result.frame.to_csv(index=False),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-    written = [*save_tables(folder, tables), *(folder / name for name in texts)]
+    written = [*save_tables(folder, tables, budgets), *(folder / name for name in texts)]
     records = [by_key[key] for key in result.frame["key"].unique()]
     written.append(write_page(result, records, folder / "report.html"))
     if figures:

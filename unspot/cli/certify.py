@@ -26,12 +26,20 @@ def _words(about: str) -> Any:
 def certify(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
     key: options.Key = None,
     drop_missing: options.DropMissing = False,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Labels that attackers know, such as the task: only what rows add to it counts.",
+        ),
+    ] = None,
     attack_rows: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that attackers learn from; else half of DATA."),
@@ -62,7 +70,8 @@ def certify(
             "--margin",
             "--max-advantage",
             metavar="A",
-            help="The largest advantage over guessing that counts as erased.",
+            help="The largest advantage over guessing that counts as erased; of a number, the "
+            "largest share of its variance.",
         ),
     ] = 0.05,
     audit: Annotated[
@@ -105,6 +114,11 @@ def certify(
 
     words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
     _refuse_words_without_record({**words, "task": task}, audit)
+    if given is not None and task not in (None, given):
+        raise ValueError(
+            f"Got --task {task} and --given {given}, but expected one task, which attackers know "
+            "or not. Leave one of them out."
+        )
     check_share("--margin", margin)
     loaded = load(eraser)
     test, learn = read_rows(
@@ -117,11 +131,14 @@ def certify(
         drop_missing=drop_missing,
         concept=concept,
         features=features,
-        task=task,
+        task=task or given,
         groups=groups,
+        kinds=kind,
     )
-    from unspot.data.dataset import Dataset
+    from unspot.data.dataset import Dataset, refuse_other_than_classes
 
+    if informed is not None:
+        refuse_other_than_classes(test, "--informed")
     raw = None if informed is None else read_vectors(loaded, informed, features)
     if learn is None:
         rows = unseen_rows(loaded, test, learn, data, seed)
@@ -142,9 +159,11 @@ def certify(
             alpha=alpha,
             margin=margin,
             attack_rows="seen" if seen else "unseen",
+            given=None if given is None else "y",
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
+    certificate = certificate.called(given=given or "")
     written = [options.write_json(certificate, json)]
     record = None
     if audit is not None:
@@ -162,6 +181,8 @@ def certify(
             "alpha": alpha,
             "margin": margin,
             "seed": seed,
+            "kind": ",".join(kind) if kind else None,
+            "given": given,
         }
         record = audit_record(certificate, loaded, rows, inputs, settings, words)
         written.append(options.write_json(record, audit))

@@ -43,15 +43,14 @@ def compare(
 
     The others are compared with the first one.
     """
+    *entries, last = files
+    data, paths = Path(last), _named(entries)
+    options.check_files({"--json": json, "--html": html}, (*paths.values(), data, labels))
     from dataclasses import replace
 
     from unspot.cli.evaluate import read_rows
     from unspot.eraser import load
 
-    *entries, last = files
-    data, paths = Path(last), _named(entries)
-    inputs = (*paths.values(), data, labels)
-    options.refuse_inputs({"--json": json, "--html": html}, inputs)
     erasers = {name: load(path) for name, path in paths.items()}
     first = next(iter(erasers.values()))
     test, _ = read_rows(
@@ -91,10 +90,10 @@ def compare(
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(found, json)
-    _write_page(found, erasers, rows, html)
+    written = options.write_json(found, json), _write_page(found, erasers, rows, html)
     if shows:
         _show(found, rows)
+    options.end_if_lost(*written)
 
 
 def _named(entries: list[str]) -> dict[str, Path]:
@@ -123,9 +122,9 @@ def _named(entries: list[str]) -> dict[str, Path]:
 
 def _write_page(
     found: Comparison, erasers: dict[str, Any], rows: Dataset, html: Path | None
-) -> None:
+) -> bool:
     if html is None:
-        return
+        return True
     from dataclasses import replace
 
     from unspot.report import make_views
@@ -135,7 +134,9 @@ def _write_page(
     contents = read_contents(dict(found.evaluations), chosen=found.best)
     said = tuple(map(str, found.differences))
     verdicts = (replace(v, details=(*said, *v.details)) for v in contents.verdicts)
-    write_page(replace(contents, verdicts=tuple(verdicts)), html, make_views(erasers, rows))
+    contents = replace(contents, verdicts=tuple(verdicts))
+    views = make_views(erasers, rows)
+    return options.write_or_keep(html, lambda place: write_page(contents, place, views))
 
 
 def _show(found: Comparison, rows: Dataset) -> None:

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 def evaluate(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     labels: options.LabelsFile = None,
     key: options.Key = None,
     drop_missing: options.DropMissing = False,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
     train: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that probes learn from; by default some of DATA."),
@@ -69,6 +70,7 @@ def evaluate(
         features=features,
         task=task,
         groups=groups,
+        kinds=kind,
     )
     rows = replace(unseen_rows(loaded, test, learn, data, seed), concept=concept or "")
     # After all that can be wrong with the files: it imports more than numpy.
@@ -118,7 +120,8 @@ def read_rows(
     **names
         ``concept``, ``features``, ``task``, ``groups`` and ``key``: columns or arrays. By default
         the concept and the features are those that ``unspot fit`` wrote into the eraser. Also
-        ``drop_missing``, whether to leave out rows without a label.
+        ``drop_missing``, whether to leave out rows without a label, and ``kinds``: what concepts
+        are, as ``--kind`` has it.
     """
     data, labels = test
     others, labels_of_others = learn
@@ -153,11 +156,9 @@ def _read_split(
     concept: str | None,
     features: str | None,
     key: str | None = None,
+    kinds: list[str] | None = None,
     **columns: Any,
 ) -> Split:
-    import numpy as np
-
-    from unspot.data.dataset import Split, refuse_continuous
     from unspot.io import read_table
     from unspot.io.tables import has_column
 
@@ -172,12 +173,39 @@ def _read_split(
     elif concept is None and name and not has_column(labels, name):
         name = None  # fit names the concept after its file of labels if that has one column
     vectors = features or _features_of_fit(eraser, path)
+    kind = {**_kinds_of_fit(eraser, name), **options.parse_kinds(kinds, name)}
     by_key: dict[str, Any] = {} if labels is None else {"labels_file": labels, "key": key}
     table = read_table(path, features=vectors, concept=name, **columns, **by_key)
     options.note(table.dropped, quiet=quiet)
-    refuse_continuous(table.z)
-    X = _vectors(eraser, table, path)
-    return Split(X, np.asarray(table.z), table.y, groups=table.groups)
+    return _labelled(_vectors(eraser, table, path), table, kind, name)
+
+
+def _kinds_of_fit(eraser: Eraser, name: str | None) -> dict[str, str]:
+    """What the eraser was fitted on, if that are the same concepts: numbers among whole ones."""
+    facts = eraser.metadata
+    if name is None or name != facts.get("concept_name"):
+        return {}
+    listed = facts.get("concepts") or [{"name": name, "kind": facts.get("concept")}]
+    kinds = {str(one["name"]): str(one["kind"]) for one in listed}
+    return {name: kind for name, kind in kinds.items() if kind in ("categories", "continuous")}
+
+
+def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | None) -> Split:
+    """Rows with their concept, or with a table of several."""
+    import numpy as np
+
+    from unspot.data.dataset import Split
+
+    if isinstance(table.z, dict):
+        from unspot.data.concepts import read_concepts
+
+        z: Any = read_concepts(table.z, n_rows=len(X), kinds=kinds)
+        return Split(X, z, table.y, groups=table.groups)
+    kind = kinds.get(name or "")
+    split = Split(X, np.asarray(table.z), table.y, groups=table.groups, kind=kind)
+    if kind is not None:
+        _ = split.target  # what cannot be of that kind is refused now
+    return split
 
 
 def read_vectors(eraser: Eraser, path: Path, features: str | None) -> NDArray[Any]:
@@ -236,7 +264,13 @@ def unseen_rows(
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
         split = Dataset.from_arrays(
-            whole.X, whole.z, whole.y, groups=whole.groups, random_state=seed, name=data.name
+            whole.X,
+            whole.z,
+            whole.y,
+            kind=whole.kind,
+            groups=whole.groups,
+            random_state=seed,
+            name=data.name,
         )
         refitted = was_fitted_on(eraser, split.validation) and not was_fitted_on(eraser, split.test)
         if not refitted:

@@ -107,7 +107,7 @@ def _show(eraser: Eraser, path: Path) -> None:
             ("chosen", rank_choice(metadata)),
             ("features", in_short(metadata.get("features", ()))),
             ("maps", " → ".join(m.kind for m in eraser.maps)),
-            ("classes", options.class_list(metadata)),
+            *options.concept_facts(metadata),
             ("fitted on", _fitted_on(metadata)),
             ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
             ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),

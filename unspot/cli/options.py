@@ -21,11 +21,14 @@ __all__ = [
     "check_files",
     "check_retry",
     "comma_list",
+    "concept_facts",
     "echo_json",
     "end_if_lost",
     "facts",
     "file_size",
+    "loss_name",
     "note",
+    "parse_kinds",
     "parse_rank",
     "parse_ranks",
     "refuse_inputs",
@@ -60,6 +63,30 @@ Concept = Annotated[
 ConceptOfFit = Annotated[
     str | None,
     typer.Option("--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."),
+]
+Concepts = Annotated[
+    str | None,
+    typer.Option(
+        "--concept", "-c", metavar="NAMES", help="Column or array of the labels; or a comma list."
+    ),
+]
+ConceptsOfFit = Annotated[
+    str | None,
+    typer.Option(
+        "--concept",
+        "-c",
+        metavar="NAMES",
+        help="Labels, or a comma list of them; by default as in unspot fit.",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="NAME=KIND",
+        help="What a concept is, if values do not show it: continuous (a number), categories, "
+        "ordered, cyclic:7.",
+    ),
 ]
 Features = Annotated[
     str | None,
@@ -180,6 +207,31 @@ def comma_list(text: str | None) -> list[str] | None:
     ['linear', 'variance']
     """
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, str]:
+    """The kinds of concepts by their names, from NAME=KIND; of one concept, KIND is enough.
+
+    Examples
+    --------
+    >>> parse_kinds(["age=continuous", "day=cyclic:7"], "age,day")
+    {'age': 'continuous', 'day': 'cyclic:7'}
+    >>> parse_kinds(["continuous"], "age")
+    {'age': 'continuous'}
+    """
+    names = comma_list(concept) or []
+    kinds = {}
+    for text in texts or ():
+        name, equals, kind = text.rpartition("=")
+        name = name if equals else concept or ""
+        if (names and name not in names) or not kind:
+            listed = ", ".join(names)
+            raise ValueError(
+                f"Got --kind {text}, but expected NAME=KIND for one of the concepts ({listed}), "
+                "such as age=continuous."
+            )
+        kinds[name] = kind
+    return kinds
 
 
 def parse_rank(text: str) -> int | float | str:
@@ -501,3 +553,38 @@ def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
     ]
     rest = [f"… {len(shown) - most} more"] if len(shown) > most else []
     return ", ".join(shown[:most] + rest)
+
+
+def concept_facts(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was erased, given what, and what was kept, as names and values.
+
+    Examples
+    --------
+    >>> age = {"name": "age", "kind": "continuous", "missing": 3}
+    >>> concept_facts({"concepts": [age], "given": {"kind": "categories"}, "given_name": "job"})
+    [('age', 'continuous, 3 rows without a value'), ('given', 'job (categories)')]
+    """
+    rows = [("classes", class_list(metadata))]
+    if metadata.get("concept") in ("continuous", "cyclic"):
+        rows = [("kind", metadata["concept"])]
+    elif "concepts" in metadata:
+        rows = [(str(concept["name"]), _concept(concept)) for concept in metadata["concepts"]]
+    for name in ("given", "keep"):
+        if name in metadata:
+            column = f"{metadata.get(f'{name}_name', '')} ({metadata[name]['kind']})"
+            rows.append(("kept" if name == "keep" else name, column.strip()))
+    return rows
+
+
+def _concept(concept: Mapping[str, Any]) -> str:
+    """One of several concepts in a line."""
+    classes = class_list(concept, most=4)
+    lacking = f"{concept['missing']:,} rows without a value" if concept.get("missing") else ""
+    kind = f"{concept['kind']}: {classes}" if classes else str(concept["kind"])
+    return ", ".join(filter(None, (kind, lacking)))
+
+
+def loss_name(metadata: Mapping[str, Any]) -> str:
+    """What density matching makes small: HSIC where a concept has features instead of classes."""
+    plain = metadata.get("concept", "categories") == "categories"
+    return "MMD²" if plain and "given" not in metadata and "keep" not in metadata else "HSIC"

@@ -30,13 +30,14 @@ _OPTIONS = {
 
 def path(
     data: options.Embeddings,
-    concept: options.Concept = None,
+    concept: options.Concepts = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
     key: options.Key = None,
     drop_missing: options.DropMissing = False,
     task: options.Task = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
     normalise: options.Normalise = False,
@@ -58,7 +59,8 @@ def path(
         float | None,
         typer.Option(
             metavar="A",
-            help="largest: what attackers may gain (default 0.05, or what rows can decide).",
+            help="largest: what attackers may gain (default 0.05, or what rows can decide); of a "
+            "number, the share of its variance.",
         ),
     ] = None,
     attackers: Annotated[
@@ -102,7 +104,7 @@ def path(
     and say whether the promise is kept.
     """
     options.check_files({"--output": output, "--json": json, "--html": html}, (data, labels))
-    from unspot.cli.fit import make_estimator, parse_parameters, with_source
+    from unspot.cli.fit import kind_parameter, make_estimator, parse_parameters, with_source
     from unspot.io import read_table
     from unspot.io.files import refuse_existing
 
@@ -116,13 +118,15 @@ def path(
     settings |= {"normalise": True} if normalise else {}
     if vary_rows:
         settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
+    kinds = options.parse_kinds(kind, concept)
     columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups, "names": names}
     table = read_table(
         data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
     )
     options.note(table.dropped, quiet=quiet)
     called = concept or (labels or data).stem
-    rows = _dataset(table, data.name, called, seed)
+    rows = _dataset(table, data.name, called, seed, kinds.get(concept or "") or kinds or None)
+    settings = {**kind_parameter(table.z, kinds, method), **settings}
     shows = not quiet and json != options.STDOUT
     estimator = make_estimator(method, settings, seed=seed, verbose=False)
     if vary_rows:
@@ -249,7 +253,7 @@ def _learning_curve(
     options.end_if_lost(*written)
 
 
-def _dataset(table: Table, name: str, concept: str, seed: int) -> Dataset:
+def _dataset(table: Table, name: str, concept: str, seed: int, kind: Any = None) -> Dataset:
     """Rows to fit on, to choose on and to certify on."""
     import numpy as np
 
@@ -261,6 +265,7 @@ def _dataset(table: Table, name: str, concept: str, seed: int) -> Dataset:
         X,
         table.z,
         table.y,
+        kind=kind,
         names=table.names,
         groups=table.groups,
         random_state=seed,

@@ -318,7 +318,8 @@ def _kind_of(values: NDArray[Any], column: Any, name: str) -> str:
         raise ValueError(
             f"Got whole numbers of {n_values} different values in {name}, which may be a number or "
             f"labels, but expected to know which. Say kinds={{{name!r}: 'continuous'}} or "
-            f"'categories'; on the command line --kind {name}=continuous."
+            f"'categories' (for an eraser, concept={{…}}; on the command line, --kind "
+            f"{name}=continuous)."
         )
     return "categories"
 

@@ -45,6 +45,7 @@ class Labels:
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
     kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
+    groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -65,7 +66,8 @@ class Labels:
 
     def take(self, rows: Any) -> Labels:
         """Some of the rows, with the same classes."""
-        return replace(self, codes=self.codes[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, codes=self.codes[rows], groups=groups)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -133,7 +135,10 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
             f"{int(np.argmax(bad))}), but expected a number for every row."
         )
     if min_values > 1 and np.all(values == values[0]):
-        raise ValueError(f"Got the same value in every row of {name}: there is nothing to erase.")
+        raise ValueError(
+            f"Got the same value in every row of {name}, but expected at least two values: there "
+            "is nothing to erase."
+        )
     return Measurements(values)
 
 
@@ -367,7 +372,7 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Unknown label type: {name} holds fractional numbers, but this method erases "
             "categories. Bin the values, or use a method for continuous concepts: "
-            "LEACE(concept='continuous') or KRaM(concept='continuous')."
+            "LEOPARD, LEACE or KRaM with concept='continuous'."
         )
 
 

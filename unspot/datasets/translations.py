@@ -11,6 +11,9 @@ from unspot.data.dataset import Dataset
 
 __all__ = ["load_translations"]
 
+#: What the translations are called in the names of rows.
+SHORT = {"King James": "KJV", "American Standard": "ASV", "World English": "WEB"}
+
 
 def load_translations() -> Dataset:
     """Load Bible verses in three English translations, as sentence vectors in the package.
@@ -27,7 +30,7 @@ def load_translations() -> Dataset:
     -------
     Dataset
         ``X`` float32, ``z`` the translation, ``y`` the part of the Bible, ``names`` such as
-        "John 3:16, King James", and ``groups`` the verse.
+        "John 3:16 KJV", and ``groups`` the verse.
 
     Examples
     --------
@@ -45,7 +48,7 @@ def _dataset(arrays: dict[str, Any]) -> Dataset:
     n_verses, n_translations, n_features = X.shape
     z = np.tile(translations, n_verses)
     verses, parts = (np.repeat(arrays[key], n_translations) for key in ("verses", "parts"))
-    names = np.array([f"{verse}, {source}" for verse, source in zip(verses, z, strict=True)])
+    names = np.array([f"{verse} {SHORT[source]}" for verse, source in zip(verses, z, strict=True)])
     return Dataset.from_arrays(
         X.reshape(-1, n_features),
         z,

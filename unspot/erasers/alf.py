@@ -118,4 +118,3 @@ def _update(M: Array, q: int) -> tuple[Array, Array]:
     rest = np.eye(len(M)) - M
     left = np.ascontiguousarray(np.linalg.svd(rest)[0][:, :q])
     return left, np.ascontiguousarray(rest.T @ left)
-

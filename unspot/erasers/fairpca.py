@@ -90,4 +90,3 @@ def covariance_differences(statistics: ClassStatistics, U: Array) -> Array:
 def _first(A: Array, count: int) -> Array:
     """Eigenvectors of the smallest eigenvalues, at most all of them."""
     return np.ascontiguousarray(np.linalg.eigh((A + A.T) / 2)[1][:, :count])
-

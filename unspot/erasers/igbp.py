@@ -100,9 +100,7 @@ class IGBP(BaseEraser):
         steps: list[Boundary] = []
         self.accuracies_: list[float] = []
         for _ in range(n_rounds):
-            probe = fit_classifier(
-                "network", rows[kept], codes[kept], rng, n_epochs=self.n_epochs
-            )
+            probe = fit_classifier("network", rows[kept], codes[kept], rng, n_epochs=self.n_epochs)
             guesses = probe.scores(rows[held_out]).argmax(-1)
             self.accuracies_.append(balanced_accuracy(codes[held_out], guesses))
             if steps and self.accuracies_[-1] <= bar:

@@ -150,7 +150,8 @@ class MUtE(BaseEraser):
         routed = router.scores(inside).argmax(-1)
         layers = gaussianising_layers(inside, target.codes, routed, n_layers)
         shares = target.counts / len(X) if self.output == "mean" else None
-        move = Gaussianised(**router.arrays(), **layers, shares=shares)
+        arrays: dict[str, Any] = router.arrays()
+        move = Gaussianised(**arrays, **layers, shares=shares)
         maps: tuple[Map, ...] = (move,) if S is None else (Compress(S), move, Expand(S))
         return Eraser(maps)
 
@@ -212,11 +213,13 @@ def _layer(layer: dict[str, Any], reach: float) -> Gaussianised:
 
 
 def _parts(maps: tuple[Map, ...]) -> tuple[Any, Gaussianised, Any]:
-    """What comes before the Gaussianisation, itself, and what comes after."""
-    if len(maps) == 1:
-        return _same, maps[0], _same  # type: ignore[return-value]
-    down, move, up = maps
-    return down, move, up  # type: ignore[return-value]
+    """What comes before the Gaussianisation, itself, and the way back to the embeddings.
+
+    A last step to unit norm is no part of it: counterfactuals are raw rows.
+    """
+    at = next(i for i, step in enumerate(maps) if isinstance(step, Gaussianised))
+    move: Any = maps[at]
+    return (maps[0], move, maps[at + 1]) if at else (_same, move, _same)
 
 
 def _same(x: Any) -> Any:

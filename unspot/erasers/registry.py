@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unspot.checks import did_you_mean
+from unspot.data.concepts import KINDS
 from unspot.tables import plain
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class MethodInfo:
     needs_labels_at_transform : bool
         Whether the concept's labels of new rows must be known to erase them.
     concepts : tuple of str
-        The kinds of concept it erases: "categories", "continuous".
+        The kinds of concept it erases: "categories", "continuous", "cyclic", "ordered". Those of
+        all four kinds also take tables of concepts, and what is given or kept.
     """
 
     name: str
@@ -71,12 +73,14 @@ _METHODS = (
         "unspot.erasers.leopard:LEOPARD",
         "orthogonal projection that matches the classes' densities (MMD)",
         linear=True,
+        concepts=KINDS,
     ),
     MethodInfo(
         "cascade",
         "unspot.erasers.cascade:Cascade",
         "LEACE first, then LEOPARD on what is left; cascade:NAME for any other method",
         linear=True,
+        concepts=KINDS,
     ),
     MethodInfo(
         "leace",
@@ -85,7 +89,7 @@ _METHODS = (
         linear=True,
         closed_form=True,
         streaming=True,
-        concepts=("categories", "continuous"),
+        concepts=KINDS,
     ),
     MethodInfo(
         "farm",
@@ -206,7 +210,7 @@ def methods() -> Methods:
     --------
     >>> import unspot
     >>> [m.name for m in unspot.methods() if "continuous" in m.concepts]
-    ['leace', 'kram']
+    ['leopard', 'cascade', 'leace', 'kram']
     """
     return Methods(_METHODS)
 

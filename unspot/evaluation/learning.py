@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count, require
-from unspot.data.dataset import Dataset, stratified_parts
+from unspot.data.dataset import Dataset, refuse_other_than_classes, stratified_parts
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import as_seed
+from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.attackers import MIN_OF_A_CLASS, AttackResult, attack_codes, rows_needed
 from unspot.evaluation.certificate import AttackCurve, wide
 from unspot.evaluation.inference import paired_covariance
 from unspot.evaluation.results import eraser_name
-from unspot.evaluation.unseen import Attacked, attack_eraser, checked_labels
+from unspot.evaluation.unseen import attack_eraser, checked_labels
 from unspot.machine import same_bits
 from unspot.tables import markdown
 
@@ -47,10 +48,10 @@ _POWERS = (0.25, 0.5, 1.0, np.inf)
 def attack_curve(attacked: Attacked, *, budget: str, seed: int) -> AttackCurve | None:
     """The strongest attacker fitted on two thirds of its rows, and on two parts of a third.
 
-    None if a third of the rows is too few to learn from, or if there are no such rows. The cost is
-    that of 4/3 more fits of the strongest attacker.
+    None if a third of the rows is too few to learn from, or if there are no such rows; and of a
+    number, or given a task. The cost is that of 4/3 more fits of the strongest attacker.
     """
-    if attacked.learned is None:
+    if attacked.learned is None or attacked.known or not isinstance(attacked.labels, Labels):
         return None
     X, labels, groups = attacked.learned
     strongest = attacked.strongest
@@ -63,7 +64,7 @@ def attack_curve(attacked: Attacked, *, budget: str, seed: int) -> AttackCurve |
         fits += attack_codes(
             X[rows],
             Labels(labels.codes[rows], labels.classes),
-            attacked.sample[0],
+            attacked.sample.X,
             attacked.labels.codes,
             budget=budget,
             attackers=[strongest.name],
@@ -287,6 +288,7 @@ def learning_curve(
 
     _check_estimator(eraser)
     check_count("repeats", repeats)
+    refuse_other_than_classes(data.train, "a learning curve")
     seed = as_seed(random_state)
     labels = encode(data.train.z, n_rows=len(data.train))
     shares = _check_shares(shares, labels)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split
+from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split, is_number
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.evaluation.results import Row
@@ -94,6 +94,11 @@ class Problem:
         """A measurement of the rows before and after erasure."""
         return measure(self.before), measure(self.after)
 
+    @property
+    def of_number(self) -> bool:
+        """Whether the concept is a number, and so has no classes."""
+        return is_number(self.train.z, self.train.kind)
+
     @cached_property
     def concept(self) -> Coded:
         return Coded.of(self.before, "z")
@@ -120,11 +125,11 @@ class Problem:
         return self.on_both(of_every_seed)
 
     @cached_property
-    def linear_fairness(self) -> tuple[list[Any], list[Any]]:
-        """``Fairness`` of a logistic regression for the task that is fitted to the end."""
+    def linear_task(self) -> tuple[Codes, Codes]:
+        """Predictions of the task by a logistic regression that is fitted to the end, as codes."""
         from unspot.evaluation.attackers import learned_attackers
 
-        def of_the_end(data: Dataset) -> list[Any]:
+        def predicted(data: Dataset) -> Codes:
             guess = learned_attackers(
                 data.train.X,
                 self.task.train,
@@ -132,9 +137,15 @@ class Problem:
                 random_state=self.random_state,
             )["logistic"]
             probabilities, _ = guess(np.asarray(data.test.X, dtype=np.float64))
-            return [self._fairness(probabilities.argmax(axis=1))]
+            return np.asarray(probabilities.argmax(axis=1))
 
-        return self.on_both(of_the_end)
+        return self.on_both(predicted)
+
+    @property
+    def linear_fairness(self) -> tuple[list[Any], list[Any]]:
+        """``Fairness`` of that logistic regression."""
+        before, after = self.linear_task
+        return [self._fairness(before)], [self._fairness(after)]
 
     def _fairness(self, predictions: Codes) -> Any:
         """``Fairness`` of predictions of the test rows' task, as codes."""
@@ -155,7 +166,7 @@ def present(codes: Codes, classes: NDArray[Any]) -> Labels:
     Examples
     --------
     >>> present(np.array([2, 0]), np.array(["a", "b", "c"]))
-    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'))
+    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'), kind='categories')
     """
     occurring = np.unique(codes)
     return Labels(np.searchsorted(occurring, codes), classes[occurring])

@@ -266,12 +266,13 @@ class Metadata(TypedDict, total=False):
 
 class _AttackerName(TypedDict):
     name: str
-    balanced_accuracy: float
 
 
 class AttackerFacts(_AttackerName, total=False):
     """An attacker in the details of an evaluation, as far as reports read it."""
 
+    balanced_accuracy: float
+    r2: float  # of numbers, in its place
     interval: tuple[float, float] | None
 
 

@@ -47,7 +47,7 @@ class Table:
     """Rows of a file: embeddings, and the labels that were asked for."""
 
     X: Any  # (n, d): an array; from ``open_table`` perhaps a ``RowSource``
-    z: NDArray[Any] | None = None  # (n,), the concept
+    z: Any = None  # (n,), the concept; of several, a dict of such arrays
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), the name of each row
     groups: NDArray[Any] | None = None  # (n,), what rows come in
@@ -81,7 +81,7 @@ def read_table(
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
     concept, task, names, groups : str, optional
-        Columns, or arrays of the ``.npz``.
+        Columns, or arrays of the ``.npz``. Several concepts are a comma list.
     labels_file : path, optional
         A second file with the labels: ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv``,
         ``.tsv`` or ``.parquet``. ``concept`` may be left out if it has one column beside the key.
@@ -124,6 +124,9 @@ def read_with(
             f"Got key {key!r} without a second file, but expected the file with the labels that "
             "the key belongs to. Give it with --labels."
         )
+    concepts = _concept_names(roles.get("z"), Path(labels_file or path))
+    more = {_role_of(name): name for name in concepts[1:]}
+    roles = {**roles, **more, **({"z": concepts[0]} if more else {})}
     labels = {} if labels_file is None else read_labels(Path(labels_file), roles, key)
     own = {role: name for role, name in roles.items() if name is not None and role not in labels}
     X, used, columns = reader(path, features, own if key is None else {**own, _KEY: key})
@@ -143,7 +146,29 @@ def read_with(
                 "row. If a column of both files says which label belongs to which row, name it "
                 "with --key."
             )
+    if more:
+        others = {name: by_role.pop(role) for role, name in more.items()}
+        by_role["z"] = {concepts[0]: by_role["z"], **others}
     return Table(X, **by_role, features=tuple(used))
+
+
+def _concept_names(concept: str | None, path: Path) -> list[str]:
+    """The names of several concepts in a comma list; of one, or of a name with a comma, that."""
+    names = [name.strip() for name in (concept or "").split(",")]
+    if concept is None or len(names) == 1 or has_column(path, concept):
+        return [] if concept is None else [concept]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not all(names):
+        raise ValueError(
+            f"Got the concepts {concept!r}, but expected different names between the commas, such "
+            "as gender,age."
+        )
+    return names
+
+
+def _role_of(concept: str) -> str:
+    """Of one of several concepts: no other role has such a name."""
+    return f"concept {concept}"
 
 
 # -- One reader per format: X, the names it came from, and the labels by role ----------------------
@@ -413,7 +438,9 @@ def without_missing(
     >>> len(kept), kept.dropped
     (2, "Left out 1 of 3 rows: 1 has no label in 'gender'.")
     """
-    columns = {role: getattr(table, role) for role in ("z", "y", "groups", "names")}
+    # A table of several concepts may lack some: such rows serve the others.
+    named = ("y", "groups", "names") if isinstance(table.z, dict) else ("z", "y", "groups", "names")
+    columns = {role: getattr(table, role) for role in named}
     columns = {role: column for role, column in columns.items() if column is not None}
     gaps = {role: missing_values(uncast(column)) for role, column in columns.items()}
     lacking = np.zeros(len(table), dtype=bool)
@@ -427,6 +454,8 @@ def without_missing(
         )
     rows = np.flatnonzero(~lacking)
     kept: dict[str, Any] = {role: _plain(column[rows]) for role, column in columns.items()}
+    if isinstance(table.z, dict):
+        kept["z"] = {name: np.asarray(column)[rows] for name, column in table.z.items()}
     counts = {roles.get(role) or role: int(gap.sum()) for role, gap in gaps.items() if gap.any()}
     reasons = " and ".join(
         f"{count:,} {'has' if count == 1 else 'have'} no label in {name!r}"

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPS", "Map", "chain_fault", "like", "register_map"]
+__all__ = ["MAPS", "Map", "as_numpy", "chain_fault", "like", "register_map"]
 
 Array = NDArray[Any]
 
@@ -29,6 +29,13 @@ def like(array: Array, x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return array.astype(x.dtype, copy=False)
     return x.new_tensor(np.asarray(array))
+
+
+def as_numpy(x: Any) -> Array:
+    """The rows of a torch tensor, for maps whose steps are none of those that both kinds share."""
+    if not hasattr(x, "detach"):
+        raise NotImplementedError("its steps depend on the row")
+    return np.asarray(x.detach().cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)

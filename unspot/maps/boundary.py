@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unspot.maps.base import Array, register_map
+from unspot.maps.base import Array, as_numpy, register_map
 from unspot.maps.routed import Classifier
 
 __all__ = ["Boundary"]
@@ -19,7 +19,7 @@ _ROWS = 2048
 @register_map
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Boundary(Classifier):
-    """x ↦ x − Jᵀ(JJᵀ + damping·I)⁻¹ s: the nearest point where all scores are equal, to first order.
+    """x ↦ x − Jᵀ(JJᵀ + damping·I)⁻¹ s: to where all scores are equal, to first order.
 
     s are the scores of the classifier in an orthonormal basis of the contrasts between classes, and
     J are their gradients at x. With two classes and no damping it is x − f(x)∇f(x)/‖∇f(x)‖² for
@@ -35,7 +35,7 @@ class Boundary(Classifier):
 
     def __call__(self, x: Any) -> Any:
         if not isinstance(x, np.ndarray):
-            return x.new_tensor(self(x.detach().cpu().numpy()))
+            return x.new_tensor(self(as_numpy(x)))
         rows = x.reshape(-1, x.shape[-1])
         moved = np.empty_like(rows)
         for start in range(0, len(rows), _ROWS):

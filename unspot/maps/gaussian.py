@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unspot.maps.base import Array, register_map
+from unspot.maps.base import Array, as_numpy, register_map
 from unspot.maps.routed import Classifier
 
 __all__ = ["Gaussianised", "from_normal", "to_normal"]
@@ -46,7 +46,7 @@ class Gaussianised(Classifier):
 
     def __call__(self, x: Any) -> Any:
         if not isinstance(x, np.ndarray):
-            return x.new_tensor(self(x.detach().cpu().numpy()))
+            return x.new_tensor(self(as_numpy(x)))
         rows = x.reshape(-1, x.shape[-1])
         normal = self.forward(rows, self.scores(rows).argmax(-1))
         if self.shares is not None:

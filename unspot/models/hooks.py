@@ -221,7 +221,11 @@ def matching(model: nn.Module, pattern: str) -> list[str]:
 
 def _matches(name: list[str], pattern: list[str]) -> bool:
     # Part by part, so that "layers.*" does not mean everything inside of the layers as well.
-    return len(name) == len(pattern) and all(map(fnmatchcase, name, pattern))
+    # The model itself has the empty name, which a star does not match.
+    return len(name) == len(pattern) and all(
+        fnmatchcase(part, wanted) and bool(part) == bool(wanted)
+        for part, wanted in zip(name, pattern, strict=True)
+    )
 
 
 def as_eraser(eraser: Any, pattern: str) -> Eraser:

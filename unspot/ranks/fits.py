@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.data.dataset import Split
-from unspot.data.labels import encode
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser
 from unspot.erasers.cascade import Cascade, Way
@@ -74,7 +73,7 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     if isinstance(eraser, Cascade):
         ranked = eraser._inner()
         first = clone(eraser)
-        way, rows = first._fit_first(stage.X, encode(train.z))
+        way, rows = first._fit_first(stage.X, first._target(train.z, len(train)))
         stage = Stage(train, rows, first, way)
     parameters = ranked.get_params(deep=False) if hasattr(ranked, "get_params") else ()
     if "rank" not in parameters:
@@ -169,12 +168,13 @@ def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
     """The cascade of fitted first stages and an eraser fitted after them, without another fit."""
     whole = clone(first).set_params(eraser=clone(fitted))
     whole.first_, whole.estimator_ = first.first_, fitted
-    whole.classes_, whole.n_features_in_ = fitted.classes_, first.first_[0].n_features
-    if hasattr(fitted, "history_"):
-        whole.history_ = fitted.history_
+    whole.n_features_in_ = first.first_[0].n_features
+    for name in ("classes_", "history_"):  # numbers have no classes
+        if hasattr(fitted, name):
+            setattr(whole, name, getattr(fitted, name))
     composed = whole._compose(way, fitted.eraser_)
     if fitted.eraser_.is_normalised:
         composed = composed.normalised(fitted.eraser_.maps[-1].floor)
-    metadata = whole._metadata(np.asarray(train.X), encode(train.z))
+    metadata = whole._metadata(np.asarray(train.X), first._target(train.z, len(train)))
     whole.eraser_ = Eraser(composed.maps, {**metadata, **composed.metadata})
     return whole

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
-from unspot.data.dataset import Dataset, Split, stratified_parts
+from unspot.data.concepts import Concepts, Target
+from unspot.data.dataset import Dataset, Split, is_number, strata, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
@@ -56,7 +57,8 @@ class PathPoint:
     estimator : estimator
         Fitted; ``rank_`` is its rank.
     held_out : float
-        MMD² between the classes on validation rows, the same rows for every rank.
+        MMD² between the classes on validation rows, the same rows for every rank; of a number,
+        between its tenths.
     loss : float or None
         The loss of the fit, if the method has one.
     metrics : mapping of str to (mean, spread over seeds)
@@ -97,9 +99,9 @@ class PathPoint:
         """The point with its metrics on the test rows of the data."""
         eraser = self.estimator and self.eraser  # none leaves the rows as they are
         scores, details = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
-        shown = ("name", "balanced_accuracy", "interval")
+        shown = ("name", "balanced_accuracy", "r2", "interval")  # r2 of numbers, in its place
         attackers = details.get("attackers", {}).get("after", ())
-        kept = tuple({key: attacker[key] for key in shown} for attacker in attackers)
+        kept = tuple({key: one[key] for key in shown if key in one} for one in attackers)
         return replace(self, metrics=scores, attackers=kept)
 
 
@@ -132,7 +134,6 @@ class RankPath:
     eraser: Any = field(default=None, repr=False)
     refine: bool = False
     original: PathPoint | None = None
-    _between: dict[int, PathPoint] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -173,17 +174,26 @@ class RankPath:
 
     def at(self, rank: int) -> PathPoint:
         """The point of a rank; between two ranks of the path it is fitted when first asked for."""
-        known = {point.rank: point for point in self.points} | self._between
-        if rank not in known:
-            above = known[min(other for other in known if other > rank)]
-            ranked, stage = stages(self.eraser, self.data.train)
-            estimator, _ = seeded(ranked)
-            started = time.perf_counter()
-            fitted = next(fits(estimator, stage, [rank], above.estimator))
-            held_out = held_out_discrepancy(self.data, estimator, self.random_state)
-            seconds = time.perf_counter() - started
-            known[rank] = self._between[rank] = _point(fitted, held_out, seconds)
-        return known[rank]
+        if rank in self.ranks:
+            return self[rank]
+        if rank not in self._fitted:
+            self._fitted[rank] = self._fit_between(rank)
+        return self._fitted[rank]
+
+    @cached_property
+    def _fitted(self) -> dict[int, PathPoint]:
+        """What ``at`` has fitted: it saves time, and changes no result."""
+        return {}
+
+    def _fit_between(self, rank: int) -> PathPoint:
+        # From the rank above of the path itself, whatever else was asked for before.
+        above = self[min(other for other in self.ranks if other > rank)]
+        ranked, stage = stages(self.eraser, self.data.train)
+        estimator, _ = seeded(ranked)
+        started = time.perf_counter()
+        fitted = next(fits(estimator, stage, [rank], above.estimator))
+        held_out = held_out_discrepancy(self.data, estimator, self.random_state)
+        return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
         """The path with a rank that a rule found between two, and its metrics."""
@@ -268,7 +278,7 @@ class RankPath:
         return {
             "data": self.data.name,
             "concept": self.data.concept,
-            "classes": [str(c) for c in encode(self.data.train.z).classes],
+            "classes": _class_names(self.data),
             "n_rows": rows,
             "n_features": self.data.n_features,
         }
@@ -369,7 +379,7 @@ def check_ranks(
     return tuple(falling)
 
 
-def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None) -> Any:
+def fit_auto(estimator: Any, X: Any, labels: Target | Concepts, max_advantage: float | None) -> Any:
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
@@ -383,16 +393,19 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     estimator : LEOPARD
         Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
     X : array of shape (n, d), or ``Rows``
-    labels : Labels
+    labels : Labels, Measurements or Concepts
+        Rows of one of its groups stay together.
     max_advantage : float or None
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
     share = _share_to_choose_with(labels, estimator.max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
-    parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
-    _refuse_small_classes(labels, parts[1])
-    train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
+    rng, groups = generator(estimator.random_state), getattr(labels, "groups", None)
+    parts = stratified_parts(strata(labels), sizes, rng, groups)[:2]
+    if isinstance(labels, Labels):
+        _refuse_small_classes(labels, parts[1])
+    train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
     data = Dataset(train, aside, aside)
     decidable(aside, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
@@ -400,10 +413,29 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     return path.select("largest", refit=False, max_advantage=max_advantage)
 
 
-def _share_to_choose_with(labels: Labels, max_rows: int) -> float:
+def _class_names(data: Dataset) -> list[str] | None:
+    """Of one concept of classes; others have none."""
+    if data.concepts or is_number(data.train.z, data.train.kind):
+        return None
+    return [str(c) for c in encode(data.train.z).classes]
+
+
+def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
+    if isinstance(concept, Concepts):
+        return Split(X, concept)
+    if isinstance(concept, Labels):
+        return Split(X, concept.values, groups=concept.groups)
+    values = concept.values
+    kind = concept.kind if concept.period is None else f"cyclic:{concept.period:.17g}"
+    return Split(X, values[:, 0] if values.shape[1] == 1 else values, kind=kind)
+
+
+def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:
     """The share of the rows that choose a rank: a sample, with enough rows of the rarest class."""
     usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
-    for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
+    for_the_rarest = 0.0
+    if isinstance(labels, Labels):
+        for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
     return min(1.0, max(usual, for_the_rarest), max_rows / (1 - ASIDE) / len(labels))
 
 
@@ -446,10 +478,14 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
 def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[Eraser], float]:
     """A function of an eraser: MMD² between the classes, always on the same validation rows.
 
-    The kernel is that of the estimator if it is a LEOPARD, or else the paper's.
+    A number has bins for classes, and several concepts have cells. The kernel is that of the
+    estimator if it is a LEOPARD, or else the paper's.
     """
-    classes = encode(data.train.z, n_rows=len(data.train)).classes
-    codes = encode_as(data.validation.z, classes)
+    z = data.validation.z
+    if isinstance(z, Concepts) or is_number(data.train.z, data.train.kind):
+        codes = strata(z if isinstance(z, Concepts) else data.validation.target)
+    else:
+        codes = encode_as(z, encode(data.train.z, n_rows=len(data.train)).classes)
     rng = np.random.default_rng(seed)
     taken = balanced_counts(np.bincount(codes), MAX_HELD_OUT_ROWS)
     by_class = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]

@@ -21,6 +21,7 @@ from unspot.report.style import (
     PALETTES,
     SHAPES,
     class_slots,
+    labels_beside,
     mark_slot,
     method_slot,
     series_numbers,
@@ -69,6 +70,8 @@ CONFIG: Spec = {
 _BARE = {"labels": False, "ticks": False, "grid": False}
 #: Data of one row for a layer: without it, its marks are drawn once for every row of the chart.
 _ONCE: Spec = {"data": {"values": [{}]}}
+#: A text beside a point.
+_BESIDE: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
 #: Hides the classes that the page's legend has put on this list.
 _HIDDEN: Spec = {"name": "hidden", "value": []}
 _SHOWN: Spec = {"filter": "indexof(hidden, datum.k) < 0"}
@@ -214,7 +217,6 @@ def tradeoff_chart(tradeoff: Tradeoff, dial: Dial | None = None) -> Spec:
     discs = {**plane, **ink, "opacity": _opaque_where("datum.stop === round(stop)", 0.16)}
     dots = {**plane, "shape": _shape(), "tooltip": named}
     texts = {"x": x, "y": y, "text": {"field": "beside"}}
-    beside: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
     rows = _tradeoff_rows(tradeoff, dial)
     return _chart(
         "Erasers on the plane of utility kept and concept recovered; the chosen one is ringed.",
@@ -228,7 +230,7 @@ def tradeoff_chart(tradeoff: Tradeoff, dial: Dial | None = None) -> Spec:
             *_interval_rules(rows, intervals, opacity=0.6),
             _layer("point", rings, shape="circle", size=420, strokeWidth=2),
             _dots(90, dots),
-            _layer("text", texts, **beside),
+            _layer("text", texts, **_BESIDE),
         ],
     )
 
@@ -273,6 +275,13 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
         {"field": "gap", "title": "TPR gap", "format": "+.3f"},
     ]
     named = [*_tooltip(label="label", where="vectors"), *numbers]
+    _name_labels(rows)
+    texts = {"x": x, "y": y, "text": {"field": "beside"}}
+    # In the right half of the chart, names stand to the left of their points.
+    inwards = {
+        "align": {"expr": "datum.right ? 'right' : 'left'"},
+        "dx": {"expr": "datum.right ? -10 : 10"},
+    }
     lines = {"x": x, "y": y, "detail": {"field": "label"}}
     dots = {"x": x, "y": y, "color": _colour("method"), "shape": _shape(), "tooltip": named}
     return _chart(
@@ -283,8 +292,25 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
             {**_layer("rule", {"y": _fixed(y, 0)}, strokeDash=[4, 3]), **_ONCE},
             _layer("line", lines, color="var(--line)", strokeWidth=1.5),
             _dots(70, dots),
+            _layer("text", texts, **{**_BESIDE, **inwards}),
         ],
     )
+
+
+def _name_labels(rows: list[Spec]) -> None:
+    """Add the name of each label to the end of its line that is further from zero, if it fits."""
+    by_label: dict[str, list[Spec]] = {}
+    for row in rows:
+        row["beside"] = ""
+        by_label.setdefault(row["label"], []).append(row)
+    ends = [max(of_one, key=lambda row: abs(row["gap"])) for of_one in by_label.values()]
+    names = [name if len(name) <= 20 else f"{name[:19]}…" for name in by_label]
+    places = ([row[key] for row in ends] for key in ("share", "gap"))
+    shares = [row["share"] for row in rows]
+    if not rows:  # every gap is undefined
+        return
+    for row, beside in zip(ends, labels_beside(names, *places, width=300, height=250), strict=True):
+        row |= {"beside": beside, "right": 2 * row["share"] > min(shares) + max(shares)}
 
 
 # -- Charts of the embeddings ----------------------------------------------------------------------

@@ -248,12 +248,16 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
         column=i,
         tone=_TONES[word],
         headline=_headline(word, column.concept or "the concept", gone, attack, chance),
-        sentence=_sentence(before, attack, len(attacks), chance),
+        sentence=_sentence(before, attack, len(attacks), chance, contents.of_number),
         short=f"{_per_cent(attack)}, by {attack.attacker}",
         details=(
             (_limits(attacks),)
             if certificate is None
-            else (f"Certificate: {certificate.sentence}", f"Next: {certificate.next_step}")
+            else (
+                f"Certificate: {certificate.sentence}",
+                *(f"{name}: {_of_part(part)}" for name, part in certificate.parts.items()),
+                f"Next: {certificate.next_step}",
+            )
         ),
     )
 
@@ -299,10 +303,25 @@ def _headline(word: str, concept: str, gone: str, attack: Attack, chance: float)
     return f"LEAKS: {concept} can still be read" + (f", but {gone}" if gone else "")
 
 
-def _sentence(before: Attack | None, after: Attack, number: int, chance: float) -> str:
+def _of_part(part: Any) -> str:
+    """One of several concepts, in a line."""
+    return (
+        f"{part.verdict}. {part.strongest.name} has {100 * part.advantage:.1f} {part.unit}, and "
+        f"no attacker more than {100 * part.upper_bound:.1f}."
+    )
+
+
+def _sentence(
+    before: Attack | None, after: Attack, number: int, chance: float, of_number: bool = False
+) -> str:
     name = after.attacker[0].upper() + after.attacker[1:]
     subject = f"The strongest of {number} attackers, {after.attacker}," if number > 1 else name
     was = f" (before erasure: {_per_cent(before)})" if before else ""
+    if of_number:
+        return (
+            f"{subject} explains {_per_cent(after)} of the variance of the number on the held-out "
+            f"rows{was}. Zero or less is nothing."
+        )
     return (
         f"{subject} is right on {_per_cent(after)} of the held-out rows{was}. Guessing is right on "
         f"{value_text(chance, 'share')}. Every class counts equally."
@@ -370,7 +389,7 @@ def glance(results: Results, chosen: int) -> Facts:
             "Concept": f"{results.concept} ({listed})" if results.concept and listed else listed,
             "Data": ", ".join(str(part) for part in parts if part),
             "Rows": _glance_rows(column, metadata),
-            "Eraser": _glance_eraser(column, len(columns)),
+            "Eraser": _glance_eraser(column),
         }
     )
 
@@ -383,11 +402,11 @@ def _glance_rows(column: Column | None, metadata: Mapping[str, Any]) -> str:
     return f"{judged} test rows, {learned} to learn from"
 
 
-def _glance_eraser(column: Column | None, many: int) -> str:
+def _glance_eraser(column: Column | None) -> str:
     if column is None:
         return ""
-    name = column.name if column.rank is None else f"{column.name}, rank {column.rank}"
-    return name if many == 1 or "rank" in column.name else f"{name}; {many - 1} others below"
+    says_rank = column.rank is None or "rank" in column.name
+    return column.name if says_rank else f"{column.name}, rank {column.rank}"
 
 
 def notes(results: Results) -> tuple[str, ...]:

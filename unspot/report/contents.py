@@ -292,6 +292,7 @@ class Contents:
     columns: tuple[str, ...] = ()
     chosen: int = 0
     chance: float | None = None
+    of_number: bool = False  # whether attackers explain variance rather than guess classes
     verdicts: tuple[Verdict, ...] = ()
     measures: tuple[Measure, ...] = ()
     attacks: tuple[Attack, ...] = ()

@@ -13,7 +13,7 @@ from unspot.data.dataset import Dataset, Split
 from unspot.data.labels import encode, encode_as
 from unspot.evaluation.problem import erased_rows
 from unspot.report.contents import DialRows, Points
-from unspot.report.views import MAX_TRAIN_ROWS, pca_points, sample
+from unspot.report.views import MAX_TRAIN_ROWS, as_classes, pca_points, sample
 
 __all__ = ["make_dial_rows"]
 
@@ -65,6 +65,7 @@ def make_dial_rows(
     (2, 2, 'row ')
     """
     rng = np.random.default_rng(random_state)
+    data = as_classes(data)
     classes = encode(data.train.z, n_rows=len(data.train)).classes
     data = replace(
         data,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -72,6 +72,7 @@ def read_contents(
         columns=tuple(column.name for column in columns),
         chosen=at,
         chance=_chance(sorted_results),
+        of_number=_is_of_number(sorted_results),
         measures=(*_certified_measures(sorted_results), *_measures(columns, at)),
         attacks=_attacks(sorted_results),
         curve=curve_of(columns[at].certificate) if columns else None,
@@ -120,12 +121,28 @@ def _chance(results: Results) -> float | None:
     for certificate in (results.before, *(column.certificate for column in results.columns)):
         if certificate is not None:
             return float(certificate.chance)
+    if _is_of_number(results):
+        return 0.0
     for column in results.columns:
         classes = column.metadata.get("classes")
         if classes and column.evaluation is not None and "attackers" in column.evaluation.details:
             return 1 / len(classes)
     of_path = results.about_path.get("classes")
     return 1 / len(of_path) if of_path and not results.columns else _majority(results)
+
+
+def _is_of_number(results: Results) -> bool:
+    """Whether the concept that the attackers sought is a number."""
+    certificates = (results.before, *(column.certificate for column in results.columns))
+    first = next((c for c in certificates if c is not None), None)
+    if first is not None:
+        return bool(getattr(first, "of_number", False))
+    attacked = (
+        column.evaluation.details.get("attackers", {}).get("after", ())
+        for column in results.columns
+        if column.evaluation is not None
+    )
+    return any("r2" in attacker for side in attacked for attacker in side)
 
 
 def _majority(results: Results) -> float | None:
@@ -173,7 +190,7 @@ def _certified_measures(results: Results) -> tuple[Measure, ...]:
     if first is None:
         return ()
     everything = (results.before, *certificates)
-    accuracies = [c and Number(c.strongest.balanced_accuracy) for c in everything]
+    accuracies = [c and Number(c.strongest.score) for c in everything]
     p_values = [c and Number(c.p_value) for c in everything]
     attack = Measure(
         key="attack",
@@ -185,6 +202,9 @@ def _certified_measures(results: Results) -> tuple[Measure, ...]:
         note=f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows; every "
         f"class counts equally, so guessing gets {100 * first.chance:.1f} %.",
     )
+    if first.of_number:
+        note = f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: the "
+        attack = replace(attack, note=f"{note}share of the variance of the number.")
     two_sample = Measure(
         key="two_sample",
         title="Two-sample p-value",
@@ -194,7 +214,29 @@ def _certified_measures(results: Results) -> tuple[Measure, ...]:
         note="of the hypothesis that the classes have the same distribution; a small value "
         "refutes it.",
     )
-    return attack, two_sample
+    if first.of_number:
+        note = "of the hypothesis that rows and number are independent; a small value refutes it."
+        two_sample = replace(two_sample, title="Independence p-value", note=note)
+    return attack, two_sample, *_measures_of_parts(everything)
+
+
+def _measures_of_parts(certificates: Sequence[Any]) -> Iterator[Measure]:
+    """Of several concepts, the strongest attacker of each: one line."""
+    names = dict.fromkeys(name for c in certificates if c is not None for name in c.parts)
+    for name in names:
+        parts = [None if c is None else c.parts.get(name) for c in certificates]
+        scores = [part and Number(part.strongest.score) for part in parts]
+        last = next(part for part in reversed(parts) if part is not None)
+        yield Measure(
+            key=f"attack:{name}",
+            title=f"Strongest attacker, {name}" + (", R²" if last.of_number else ""),
+            before=scores[0],
+            after=tuple(scores[1:]),
+            unit="share",
+            better="lower",
+            note=f"{last.verdict}: {last.strongest.name}, at most {100 * last.upper_bound:.1f} "
+            f"{last.unit} over {100 * last.chance:.1f} % by guessing.",
+        )
 
 
 def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
@@ -229,6 +271,8 @@ def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> G
 
 _NAMES = {
     "logistic": "logistic regression",
+    "ridge": "ridge regression",
+    "whitened-ridge": "ridge regression, whitened",
     "whitened-logistic": "logistic regr., whitened",
     "residue": "rounding errors, last bits",
     "interactions": "signs of pairs of columns",
@@ -283,9 +327,13 @@ def _measured_attacks(evaluation: Any, side: str, column: int) -> list[Attack]:
         return []
     entries = evaluation.details.get("attackers", {}).get(side, ())
     return [
-        _attack(entry["name"], column, entry["balanced_accuracy"], entry.get("interval"))
-        for entry in entries
+        _attack(entry["name"], column, _score(entry), entry.get("interval")) for entry in entries
     ]
+
+
+def _score(attacker: Mapping[str, Any]) -> float:
+    """Its balanced accuracy, or R² of a number."""
+    return float(attacker["r2"] if "r2" in attacker else attacker["balanced_accuracy"])
 
 
 def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
@@ -294,7 +342,7 @@ def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
         _attack(
             report.name,
             column,
-            report.balanced_accuracy,
+            report.score,
             [certificate.chance + end for end in report.interval],
         )
         for report in certificate.attackers
@@ -373,7 +421,8 @@ def _tradeoff_of_columns(columns: Sequence[Column], contents: Contents) -> Trade
             if accuracies[i] and (row := column.row(key)) is not None and row.after is not None
         )
         if len(points) > 1:
-            return Tradeoff(title, LEFT["attack"][0], points, unit, reference=contents.chance)
+            left = "share of variance explained" if contents.of_number else LEFT["attack"][0]
+            return Tradeoff(title, left, points, unit, reference=contents.chance)
     return None
 
 
@@ -457,6 +506,6 @@ def _stop(
     *,
     original: bool = False,
 ) -> Stop:
-    attacks = (_attack(a["name"], 0, a["balanced_accuracy"], a.get("interval")) for a in attackers)
+    attacks = (_attack(a["name"], 0, _score(a), a.get("interval")) for a in attackers)
     numbers = (None if point.get(k) is None else _point_number(point, k) for k in keys[:4])
     return Stop(point["rank"], original, tuple(attacks), tuple(numbers))

@@ -153,6 +153,8 @@ def _attack_highlight(contents: Contents) -> Highlight | None:
     if after is None:
         return None
     chance = "" if contents.chance is None else f", chance {value_text(contents.chance, 'share')}"
+    if contents.of_number:
+        chance = ", share of the variance"
     return Highlight(
         "Strongest attacker",
         number_text(before.accuracy, "share") if before else "",

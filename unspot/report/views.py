@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
-from unspot.data.dataset import Dataset, stratified_parts
+from unspot.data.dataset import Dataset, Split, is_number, stratified_parts
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
-from unspot.evaluation.problem import erased_rows
+from unspot.evaluation.problem import erased, erased_rows
 from unspot.evaluation.results import eraser_name
 from unspot.report.contents import MapKind, Panel, Points, Views, Witness
 
@@ -73,9 +74,11 @@ def make_views(
     if not isinstance(erasers, Mapping):
         erasers = {eraser_name(erasers): erasers}
     rng = np.random.default_rng(random_state)
-    labels = encode(data.train.z, n_rows=len(data.train))
-    classes, train_codes = labels.classes, labels.codes
-    codes = encode_as(data.test.z, classes)
+    if data.concepts:  # the pictures are of the first, in rows that have it
+        first = data.of(data.concepts[0])
+        erasers = {name: _of_first(eraser, data) for name, eraser in erasers.items()}
+        data = first
+    classes, train_codes, codes = _classes(data)
     shown = sample(codes, max_points, rng)
     seed = int(rng.integers(2**31 - 1))
 
@@ -93,6 +96,38 @@ def make_views(
         before=panel("original", None),
         after=tuple(panel(str(name), eraser) for name, eraser in erasers.items()),
     )
+
+
+def _of_first(eraser: Any, data: Dataset) -> Any:
+    """The eraser for rows that have the first of several concepts."""
+    return erased(eraser, data).of(data.concepts[0]) if isinstance(eraser, Dataset) else eraser
+
+
+def as_classes(data: Dataset) -> Dataset:
+    """The data with one concept of classes: the first of several, and the thirds of a number."""
+    data = data.of(data.concepts[0]) if data.concepts else data
+    if not is_number(data.train.z, data.train.kind):
+        return data
+    names, train, _ = _classes(data)
+    low, high = (np.asarray(data.train.z)[train == k].min() for k in (1, 2))
+
+    def cut(split: Split) -> Split:
+        thirds = np.searchsorted([low, high], np.asarray(split.z, dtype=float), side="right")
+        return replace(split, z=names[thirds], kind="categories")
+
+    return data.mapped(cut)
+
+
+def _classes(data: Dataset) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The classes, and their numbers in train and test rows; of a number, its thirds."""
+    if not is_number(data.train.z, data.train.kind):
+        labels = encode(data.train.z, n_rows=len(data.train))
+        return labels.classes, labels.codes, encode_as(data.test.z, labels.classes)
+    train, test = (split.target.values[:, 0] for split in (data.train, data.test))
+    low, high = np.quantile(train, [1 / 3, 2 / 3])
+    names = np.array([f"below {low:.3g}", f"{low:.3g} to {high:.3g}", f"from {high:.3g}"])
+    thirds = [np.searchsorted([low, high], values, side="right") for values in (train, test)]
+    return names, *thirds  # type: ignore[return-value]
 
 
 def sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:

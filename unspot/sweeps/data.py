@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from unspot.checks import check_count, did_you_mean
-from unspot.data.dataset import Dataset, stratified_parts
-from unspot.data.labels import encode
+from unspot.data.dataset import Dataset, strata, stratified_parts
 from unspot.datasets import load_bias_in_bios, load_dial, load_glove_gender
 from unspot.io import read_table
 
@@ -81,7 +80,7 @@ def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset
     """The data set with a stratified sample of at most ``max_rows`` training rows."""
     if len(data.train) <= check_count("max_rows", max_rows):
         return data
-    codes = encode(data.train.z).codes
+    codes = strata(data.train.z if data.concepts else data.train.target)
     share = max_rows / len(codes)
     rng = np.random.default_rng(random_state)
     rows = stratified_parts(codes, (share, 1 - share), rng)[0]

@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.base import clone
 
 from unspot.checks import check_rank, default_ranks
-from unspot.data.dataset import Dataset
+from unspot.data.concepts import Concepts
+from unspot.data.dataset import Dataset, is_number
 from unspot.data.labels import encode
 from unspot.eraser import Eraser
 from unspot.erasers.registry import make
@@ -137,7 +138,12 @@ def data_fingerprint(data: Dataset) -> str:
         X = np.ascontiguousarray(split.X)
         digest.update(repr((X.shape, X.dtype.str)).encode())
         digest.update(X.data)
-        digest.update(np.unique(split.z, return_inverse=True)[1].tobytes())
+        if isinstance(split.z, Concepts):
+            digest.update(split.z.numbers.tobytes())
+        elif is_number(split.z, split.kind):
+            digest.update(split.target.values.tobytes())
+        else:
+            digest.update(np.unique(split.z, return_inverse=True)[1].tobytes())
         if split.y is not None and len(split):
             digest.update(encode(split.y, name="y", min_classes=1).codes.tobytes())
     return digest.hexdigest()[:16]
@@ -145,23 +151,24 @@ def data_fingerprint(data: Dataset) -> str:
 
 def data_facts(data: Dataset) -> dict[str, Any]:
     """Facts about a data set for tables, and its fingerprint."""
-    counts = encode(data.test.z, min_classes=1).counts if len(data.test) else np.ones(1)
-    return {
+    facts = {
         "fingerprint": data_fingerprint(data),
         "features": data.n_features,
         "rows": [len(split) for split in data],
-        "chance": float(counts.max() / counts.sum()),
-        "classes": len(counts),
     }
+    if data.concepts or is_number(data.train.z, data.train.kind):
+        return {**facts, "chance": 0.0, "classes": 0}
+    counts = encode(data.test.z, min_classes=1).counts if len(data.test) else np.ones(1)
+    return {**facts, "chance": float(counts.max() / counts.sum()), "classes": len(counts)}
 
 
 def attack_chance(facts: Mapping[str, Any]) -> float:
     """The accuracy of an attacker who guesses.
 
     Attackers are judged by balanced accuracy. In files without the number of classes, from an older
-    version, they were judged by accuracy.
+    version, they were judged by accuracy. A number has no classes, and a guess explains nothing.
     """
-    return 1 / facts["classes"] if "classes" in facts else float(facts["chance"])
+    return 1 / facts["classes"] if facts.get("classes") else float(facts["chance"])
 
 
 def _ranks_of(ranks: Any, dataset: str, n_features: int) -> Sequence[int | None]:

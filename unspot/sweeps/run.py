@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from unspot.checks import check_seeds, require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
+from unspot.evaluation.metrics import lacking
 from unspot.evaluation.run import check_metrics, score
 from unspot.io.journal import Journal, read_journal
 from unspot.sweeps.grid import Cell, cells, named_methods
@@ -67,7 +68,7 @@ def sweep(
     seeds : int or sequence of int
         Each decides the fit and every metric of a cell.
     metrics : sequence of str, or mapping of names to functions of a ``Problem``
-        See ``evaluate``.
+        See ``evaluate``. By default "attack", "probe" and "neighbours", as the data allow.
     budget : {"quick", "standard", "thorough"}
         The effort of the attackers.
     path : path, optional
@@ -98,6 +99,8 @@ def sweep(
     3
     """
     named = _named_datasets(datasets)
+    if metrics is DEFAULT_METRICS:  # a number has no classes for a probe
+        metrics = [m for m in metrics if not any(m in lacking(data) for data in named.values())]
     for data in named.values():
         check_metrics(metrics, data)
     names = [metrics] if isinstance(metrics, str) else sorted(metrics)

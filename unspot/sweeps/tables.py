@@ -57,7 +57,6 @@ _NAMES = {
     "fairpca": "fair PCA",
     "mute": "MUtE",
     "igbp": "IGBP",
-    "transport:leopard": "transport, L̄EOPARD",
     "concept-erasure": "LEACE of concept-erasure",
     "fairlearn": "CorrelationRemover of fairlearn",
     "kram": "KRaM",
@@ -254,9 +253,12 @@ def to_csv(tables: Sequence[ResultTable]) -> str:
     return text.getvalue()
 
 
-def save_tables(folder: Path, tables: Sequence[ResultTable]) -> list[Path]:
+def save_tables(
+    folder: Path, tables: Sequence[ResultTable], only_latex: Sequence[Any] = ()
+) -> list[Path]:
     """Write ``tables.tex`` and ``tables.csv``, and return the files."""
-    as_latex = "\n\n".join(f"% {table.title}\n{table.to_latex()}" for table in tables) + "\n"
+    every = (*tables, *only_latex)
+    as_latex = "\n\n".join(f"% {table.title}\n{table.to_latex()}" for table in every) + "\n"
     texts = {"tables.tex": as_latex, "tables.csv": to_csv(tables)}
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
