@@ -679,4 +679,6 @@ LESS_IS_BETTER = frozenset(
 )
 
 #: Names of those about the concept: of several concepts, each has them.
-OF_CONCEPT = frozenset(m.name or m.key for m in REGISTRY if m.group in (_RECOVERED, _FAIR))
+OF_CONCEPT = frozenset(
+    ["fairness_paper", *(m.name or m.key for m in REGISTRY if m.group in (_RECOVERED, _FAIR))]
+)
