@@ -41,7 +41,7 @@ bench: $(VENV)/.test  ## Benchmarks, as ratios in one run.
 	$(BIN)/python -m benchmarks
 
 clean:  ## Remove what the other targets made.
-	rm -rf $(VENV) docs/_build docs/api/generated unspot-demo
+	rm -rf $(VENV) docs/_build docs/api/generated docs/gallery unspot-demo
 
 # The pinned torch first: another one may bring gigabytes of GPU packages.
 $(VENV)/bin/pip: constraints.txt

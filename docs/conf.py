@@ -23,10 +23,11 @@ extensions = [
     "sphinx-mathjax-offline",  # equations without a network
     "sphinx.ext.viewcode",
     "numpydoc",
+    "sphinx_gallery.gen_gallery",
     "generated_lists",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build", "_generated", "gallery/**/*.ipynb", "gallery/**/*.py"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 # -- Markdown ------------------------------------------------------------------------------------
@@ -44,6 +45,21 @@ autodoc_typehints = "none"  # the docstrings say the types, in words
 autodoc_member_order = "bysource"
 add_module_names = False
 python_use_unqualified_type_names = True
+
+# -- Examples ------------------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # every example is run when the docs are built
+    "within_subsection_order": "FileNameSortKey",
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 60,
+    "show_memory": False,
+    "show_signature": False,
+    "reset_modules_order": "before",
+}
 
 # -- the look ------------------------------------------------------------------------------------
 
@@ -69,6 +85,7 @@ html_sidebars = {
     name: []
     for name in (
         *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
+        *("results-tables", "faq", "gallery/*"),
         *("architecture", "decisions", "api", "api/generated/*"),
     )
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.maps import (
     Cells,
     Compress,
@@ -15,6 +16,7 @@ from unspot.maps import (
     LayerNorm,
     Map,
     Mixture,
+    Normalise,
     Nystrom,
     Oblique,
     Projection,
@@ -59,6 +61,32 @@ def three_classes() -> tuple[np.ndarray, np.ndarray]:
     return X, z
 
 
+def _certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004) -> Certificate:
+    """A certificate with two attackers."""
+    reports = tuple(
+        AttackerReport(name, a + 0.03, a, a - 1 / 3, (a - 1 / 3 - 0.03, a - 0.3033), 0.01, 1.5)
+        for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
+    )
+    return Certificate(
+        attackers=reports,
+        attack_p_value=0.01 if leaks else 0.4,
+        p_value=p_value,
+        detectable=0.02,
+        majority=0.36,
+        alpha=0.05,
+        n_classes=3,
+        n_attack_rows=400,
+        n_test_rows=500,
+        attack_rows="unseen",
+        budget="quick",
+    )
+
+
+@pytest.fixture(scope="session")
+def make_certificate():
+    return _certificate_of
+
+
 def _chains() -> dict[str, list[Map]]:
     """At least one chain for every kind of map, and those that erasers are made of."""
     d, K = 12, 3
@@ -86,6 +114,9 @@ def _chains() -> dict[str, list[Map]]:
         "transport by shifts": [Transport(shifts, **router)],
         "mixture": [Mixture(shifts[:, :4], matrices[:, :, :4], **router)],
         "cells": [Cells(landmarks)],
+        "normalise": [Projection(U[:, :5]), Normalise(d)],
+        "normalised update": [Oblique(left, right, mean), Normalise(d)],
+        "layers": [first, Dense(rng.normal(size=(7, d)), rng.normal(size=d))],
     }
 
 

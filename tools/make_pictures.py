@@ -18,6 +18,7 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 
+from unspot.cli.demo import STORIES
 from unspot.cli.tour import run_demo
 from unspot.datasets import load_glove_gender
 from unspot.report.figures import before_after_figure, save
@@ -34,7 +35,8 @@ MOST_BYTES = 300_000
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = run_demo(Path(folder), load_glove_gender())
+        story = STORIES["words"]
+        found = run_demo(Path(folder), load_glove_gender(), title=story.title, show=story.show)
         STATIC.mkdir(parents=True, exist_ok=True)
         picture = save(before_after_figure(found.views), STATIC / "before-after.png", dpi=150)
         shrink(Image.open(picture), picture)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from unspot.sweeps.tables import COLUMNS, ResultLine, display_name
 
 CURVES = {
+    "transport:leopard": ("C3", "D-"),
     "cascade": ("C3", "o-"),
     "leopard": ("C1", "o-"),
     "cascade/metric=whitened": ("C4", "o--"),
@@ -27,6 +28,7 @@ POINTS = {
     "kernel": ("C8", "D"),
     "adversarial": ("C7", "D"),
     "matching": ("k", "D"),
+    "transport": ("C3", "*"),
     "mean": ("C0", "x"),
 }
 

@@ -1,3 +1,4 @@
+from . import anndata as anndata
 from .data.dataset import Dataset as Dataset
 from .data.dataset import Split as Split
 from .eraser import Eraser as Eraser
@@ -8,6 +9,8 @@ from .erasers.leopard import LEOPARD as LEOPARD
 from .erasers.registry import methods as methods
 from .evaluation.certificate import Certificate as Certificate
 from .evaluation.held_out import certify as certify
+from .evaluation.learning import LearningCurve as LearningCurve
+from .evaluation.learning import learning_curve as learning_curve
 from .evaluation.results import Evaluation as Evaluation
 from .evaluation.run import evaluate as evaluate
 from .models.hooks import hooks as hooks

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.rows import KNOWN
 from unspot.io.files import write_atomically
 from unspot.machine import by_rows
-from unspot.maps import Compress, Expand, Map, Projection, chain_fault, trace
+from unspot.maps import Compress, Expand, Map, Normalise, Projection, chain_fault, trace
 from unspot.maps.file import packed, read
+from unspot.maps.linear import range_basis
 
-__all__ = ["Eraser", "load", "method_name"]
+__all__ = ["IN_FOLDER", "Eraser", "load", "method_name"]
+
+#: The name of the eraser in a folder of ``Eraser.save_pretrained``.
+IN_FOLDER = "eraser.safetensors"
 
 #: Fewer products than this are done on one thread by any BLAS, and in one piece here.
 _FEW_PRODUCTS = 1 << 17
@@ -64,7 +70,7 @@ class Eraser:
     def __repr__(self) -> str:
         chain = " → ".join(m.kind for m in self.maps)
         # The rank of other maps costs a decomposition, too much for a line of text.
-        rank = f" to rank {self.rank}" if self.is_projection else ""
+        rank = f" to rank {self.rank}" if self.before_norm.is_projection else ""
         method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
         classes = self.metadata.get("classes")  # of any type, since metadata may hold anything
         names = list(map(str, classes)) if isinstance(classes, (list, tuple, np.ndarray)) else []
@@ -97,8 +103,20 @@ class Eraser:
         return len(self.maps) == 1 and isinstance(self.maps[0], Projection)
 
     @property
+    def is_normalised(self) -> bool:
+        """Whether its last step scales rows to unit norm."""
+        return isinstance(self.maps[-1], Normalise)
+
+    @property  # not cached: an eraser that holds itself cannot be written by every library
+    def before_norm(self) -> Eraser:
+        """The eraser without a last step to unit norm: itself, where it has none."""
+        if not self.is_normalised or len(self.maps) == 1:
+            return self
+        return Eraser(self.maps[:-1], self.metadata)
+
+    @property
     def U(self) -> NDArray[Any]:
-        """Orthonormal basis (d, r) of the kept subspace."""
+        """Orthonormal basis (d, r) of the kept subspace, before a step to unit norm."""
         return self._projection().U
 
     @property
@@ -110,9 +128,12 @@ class Eraser:
     def P(self) -> NDArray[Any]:
         """The matrix of the linear part, (d, d), acting as x ↦ Px on column vectors."""
         if not self.is_linear:
+            way_out = "Call the eraser on rows instead."
+            if self.before_norm.is_linear:
+                way_out = "The matrix before its step to unit norm is before_norm.P."
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
-                "not linear and has no matrix P. Call the eraser on rows instead."
+                f"not linear and has no matrix P. {way_out}"
             )
         origin = np.zeros((1, self.n_features))
         P = np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
@@ -122,10 +143,12 @@ class Eraser:
     @cached_property
     def rank(self) -> int:
         """Dimension of the space of the erased embeddings; if not linear, an upper bound."""
+        if self.before_norm is not self:
+            return self.before_norm.rank
         if self.is_projection:
             return int(self.U.shape[1])
         if self.is_linear:
-            return int(np.linalg.matrix_rank(self.P, tol=1e-8))
+            return int(self._range.shape[1])
         return min(min(m.n_in, m.n_out) for m in self.maps)
 
     def __call__(self, X: Any) -> Any:
@@ -138,7 +161,12 @@ class Eraser:
         return self._apply(self.maps, X)
 
     def reduce(self, X: Any) -> Any:
-        """Erase, in coordinates of the kept subspace: (…, r), with the same distances."""
+        """Erase, in coordinates of the kept subspace: (…, r), with the same distances.
+
+        Rows of unit norm get one coordinate more if their subspace does not hold the origin.
+        """
+        if self.before_norm is not self:
+            return self._reduce_normalised(X)
         if self.is_projection:
             return self._apply((self._projection().coordinates,), X)
         last = self.maps[-1]
@@ -148,6 +176,28 @@ class Eraser:
             # Coordinates in an orthonormal basis of the range, so that distances stay.
             return self._apply((*self.maps, Compress(self._range)), X)
         return self(X)
+
+    def normalised(self, floor: float = 1e-5) -> Eraser:
+        """The same eraser with a last step to unit norm, for rows that are compared by cosines.
+
+        Prefer ``normalise=True`` in a fit: then the fit knows of this step.
+
+        Parameters
+        ----------
+        floor : float
+            Erased rows of at most this norm become zero, since they hold only rounding errors.
+            The default suits rows of about unit norm; a fit takes 1e-5 of the usual norm.
+
+        Examples
+        --------
+        >>> eraser = Eraser.projection(np.eye(3)[:, :2]).normalised()
+        >>> eraser(np.array([[3.0, 4.0, 5.0], [0.0, 0.0, 1.0]]))
+        array([[0.6, 0.8, 0. ],
+               [0. , 0. , 0. ]])
+        """
+        if self.is_normalised:
+            return self
+        return Eraser((*self.maps, Normalise(self.maps[-1].n_out, floor)), self.metadata)
 
     def with_metadata(self, **facts: Any) -> Eraser:
         """The same eraser with more facts in its metadata; facts of the same name are replaced.
@@ -164,12 +214,13 @@ class Eraser:
         """The same eraser, with results that stay in the affine subspace ``mean`` + span(S).
 
         Rows that never leave that subspace lose nothing. For them it is what keeps rounding errors
-        out of the directions in which they do not vary.
+        out of the directions in which they do not vary. A kept direction that lies outside of it
+        but for a thousandth is dropped: what it shows of the subspace was to be removed.
         """
         if not self.is_projection:
             return Eraser((*self.maps, Projection(S, mean)), self.metadata)
         left, values, _ = np.linalg.svd(S.T @ self.U, full_matrices=False)
-        U = np.ascontiguousarray(S @ left[:, values > 1e-8])
+        U = np.ascontiguousarray(S @ left[:, values > 1e-3])
         return Eraser((Projection(U, self.mean),), self.metadata)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -213,7 +264,125 @@ class Eraser:
 
         return as_hook(trace(self.maps))
 
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX model, from ``embeddings`` to ``erased``, both (rows, d) in float32.
+
+        It computes in double precision, as the eraser does. Needs the extra ``models``.
+        """
+        from unspot.export.onnx_file import onnx_bytes
+
+        facts = {key: value for key, value in self.metadata.items() if key not in KNOWN}
+        write_atomically(Path(path), onnx_bytes(trace(self.maps), facts))
+
+    def to_python(self, path: str | os.PathLike[str]) -> None:
+        """Write one Python file that needs only numpy, with a function ``erase`` of rows."""
+        from unspot.export.numpy_file import python_source
+
+        path = Path(path)
+        source = python_source(trace(self.maps), f"{self!r}"[1:-1] + ".", path.stem)
+        write_atomically(path, source.encode())
+
+    def to_faiss(self, index: Any) -> Any:
+        """The eraser in front of an empty faiss index, as a ``faiss.IndexPreTransform``.
+
+        What is added and what is searched for is erased. The result is written and read by faiss
+        alone. Only for affine erasers, also with unit norm. Needs the extra ``models``.
+
+        Examples
+        --------
+        >>> import faiss
+        >>> index = Eraser.projection(np.eye(3)[:, :2]).to_faiss(faiss.IndexFlatL2(3))
+        >>> index.add(np.array([[0.0, 0.0, 9.0], [1.0, 0.0, 0.0]], dtype=np.float32))
+        >>> index.search(np.zeros((1, 3), dtype=np.float32), 1)[1].item()
+        0
+        """
+        from unspot.export.faiss_index import erasing_index
+
+        return erasing_index(self.maps, index)
+
+    def to_sentence_transformer(self, model: Any) -> Any:
+        """A sentence-transformers model whose ``encode`` gives what ``model`` gives, erased.
+
+        Affine erasers, networks of dense layers and unit norm become modules of the library itself,
+        so that ``SentenceTransformer(folder)`` loads what ``save_pretrained`` writes, without
+        unspot. Other erasers become a module of unspot: it must be installed, and the library asks
+        for ``SentenceTransformer(folder, trust_remote_code=True)``.
+
+        The weights are shared with ``model``, which stays as it is. Needs the extra ``models``.
+        """
+        from unspot.export.sentence_transformer import erasing_model
+
+        return erasing_model(self.maps, self.metadata, model)
+
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        evaluation: Any = None,
+        certificate: Any = None,
+    ) -> None:
+        """Write a folder with the eraser and a card that says what it is; ``load`` reads it.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist.
+        evaluation : Evaluation, optional
+            What ``evaluate`` gave for this eraser.
+        certificate : Certificate or AuditRecord, optional
+            What ``certify`` gave for this eraser, or the record that ``--audit`` writes.
+        """
+        from unspot.export.model_card import model_card
+
+        card = model_card(self.metadata, repr(self), evaluation, certificate)
+        self.save(Path(folder) / IN_FOLDER)
+        write_atomically(Path(folder) / "README.md", card.encode())
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        **card: Any,
+    ) -> str:
+        """Upload what ``save_pretrained`` writes to the Hugging Face hub; returns its address.
+
+        Parameters
+        ----------
+        repo_id : str
+            Such as "me/gender-eraser". Made if it does not exist.
+        private : bool, optional
+            Whether a new repository is private.
+        token : str, optional
+            By default that of ``hf auth login``.
+        **card
+            ``evaluation`` and ``certificate``, as ``save_pretrained`` takes them.
+        """
+        from unspot.export.model_card import upload
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder, **card)
+            return upload(folder, repo_id, private=private, token=token)
+
+    def _reduce_normalised(self, X: Any) -> Any:
+        base, norm = self.before_norm, self.maps[-1]
+        assert isinstance(norm, Normalise)  # what is_normalised says
+        if base.is_projection and base.mean is None:
+            coordinates: Map = Compress(base.U)
+            return self._apply((coordinates, replace(norm, width=coordinates.n_out)), X)
+        if base.is_linear:  # the subspace that its affine image spans together with the origin
+            offset = base(np.zeros((1, self.n_features)))
+            U = range_basis(np.column_stack([base.P, offset[0]]))
+            return self._apply((*self.maps, Compress(U)), X) if U.shape[1] < len(U) else self(X)
+        if isinstance(base.maps[-1], Expand):
+            inner = replace(norm, width=base.maps[-1].n_in)
+            return self._apply((*base.maps[:-1], inner), X)
+        return self(X)
+
     def _projection(self) -> Projection:
+        if self.before_norm is not self:
+            return self.before_norm._projection()
         if not self.is_projection:
             raise ValueError(
                 f"Got an eraser of method {self.metadata.get('method', 'unknown')!r}, which is "
@@ -223,8 +392,7 @@ class Eraser:
 
     @cached_property
     def _range(self) -> NDArray[Any]:
-        left, _, _ = np.linalg.svd(self.P)
-        return np.ascontiguousarray(left[:, : self.rank])
+        return range_basis(self.P)
 
     def _apply(self, maps: Sequence[Callable[[Any], Any]], X: Any) -> Any:
         x, dtype = _numbers(X)
@@ -246,11 +414,13 @@ class Eraser:
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
-    """Load an eraser. Needs numpy and safetensors, but neither torch nor pickle.
+    """Load an eraser, from its file or from a folder that ``Eraser.save_pretrained`` wrote.
 
+    Needs numpy and safetensors, but neither torch nor pickle.
     A file that is damaged, or that unspot did not write, raises a ``ValueError`` with the reason.
     """
-    return Eraser(*read(Path(path)))
+    path = Path(path)
+    return Eraser(*read(path / IN_FOLDER if path.is_dir() else path))
 
 
 def method_name(metadata: Mapping[str, Any]) -> str:

@@ -114,7 +114,8 @@ def _digits(value: float, unit: str, like: float | None = None) -> str:
 
 
 def _unit_text(unit: str) -> str:
-    return " %" if unit == "share" else f" {unit}" if unit else ""
+    short = {"share": " %", "seconds": " s"}
+    return short.get(unit, f" {unit}" if unit else "")
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -77,6 +77,8 @@ def test_tables_have_both_sides(out):
         "## Batch size",
         "## Number of kernels",
         "## Solver",
+        "## Leak at a utility budget: a_y, %",
+        "## Leak at a utility budget: A_50% held out",
     ]
     assert "In brackets: the paper. Rows of rows.npz, which are not the paper's." in text
     assert "(88.0)" in text  # its probe without erasure
@@ -92,7 +94,7 @@ def test_cells_as_csv_are_the_frame(result, out):
 
 def test_figures(result):
     names = {path.name for path in result.files if path.parent.name == "figures"}
-    for figure in ("2-map", "3-mdl", "3-mdl-of-the-paper", "3-attacker", "4-gaps"):
+    for figure in ("2-map", "3-mdl", "3-mdl-of-the-paper", "3-attacker", "4-gaps", "frontier"):
         assert {f"figure-{figure}.png", f"figure-{figure}.pdf"} <= names
     for path in result.files:
         head = path.read_bytes()[:8]

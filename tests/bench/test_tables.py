@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from unspot.bench.paper import paper_tables, pick, study_of, to_csv
-from unspot.sweeps.tables import ResultLine
+from unspot.bench.paper import paper_tables, pick, study_of
+from unspot.sweeps.tables import ResultLine, to_csv
 
 PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}
 

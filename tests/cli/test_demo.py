@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import unspot.datasets
-from unspot.cli.demo import FILES, NEXT, _check
+from unspot.cli.demo import FILES, NEXT, STORIES, _check
 
 WIDTH = 80
 
@@ -50,6 +50,35 @@ def test_tells_the_whole_story(cli, tmp_path, few_words, monkeypatch):
         assert words in ran.out
     assert all(line in ran.out for line in NEXT)
     assert max(map(len, ran.out.splitlines())) <= WIDTH
+
+
+@pytest.mark.slow
+def test_takes_the_source_out_of_verses(cli, tmp_path, monkeypatch):
+    data = unspot.datasets.load_translations()
+
+    def some(split, n):
+        wanted = np.isin(split.names, STORIES["translations"].show)
+        return split.take(wanted | np.isin(split.groups, np.unique(split.groups)[:n]))
+
+    small = replace(
+        data,
+        train=some(data.train, 300),
+        validation=some(data.validation, 150),
+        test=some(data.test, 200),
+    )
+    monkeypatch.setattr(unspot.datasets, "load_translations", lambda: small)
+    ran = cli("demo", "--data", "translations", "-o", tmp_path / "out", "--rank", "64")
+    assert ran.code == 0, ran.err
+    assert "The translation, taken out of verses" in ran.out
+    assert "Numbers 35:1 WEB" in ran.out
+    assert {f.name for f in (tmp_path / "out").iterdir()} == {*FILES}
+
+
+def test_refuses_data_that_are_not_bundled(cli, tmp_path):
+    ran = cli("demo", "-o", tmp_path / "out", "--data", "translation")
+    assert ran.code == 2
+    assert "translations" in ran.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_speaks_of_replaced_files_only_if_there_are_any(tmp_path):

@@ -138,6 +138,19 @@ def test_the_rank_is_chosen(cli, table, tmp_path):
     assert load(out).rank == selection["rank"]
 
 
+def test_rows_that_choose_the_rank_are_of_other_groups(cli, table, tmp_path, monkeypatch):
+    def stop(eraser, data):
+        assert len(data.train.groups) + len(data.validation.groups) == 400
+        raise ValueError("Got groups.")
+
+    monkeypatch.setattr("unspot.ranks.path.rank_path", stop)
+    options = ("-f", "emb", "-c", "gender", "-r", "auto", "--groups", "id")
+    done = cli("fit", table, *options, "-o", tmp_path / "e.safetensors")
+    assert "Got groups." in done.err
+    done = cli("fit", table, *options, "-m", "pca", "-o", tmp_path / "e.safetensors")
+    assert "cannot choose its rank" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "rank", "message"),
     [
@@ -205,8 +218,8 @@ def test_force_replaces(cli, table, tmp_path):
         (["-c", "gender", "--metric", "city"], "city"),
         (["-c", "gender", "--labels", "none.txt"], "none.txt.*no such file"),
         (["-c", "gender", "--concept", "id"], "--concept more than once"),
-        (["-c", "gender", "-c", "id"], "--concept more than once.*One concept"),
-        (["-c", "gender,id"], "gender.*one column of labels"),
+        (["-c", "gender", "-c", "id"], "--concept more than once.*comma list"),
+        (["-c", "gender,id"], "whole numbers.*--kind id"),
     ],
 )
 def test_errors_are_sentences_and_leave_no_file(cli, table, tmp_path, arguments, message):
@@ -243,5 +256,73 @@ def test_a_bound_without_a_choice_is_refused(cli, table, tmp_path):
     options = ("-c", "gender", "-f", "emb", "-o", tmp_path / "e.safetensors")
     done = cli("fit", table, "--max-advantage", 0.1, *options)
     assert "Got --max-advantage without --rank auto" in done.err
+    done = cli("fit", table, "-c", "gender", "--groups", "id", "-o", tmp_path / "e.safetensors")
+    assert done.code == 2
+    assert "Got --groups without --rank auto" in done.err
     done = cli("fit", table, "--rank", "atuo", *options)
     assert re.search("--rank atuo.*0.5.*auto", done.err)
+
+
+# -- Several concepts, numbers, given and kept ----------------------------------------------------
+
+
+@pytest.fixture
+def people(tmp_path, rows):
+    """Rows with a gender, an age in whole years, a score and a job, in a CSV file."""
+    X, gender = rows
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(X, columns=[f"e_{i}" for i in range(6)])
+    columns = {
+        "gender": gender,
+        "age": rng.integers(18, 80, len(X)),
+        "score": rng.random(len(X)),
+        "job": rng.choice(["nurse", "judge"], len(X)),
+    }
+    path = tmp_path / "people.csv"
+    frame.assign(**columns).to_csv(path, index=False)
+    return path, X, pd.DataFrame(columns)
+
+
+def test_several_concepts_given_a_task(cli, people, tmp_path):
+    path, X, Z = people
+    out = tmp_path / "e.safetensors"
+    options = ("--concept", "gender,age", "--kind", "age=continuous", "--given", "job")
+    done = cli("fit", path, "-f", "e_*", *options, "-m", "leace", "-o", out)
+    assert done.code == 0, done.err
+    eraser = load(out)
+    expected = LEACE(concept={"age": "continuous"}).fit(X, Z[["gender", "age"]], given=Z["job"])
+    np.testing.assert_allclose(eraser.P, expected.eraser_.P, atol=1e-5)
+    assert eraser.metadata["concept_name"] == "gender,age"
+    shown = cli("inspect", out).out
+    for text in (done.out, shown):
+        assert "categories: f (200), m (200)" in text
+        assert "continuous" in text
+        assert "job (categories)" in text
+
+
+def test_a_number_is_known_by_its_values(cli, people, tmp_path):
+    path, *_ = people
+    out = tmp_path / "e.safetensors"
+    done = cli("fit", path, "-f", "e_*", "-c", "score", "--keep", "job", "-r", 3, "-o", out)
+    assert done.code == 0, done.err
+    assert load(out).metadata["concept"] == "continuous"
+    assert "HSIC" in done.out
+    assert "job (categories)" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "needles"),
+    [
+        (("--concept", "gender,age"), ["whole numbers", "--kind age=continuous"]),
+        (("--concept", "gender", "--given", "gender"), ["'gender'", "--given", "two columns"]),
+        (("--concept", "gender", "--given", "jbo"), ["'jbo'", "Did you mean 'job'"]),
+        (("--concept", "gender", "--kind", "age=continuous"), ["--kind", "gender"]),
+        (("--concept", "gender", "-c", "age"), ["more than once", "comma list"]),
+        (("--concept", "gender,score", "--method", "inlp"), ["2 concepts", "LEOPARD"]),
+    ],
+)
+def test_goals_that_cannot_be(cli, people, tmp_path, options, needles):
+    done = cli("fit", people[0], "-f", "e_*", *options, "-o", tmp_path / "e.safetensors")
+    assert done.code == 2
+    for needle in needles:
+        assert needle in done.err

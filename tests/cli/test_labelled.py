@@ -1,9 +1,12 @@
 """Labels in a file of their own, for the rows to judge on and for those to learn from."""
 
+import json
 import re
 
 import numpy as np
 import pytest
+
+from unspot import Eraser, load
 
 EVALUATE = ("evaluate", "--metrics", "chance,linear", "--seeds", "1")
 CERTIFY = ("certify", "--attackers", "logistic", "--budget", "quick", "--no-fail")
@@ -72,12 +75,13 @@ def test_rows_without_labels_say_the_option(cli, files, fitted):
     assert re.search("b.npy'.*without labels.*--labels", done.err)
 
 
-@pytest.mark.parametrize("command", ["evaluate", "certify"])
-def test_numbers_are_to_be_cut_into_bins(cli, files, fitted, command):
+@pytest.mark.parametrize("command", [("evaluate", "-m", "linear"), ("certify", "--no-fail")])
+def test_numbers_in_a_file_of_their_own(cli, files, fitted, command):
     np.save(files / "age.npy", np.linspace(20.0, 60.0, 200))
-    done = cli(command, fitted, files / "b.npy", "--labels", files / "age.npy")
-    assert done.code == 2
-    assert "bins" in done.err
+    name, *options = command
+    done = cli(name, fitted, files / "b.npy", "--labels", files / "age.npy", *options)
+    assert done.code == 0, done.err
+    assert "R²" in done.out
 
 
 def test_a_column_that_was_asked_for_is_not_replaced(cli, files, fitted):
@@ -136,3 +140,71 @@ def test_columns_of_a_table_are_one_array_of_an_npz(cli, spaced, rows):
     name, *options = EVALUATE
     done = cli(name, fitted, spaced / "new.npz", *options)
     assert done.code == 0, done.err
+
+
+# -- Labels by key, and with gaps ------------------------------------------------------------------
+
+
+@pytest.fixture
+def keyed(table, rows, tmp_path):
+    """Labels of some rows in another order, as text with semicolons."""
+    order = np.random.default_rng(0).permutation(400)[:360]
+    lines = ["id;gender", *(f"{i};{rows[1][i] if i % 50 else ''}" for i in order)]
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(lines) + "\n")
+    kept = sum(1 for i in order if i % 50)
+    return table, path, kept
+
+
+BY_KEY = ("--key", "id", "--drop-missing")
+
+
+def test_a_fit_by_key(cli, keyed, tmp_path):
+    data, labels, kept = keyed
+    out = tmp_path / "e.safetensors"
+    asked = ("fit", data, "-f", "emb", "-c", "gender", "-m", "leace", "-o", out, "--labels", labels)
+    for option, said in (((), "another order.*--key id"), (("--key", "id"), "missing labels")):
+        done = cli(*asked, *option)
+        assert done.code == 2
+        assert re.search(said, done.err)
+    done = cli(*asked, *BY_KEY)
+    assert done.code == 0, done.err
+    assert f"Left out {400 - kept} of 400 rows" in done.err
+    assert load(out).metadata["n_rows"] == kept
+    silent = cli(*asked, *BY_KEY, "--quiet", "--force")
+    assert silent.err == silent.out == ""
+
+
+@pytest.mark.parametrize("command", [EVALUATE, CERTIFY])
+def test_evidence_by_key(cli, keyed, tmp_path, command):
+    data, labels, kept = keyed
+    eraser = tmp_path / "e.safetensors"
+    Eraser.projection(np.eye(6)[:, 2:]).save(eraser)
+    name, *options = command
+    asked = (name, eraser, data, "-f", "emb", "-c", "gender", "--labels", labels, *options)
+    done = cli(*asked, *BY_KEY)
+    assert done.code == 0, done.err
+    assert f"Left out {400 - kept} of 400 rows" in done.err
+    assert cli(name, eraser, data, "-f", "emb", "-c", "gender", "--key", "id", *options).code == 2
+
+
+def test_a_path_by_key(cli, keyed):
+    data, labels, kept = keyed
+    asked = ("path", data, "-f", "emb", "-c", "gender", "-m", "pca", "--ranks", "3")
+    done = cli(*asked, "--metrics", "none", "--labels", labels, *BY_KEY)
+    assert done.code == 0, done.err
+    assert f"Left out {400 - kept} of 400 rows" in done.err
+
+
+def test_a_record_says_how_labels_were_joined(cli, keyed, tmp_path):
+    data, labels, _ = keyed
+    eraser, record = tmp_path / "e.safetensors", tmp_path / "audit.json"
+    Eraser.projection(np.eye(6)[:, 2:]).save(eraser)
+    name, *options = CERTIFY
+    asked = (eraser, data, "-f", "emb", "-c", "gender", "--labels", labels, *BY_KEY)
+    done = cli(name, *asked, *options, "--audit", record)
+    assert done.code == 0, done.err
+    settings = json.loads(record.read_text())["settings"]
+    assert (settings["key"], settings["drop_missing"]) == ("id", True)
+    again = cli("verify", record, "--eraser", eraser, "--data", data, "--labels", labels, "--rerun")
+    assert again.code == 0, again.err

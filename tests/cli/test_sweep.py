@@ -89,8 +89,8 @@ max_rows = 150
     assert counts["second", "pca"] == [3, 2]
     assert set(frame["seed"]) == {7}
     html = page.read_text(encoding="utf-8")
-    assert "first: mine, a" in html
-    assert f"second: {display_name('pca')}" in html
+    assert "first: mine/a" in html  # labels are shown as they were given
+    assert "second: pca" in html
     assert "Erasure against utility" in html
 
 
@@ -261,3 +261,46 @@ def test_the_bundled_words_by_name(tmp_path):
     data = read_sweep_file(file).datasets()["words"]
     assert data.name == "words"
     assert data.n_features == 100
+
+
+OWN = """
+import numpy as np
+from sklearn.base import BaseEstimator
+
+class Drop(BaseEstimator):
+    def __init__(self, rank=2):
+        self.rank = rank
+    def fit(self, X, y=None):
+        return self
+    def transform(self, X):
+        return X * (np.arange(X.shape[1]) < self.rank)
+"""
+
+
+def test_own_code_tables_for_a_paper_and_a_page_later(cli, folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "drop_columns.py").write_text(OWN)
+    text = SWEEP.replace('["original", "pca", "random"]', '{mine = "drop_columns:Drop"}')
+    (folder / "sweep.toml").write_text(text)
+    refused = cli("sweep", folder / "sweep.toml")
+    assert refused.code == 2
+    assert "--allow-code" in refused.err
+    tables, page = folder / "paper", folder / "later.html"
+    done = cli("sweep", folder / "sweep.toml", "--allow-code", "--tables", tables)
+    assert done.code == 0, done.err
+    latex = (tables / "tables.tex").read_text()
+    assert r"\toprule" in latex
+    assert "mine" in latex
+    table = pd.read_csv(tables / "tables.csv")
+    assert table["method"].tolist()[:1] == ["mine"]
+    frame = read_results(folder / "sweep.jsonl")
+    means = frame.groupby("rank", sort=False)["variance"].mean()
+    assert table.query("metric == 'variance'")["mean"].tolist() == pytest.approx(means.tolist())
+    later = cli("report", folder / "sweep.jsonl", "-o", page, "--tables", folder / "again")
+    assert later.code == 0, later.err
+    assert "mine" in page.read_text("utf-8")
+    assert (folder / "again" / "tables.tex").read_text() == latex
+    (folder / "x.json").write_text("{}")
+    mixed = cli("report", folder / "sweep.jsonl", folder / "x.json", "-o", folder / "m.html")
+    assert mixed.code == 2
+    assert "one kind" in mixed.err

@@ -84,6 +84,15 @@ def test_columns_of_other_lengths():
         Split(np.ones((2, 1)), np.array([0, 1]), np.array([1]))
 
 
+def test_joined_labels_of_text_and_of_numbers_stay_apart():
+    numbers = Split(np.ones((2, 1)), np.array([0, 1]), groups=np.array([7, 8]))
+    text = Split(np.ones((2, 1)), np.array(["1", "2"]), groups=np.array([8, 9]))
+    assert numbers.joined(text).z.tolist() == [0, 1, "1", "2"]
+    assert text.joined(numbers).z.tolist() == ["1", "2", 0, 1]
+    assert text.joined(text).z.dtype.kind == "U"
+    assert numbers.joined(text).groups.dtype.kind == "i"
+
+
 # -- Rows that were seen before --------------------------------------------------------------------
 
 

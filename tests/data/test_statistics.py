@@ -1,5 +1,7 @@
 """Class statistics: any split in any order merges to what one pass gives."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -221,6 +223,105 @@ def test_columns_without_variance_cost_no_second_pass(monkeypatch):
     monkeypatch.setattr(statistics, "_of_chunk", None)
     found = ClassStatistics.from_rows(X, z, 2, per_class=False)
     assert found.within[3, 3] == 0
+
+
+# -- columns that only rounding moves ------------------------------------------------------------
+
+
+def _embeddings(n=600, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 6)) * 0.05, np.arange(n) % 3
+
+
+def _still(statistics):
+    """The columns that the settled statistics have as constants."""
+    return np.flatnonzero(np.diagonal(statistics.settled().covariance) == 0).tolist()
+
+
+def _both(X, codes):
+    Z = np.eye(3)[codes]
+    return ClassStatistics.from_rows(X, codes, 3), CrossStatistics.from_rows(X, Z)
+
+
+@pytest.mark.parametrize("steps", [0.4, 2.0, 20.0])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_smallest_steps_of_half_precision_are_no_variance(dtype, steps):
+    X, codes = _embeddings()
+    X[:, 2] = np.random.default_rng(1).normal(size=len(X)) * steps * 2.0**-24
+    for collected in _both(X.astype(np.float16).astype(dtype), codes):
+        assert _still(collected) == [2]
+
+
+@pytest.mark.parametrize("change", ["normalised", "centred", "around one"])
+def test_rounded_numbers_are_known_after_a_change(change):
+    X, codes = _embeddings()
+    X[:, 2] = np.random.default_rng(1).normal(size=len(X)) * 2.0**-24
+    X = X.astype(np.float16).astype(np.float64)
+    if change == "normalised":
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    elif change == "centred":
+        X -= X.mean(axis=0)
+    else:
+        X[:, 2] = (1 + 3e-7 * X[:, 3] / 0.05).astype(np.float32)
+    for collected in _both(X, codes):
+        assert _still(collected) == [2]
+
+
+def test_columns_of_small_numbers_are_kept():
+    rng = np.random.default_rng(0)
+    X, codes = _embeddings()
+    units = [
+        X * [1, 1, 1e-3, 1e-6, 1e-9, 1e-12],  # continuous, however small
+        X * [1e6, 1e6, 1e-6, 1e-3, 1e9, 1e6],  # mixed units
+        X * [1e6, 1e6, 1e6, 1e6, 1, 1] + 1,
+        np.repeat(X * [1, 1, 1, 1, 1e-9, 1], 3, axis=0)[: len(X)],  # copies of rows
+        rng.poisson(2.0, size=X.shape) * [1, 1, 1e5, 1e5, 1e5, 1e5],  # counts and amounts
+        (X > 0) * 1e-9,  # one bit per column
+        X.astype(np.float16) * np.float32([1, 1, 1, 1, 1, 1e-3]),
+    ]
+    for rows in units:
+        for collected in _both(rows, codes):
+            assert _still(collected) == []
+
+
+def test_parts_find_the_same_columns_as_the_whole():
+    X, codes = _embeddings()
+    X[:, 2] = np.where(X[:, 3] > 0, 2.0**-24, 0.0)
+    whole = _both(X, codes)
+    for size in (2, 7, 200):
+        cuts = [slice(i, i + size) for i in range(0, len(X), size)]
+        parts = [_both(X[rows], codes[rows]) for rows in cuts]
+        for total, kind in zip(whole, zip(*parts, strict=True), strict=True):
+            merged = reduce(lambda a, b: a.merge(b), kind)
+            assert _still(merged) == _still(total) == [2]
+    assert whole[0].settled().merge(parts[0][0]).settled().covariance[2, 2] == 0
+
+
+def test_many_rows_of_single_precision_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(70_000, 3)).astype(np.float32)
+    X[:, 1] = np.where(X[:, 2] > 0, 2.0**-24, 0.0)
+    codes = (X[:, 0] > 0).astype(int)
+    assert _still(ClassStatistics.from_rows(X, codes, 2, per_class=False)) == [1]
+
+
+def test_settled_statistics_differ_in_nothing_else():
+    X, codes = _embeddings()
+    X[:, 2] = np.where(X[:, 3] > 0, 2.0**-24, 0.0) + 1.0
+    found = ClassStatistics.from_rows(X, codes, 3)
+    settled = found.settled()
+    np.testing.assert_array_equal(settled.mean[2], settled.means[:, 2])
+    np.testing.assert_allclose(settled.mean, found.mean, rtol=1e-15)
+    near_zero = ClassStatistics.from_rows(X - [0, 0, 1, 0, 0, 0], codes, 3).settled()
+    assert near_zero.mean[2] == 0
+    rest = np.arange(6) != 2
+    for now, before in (
+        (settled.means[:, rest], found.means[:, rest]),
+        (
+            settled.class_covariances[:, rest][:, :, rest],
+            found.class_covariances[:, rest][:, :, rest],
+        ),
+    ):
+        np.testing.assert_array_equal(now, before)
 
 
 # -- what is derived -----------------------------------------------------------------------------

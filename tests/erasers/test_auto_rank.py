@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from unspot import LEOPARD, Cascade, Dataset, Eraser, load
 from unspot.checks import default_ranks
-from unspot.erasers import leopard, streams
+from unspot.erasers import PCAProjection, leopard, streams
 from unspot.evaluation.attackers import attack
+from unspot.ranks import path
 from unspot.ranks.path import MIN_ASIDE
 from unspot.ranks.selection import Selection
 from unspot.scale.processes import Team
@@ -62,6 +64,39 @@ def test_new_rows_tell_attackers_next_to_nothing(fitted, data):
     )
     assert before[0].advantage > 0.25
     assert max(result.advantage for result in after) < 0.05
+
+
+@pytest.mark.parametrize("cascaded", [False, True])
+def test_rows_of_a_group_choose_or_fit(cascaded, data, monkeypatch):
+    """60 people of 50 rows: with rows of all people on both sides, they are known by heart."""
+    groups = np.arange(len(data.train)) % 60
+    seen = {}
+    monkeypatch.setattr(path, "rank_path", lambda eraser, rows: seen.update(rows=rows) or _stop())
+    eraser = LEOPARD("auto", random_state=0)
+    eraser = Cascade(eraser) if cascaded else eraser
+    with pytest.raises(_Stopped):
+        eraser.fit(data.train.X, data.train.z, groups=groups)
+    train, aside = seen["rows"].train, seen["rows"].validation
+    assert not set(train.groups) & set(aside.groups)
+    assert len(set(train.groups) | set(aside.groups)) == 60
+    assert set(train.z) == set(aside.z)
+
+
+class _Stopped(Exception):
+    pass
+
+
+def _stop():
+    raise _Stopped
+
+
+def test_groups_without_a_choice_are_refused(data):
+    rows, groups = data.train, np.zeros(len(data.train))
+    for eraser in (LEOPARD(3), Cascade(LEOPARD(3)), Cascade(PCAProjection(3))):
+        with pytest.raises(ValueError, match=r"groups.*rank='auto'"):
+            eraser.fit(rows.X, rows.z, groups=groups)
+    with config_context(enable_metadata_routing=True):
+        assert LEOPARD("auto").set_fit_request(z=True, groups=True)
 
 
 def test_the_choice_is_written_down(fitted, tmp_path):

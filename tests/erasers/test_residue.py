@@ -2,7 +2,8 @@
 
 An attacker may enlarge anything: standardise columns, whiten, look only at the components that have
 next to no variance. The rows here have constant and repeated columns, in which an eraser that
-rounds carelessly writes a tiny copy of the concept.
+rounds carelessly writes a tiny copy of the concept, and a column of the smallest steps of half
+precision, between which a careless projection writes one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,16 +19,21 @@ from sklearn.preprocessing import StandardScaler
 from unspot import LEACE, LEOPARD, Cascade, Eraser
 from unspot.datasets import load_glove_gender
 from unspot.erasers import (
+    ALFQLEACE,
+    FLEACE,
     INLP,
     RLACE,
+    FairPCA,
     MeanProjection,
     MomentMatching,
+    MUtE,
     Transport,
 )
 from unspot.maps import Oblique
 
 D = 20
 CONSTANT = {3: 0.0, 7: 0.125}
+GRID = 12  # as column 319 of MiniLM: zero or the smallest number of half precision
 METHODS = {
     "leopard": LEOPARD(rank=13, max_rows=1500, random_state=0),
     "leopard, low rank": LEOPARD(rank=6, max_rows=1500, random_state=0),
@@ -39,6 +46,10 @@ METHODS = {
     "mean": MeanProjection(),
     "matching": MomentMatching(),
     "transport": Transport(),
+    "alf": ALFQLEACE(target=0.9),
+    "fairpca": FairPCA(rank=12),
+    "fleace": FLEACE(random_state=0),
+    "mute": MUtE(n_layers=4, random_state=0),
 }
 DTYPES = {
     "float64": torch.float64,
@@ -59,6 +70,7 @@ def law(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     for column, value in CONSTANT.items():
         X[:, column] = value
     X[:, 9] = X[:, 10]
+    X[:, GRID] = np.where(rng.random(n) < 0.8, -(2.0**-24), 0.0)
     return torch.tensor(X).bfloat16().half().double().numpy(), z
 
 
@@ -112,8 +124,28 @@ def test_small_scales_tell_no_more_than_large_ones(fitted, rows, limit, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_columns_without_variance_leave_as_constants(fitted, rows, dtype):
     (X, _), _ = rows
-    columns = erased(fitted, X, dtype)[:, list(CONSTANT)]
+    columns = erased(fitted, X, dtype)[:, [*CONSTANT, GRID]]
     assert (columns == columns[0]).all()
+
+
+@pytest.mark.parametrize("name", ["leace", "leace, orthogonal", "mean", "inlp", "transport"])
+def test_trees_read_nothing_between_the_steps_of_a_grid(rows, name):
+    """Nor in any direction: they learn no more than from rows without that column."""
+    (X, z), (X_test, z_test) = rows
+    with_grid, z_fit = law(8000, 0)
+    without_grid = with_grid * (np.arange(D) != GRID)
+    fitted, without = (METHODS[name].fit(Y, z_fit).eraser_ for Y in (with_grid, without_grid))
+    assert trees(fitted, X, z, X_test, z_test) < trees(without, X, z, X_test, z_test) + 0.03
+
+
+def trees(eraser, X, z, X_test, z_test) -> float:
+    """Boosted trees on columns and principal components, all enlarged to unit size."""
+    learn, test = eraser(X), eraser(X_test)
+    turned = np.linalg.svd(learn - learn.mean(axis=0), full_matrices=False)[2].T
+    scale = StandardScaler().fit(np.hstack([learn, learn @ turned]))
+    learn, test = (scale.transform(np.hstack([Y, Y @ turned])) for Y in (learn, test))
+    model = HistGradientBoostingClassifier(max_iter=20, learning_rate=0.3, random_state=0)
+    return model.fit(learn, z).score(test, z_test)
 
 
 def test_reduced_rows_hold_nothing_more(rows):

@@ -51,6 +51,17 @@ def test_pipeline_with_metadata_routing(task):
     assert model.score(X, y) > 0.9
 
 
+def test_what_is_given_and_kept_is_routed_too(task):
+    X, y, z = task
+    set_config(enable_metadata_routing=True)
+    try:
+        eraser = LEACE().set_fit_request(z=True, given=True, keep=False)
+        model = make_pipeline(eraser, LogisticRegression()).fit(X, y, z=z, given=y)
+    finally:
+        set_config(enable_metadata_routing=False)
+    np.testing.assert_allclose(model[0].transform(X), LEACE().fit(X, z, given=y).transform(X))
+
+
 def test_a_lone_second_argument_is_the_concept(task):
     X, y, z = task
     alone = LEOPARD(rank=3, random_state=0).fit(X, z)

@@ -20,7 +20,7 @@ from unspot.evaluation.audit import (
     canonical_sha256,
     file_sha256,
 )
-from unspot.evaluation.certificate import AttackerReport, Certificate
+from unspot.evaluation.certificate import AttackCurve, AttackerReport, Certificate
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.evaluation.verification import (
     TOLERANCE,
@@ -189,6 +189,7 @@ def test_the_schema_describes_a_record(content):
         (AuditRecord, SCHEMA, {"format"}),
         (ThreatModel, SCHEMA["properties"]["threat_model"], set()),
         (AttackerReport, SCHEMA["$defs"]["attacker"], set()),
+        (AttackCurve, SCHEMA["$defs"]["learning"], set()),
         (Source, SCHEMA["$defs"]["source"], set()),
         (Settings, SCHEMA["$defs"]["settings"], set()),
         (Row, SCHEMA["$defs"]["row"], set()),
@@ -207,6 +208,30 @@ def test_the_schema_refuses_what_is_no_record(content):
         wrong = {**content, name: 3}
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, SCHEMA)
+
+
+def test_numbers_and_several_concepts_are_as_the_schema_says(data, eraser):
+    line = AttackerReport("ridge", None, None, 0.01, (-0.02, 0.03), 0.4, None, r2=0.01)
+    number = certificate_of(
+        kind="continuous",
+        n_classes=0,
+        majority=0.0,
+        rows_of_class={},
+        metadata={"concept": "age", "eraser": {}},
+    )
+    number = replace(number, attackers=(line,))
+    several = Certificate.of_several({"gender": certificate_of(), "age": number}, ("A note.",))
+    for certificate in (number, several):
+        record = AuditRecord.of(certificate, eraser, data, settings=Settings(kind="age=continuous"))
+        content = json.loads(record.to_json())
+        jsonschema.validate(content, SCHEMA)
+        assert AuditRecord.from_dict(content) == record
+        assert all(check.ok for check in check_content(content))
+    card = AuditRecord.of(number, eraser, data).to_model_card()
+    assert "at most 3.0 % of the variance" in card
+    card = AuditRecord.of(several, eraser, data).to_model_card()
+    assert "**Concept age:** HOLDS" in card
+    assert not AuditRecord.of(number, eraser, data).rows_of_cell
 
 
 # -- every change is found -------------------------------------------------------------------------

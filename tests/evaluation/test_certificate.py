@@ -194,14 +194,15 @@ def test_it_says_what_it_is_about(data):
 def test_numbers_are_no_classes(data, perfect):
     rng = np.random.default_rng(0)
     ages = Dataset(*(Split(s.X, rng.normal(size=len(s))) for s in data))
-    with pytest.raises(ValueError, match="bins"):
-        certify(perfect, ages)
+    found = certify(perfect, ages, attackers=["ridge"])
+    assert (found.kind, found.n_classes, found.rows_of_class) == ("continuous", 0, {})
 
 
 def test_it_prints_as_a_table_from_the_strongest_down(leaking):
     lines = str(leaking).splitlines()
     assert lines[0] == "Certificate: LEAKS"
-    assert lines[1] == leaking.sentence
+    assert lines[1] == f"About: {leaking.subject}."
+    assert lines[2] == leaking.sentence
     header = next(i for i, line in enumerate(lines) if line.startswith("attacker"))
     listed = [line.split() for line in lines[header + 1 : header + 7]]
     accuracies = [float(cells[1]) for cells in listed]

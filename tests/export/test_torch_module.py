@@ -62,7 +62,21 @@ def test_autocast_does_not_lower_the_precision(leace):
 QUICK = {"n_epochs": 2, "n_iterations": 10, "n_rounds": 2, "random_state": 0}
 
 
-@pytest.mark.parametrize("info", methods(), ids=lambda info: info.name)
+#: Their maps look up a place, or solve equations, for every row.
+NO_MODULE = ("igbp", "mute")
+
+
+@pytest.mark.parametrize("name", NO_MODULE)
+def test_methods_without_elementary_steps_say_so(name):
+    X, z = np.random.default_rng(5).normal(size=(120, 3)), np.arange(120) % 2
+    eraser = make(name, random_state=0, n_epochs=1).fit(X, z).eraser_
+    with pytest.raises(NotImplementedError, match=r"steps depend on the row.*on arrays instead"):
+        eraser.to_torch()
+
+
+@pytest.mark.parametrize(
+    "info", [m for m in methods() if m.name not in NO_MODULE], ids=lambda info: info.name
+)
 def test_every_method(info):
     rng = np.random.default_rng(5)
     z = np.arange(120) % 2

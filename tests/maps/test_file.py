@@ -14,12 +14,16 @@ from safetensors.numpy import save_file
 from unspot.eraser import Eraser, load
 from unspot.maps import (
     MAPS,
+    Boundary,
     Cells,
     Compress,
     Dense,
     Expand,
+    FreeForm,
+    Gaussianised,
     LayerNorm,
     Mixture,
+    Normalise,
     Nystrom,
     Oblique,
     Projection,
@@ -47,10 +51,34 @@ ERASERS = {
         LayerNorm(5),
     ),
     "layer_norm": (LayerNorm(5, epsilon=1e-6),),
+    "normalise": (Projection(BASIS), Normalise(5)),
     "nystrom": (Nystrom(normal(6, 5), normal(6, 4), 1.5),),
     "transport": (Transport(normal(3, 5), normal(3, 5, 5), normal(5, 3), normal(3)),),
     "cells": (Cells(normal(3, 5)),),
     "transport by shifts": (Transport(normal(3, 5), None, normal(5, 3), normal(3)),),
+    "free form": (
+        FreeForm(coef=normal(5, 3), intercept=normal(3), left=normal(5, 3), centre=normal(3)),
+    ),
+    "free form by a network": (
+        FreeForm(
+            **{"coef": normal(5, 3), "intercept": normal(3)},
+            **{"left": normal(5, 3), "centre": normal(3)},
+            **{"hidden": normal(5, 4), "hidden_bias": normal(4), "hidden_coef": normal(4, 3)},
+        ),
+    ),
+    "boundary": (
+        Boundary(
+            **{"coef": normal(5, 3), "intercept": normal(3), "damping": 0.5},
+            **{"hidden": normal(5, 4), "hidden_bias": normal(4), "hidden_coef": normal(4, 3)},
+        ),
+    ),
+    "gaussianised": (
+        Gaussianised(
+            **{"coef": normal(5, 3), "intercept": normal(3), "reach": 2.0, "shares": normal(3)},
+            **{"centres": normal(2, 5), "rotations": normal(2, 5, 5)},
+            knots=np.cumsum(normal(2, 3, 5, 4) ** 2, axis=-1),
+        ),
+    ),
     "mixture": (Mixture(normal(3, 4), normal(3, 5, 4), normal(5, 3), normal(3)),),
 }
 METADATA = {"method": "test", "classes": ["f", "m"], "n_features": 5}

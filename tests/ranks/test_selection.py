@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unspot import Dataset, certify, rank_path
+from unspot import LEOPARD, Dataset, certify, rank_path
 from unspot.erasers.baselines import PCAProjection
 from unspot.ranks import selection
 from unspot.ranks.path import PathPoint, RankPath
@@ -226,6 +226,14 @@ def test_a_rank_between_two_of_the_default_ranks_is_found(data):
     assert set(found.selection_.tried) == {8, 1, 4, 2, 3}
     assert finer.including(3).ranks == (8, 3, 1)
     assert rank_path(PCAProjection(), data).refine
+
+
+def test_a_rank_between_two_is_the_same_whatever_was_asked_before(data):
+    path = rank_path(LEOPARD(max_rows=200, random_state=0), data, [8, 1])
+    again = replace(path)
+    again.at(5)  # nearer to 3 than any rank of the path
+    np.testing.assert_array_equal(path.at(3).eraser.U, again.at(3).eraser.U)
+    assert path.at(3) is path.at(3)
 
 
 def test_mdl(path):

@@ -1,12 +1,15 @@
 """Results made by hand, with names that try to be markup, and a page of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from unspot import Dataset, Eraser
-from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.report.contents import NeighbourList
+from unspot.report.dial import make_dial_rows
+from unspot.report.files import PathNumbers
 from unspot.report.reading import read_contents
 from unspot.report.views import make_views
 
@@ -77,35 +80,9 @@ def _attacker(name, accuracy):
     }
 
 
-def certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004):
-    """A certificate with two attackers."""
-    reports = tuple(
-        AttackerReport(name, a + 0.03, a, a - 1 / 3, (a - 1 / 3 - 0.03, a - 0.3033), 0.01, 1.5)
-        for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
-    )
-    return Certificate(
-        attackers=reports,
-        attack_p_value=0.01 if leaks else 0.4,
-        p_value=p_value,
-        detectable=0.02,
-        majority=0.36,
-        alpha=0.05,
-        n_classes=3,
-        n_attack_rows=400,
-        n_test_rows=500,
-        attack_rows="unseen",
-        budget="quick",
-    )
-
-
 @pytest.fixture
 def make_evaluation():
     return evaluation_of
-
-
-@pytest.fixture
-def make_certificate():
-    return certificate_of
 
 
 @pytest.fixture(scope="session")
@@ -136,12 +113,52 @@ def views(rows):
 
 
 @pytest.fixture(scope="session")
-def contents():
+def contents(make_certificate):
     """Everything that a report can hold."""
     results = {
-        "before": certificate_of(0.95),
-        "mean gone": (evaluation_of("LEACE", 5, after=0.8, utility=0.9), certificate_of(0.8)),
-        NASTY[4]: (evaluation_of(), certificate_of()),
+        "before": make_certificate(0.95),
+        "mean gone": (evaluation_of("LEACE", 5, after=0.8, utility=0.9), make_certificate(0.8)),
+        NASTY[4]: (evaluation_of(), make_certificate()),
     }
     neighbours = (NeighbourList(NASTY[0], NASTY[1:4], NASTY[2:5]),)
     return read_contents(results, title=f"Title {NASTY[0]}", neighbours=neighbours)
+
+
+def path_of(ranks=(5, 3, 1), *, original=True):
+    """A path of ranks as its JSON file has it: the fewer dimensions, the weaker the attackers."""
+
+    def numbers(rank):
+        return {"rank": rank, "attack": 0.3 + 0.1 * rank, "neighbours": 0.5 + rank / 12}
+
+    def attackers(rank):
+        return tuple(_attacker(name, 0.3 + 0.1 * rank) for name in ("logistic", "trees"))
+
+    return PathNumbers(
+        "LEOPARD",
+        tuple({**numbers(rank), "held_out": 0.01} for rank in ranks),
+        metadata={
+            "data": "words.parquet",
+            "concept": "gender",
+            "classes": list(NASTY[:3]),
+            "n_features": 6,
+        },
+        attackers={
+            **{str(rank): attackers(rank) for rank in ranks},
+            **({"original": attackers(6)} if original else {}),
+        },
+        original=numbers(6) if original else None,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_path():
+    return path_of
+
+
+@pytest.fixture(scope="session")
+def dial_contents(rows):
+    """The page of a path with a dial of four stops, of which rank 3 is chosen."""
+    contents = read_contents(path_of(), chosen_rank=3)
+    erasers = [Eraser.projection(np.eye(6)[:, 6 - rank :]) for rank in (1, 3, 5)]
+    pictures = make_dial_rows([*erasers, None], rows, max_points=60)
+    return replace(contents, dial=replace(contents.dial, rows=pictures))

@@ -1,11 +1,12 @@
 """The page of an audit record: every word of it is there, and none of it is markup."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from unspot import Certificate, Dataset, Eraser
+from unspot import Dataset, Eraser
 from unspot.evaluation.audit import AuditRecord, Settings
-from unspot.evaluation.certificate import AttackerReport
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.report.html import render, sections
 from unspot.report.reading import read_contents
@@ -18,23 +19,13 @@ def evaluation():
 
 
 @pytest.fixture(scope="module")
-def record(nasty, evaluation):
+def record(nasty, evaluation, make_certificate):
     rng = np.random.default_rng(0)
     z, y = (np.array(nasty[:2])[rng.integers(2, size=90)] for _ in range(2))
     data = Dataset.from_arrays(rng.normal(size=(90, 3)), z, y, random_state=0)
-    certificate = Certificate(
-        attackers=(AttackerReport("logistic", 0.5, 0.5, 0.0, (-0.02, 0.02), 0.4, 1.0),),
-        attack_p_value=0.4,
-        p_value=0.3,
+    certificate = replace(
+        make_certificate(0.34, leaks=False, p_value=0.6),
         detectable=None,
-        majority=0.5,
-        alpha=0.05,
-        n_classes=2,
-        n_attack_rows=700,
-        n_test_rows=27,
-        attack_rows="unseen",
-        budget="quick",
-        rows_of_class=dict.fromkeys(nasty[:2], 13),
         metadata={"eraser": {"method": "dropped"}},
     )
     return AuditRecord.of(

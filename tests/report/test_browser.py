@@ -242,3 +242,124 @@ def test_tables_need_no_scripts(browser, file):
         assert "%" in _css(browser, "#numbers td")[0].text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+# -- The dial --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dial_file(tmp_path_factory, dial_contents):
+    path = tmp_path_factory.mktemp("dial") / "path.html"
+    path.write_text(render(dial_contents), encoding="utf-8")
+    return path
+
+
+def _dial(browser):
+    """What the dial shows: its stop, its words, and where the first marks of its charts are."""
+    script = """
+    const marks = (chart) => document.querySelectorAll(`[data-chart="${chart}"] .mark-symbol path`);
+    const at = (chart) => [...marks(chart)].at(-1).getAttribute("transform");
+    const text = (selector) => document.querySelector(selector).textContent.trim();
+    return {stop: document.getElementById("dial").dataset.stop, name: text("#dial-name"),
+            value: document.getElementById("dial-range").value,
+            spoken: document.getElementById("dial-range").getAttribute("aria-valuetext"),
+            numbers: [...document.querySelectorAll("[data-number]")].map((e) => e.textContent),
+            nearest: text("[data-query]"), map: at("dial-map"), attackers: at("dial-attackers")};
+    """
+    return browser.execute_script(script)
+
+
+def _press(browser, key):
+    """Press a key on the slider, and wait until everything has arrived."""
+    browser.find_element("id", "dial-range").send_keys(key)
+    _wait(lambda: (shown := _dial(browser))["stop"] == shown["value"], seconds=10)
+    return _dial(browser)
+
+
+def test_the_dial_moves_everything_by_keyboard(open_page, dial_file, dial_contents):
+    from selenium.webdriver.common.keys import Keys
+
+    browser = open_page(path=dial_file)
+    first = _dial(browser)
+    assert first["name"] == "Rank 3 of 6, chosen"
+    assert first["numbers"] == ["60.0 %", "0.750"]
+    up = _press(browser, Keys.ARROW_RIGHT)
+    assert up["name"] == "Rank 5 of 6"
+    assert up["numbers"] == ["80.0 %", "0.917"]
+    assert up["spoken"].startswith("Rank 5 of 6: Strongest attacker 80.0 %")
+    assert up["map"] != first["map"]
+    assert up["attackers"] != first["attackers"]
+    original = _press(browser, Keys.END)
+    assert original["name"] == "No erasure"
+    lowest = _press(browser, Keys.HOME)
+    assert lowest["name"] == "Rank 1 of 6"
+    assert lowest["nearest"] != original["nearest"]
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    back = _press(browser, Keys.ARROW_RIGHT)
+    assert back == first  # the same stop, the same picture
+
+
+def test_chance_stays_in_view_at_every_stop(open_page, dial_file):
+    from selenium.webdriver.common.keys import Keys
+
+    browser = open_page(path=dial_file)
+    places = []
+    for key in (Keys.HOME, *[Keys.ARROW_RIGHT] * 3):
+        _press(browser, key)
+        for chart in ("dial-attackers", "tradeoff"):
+            rule = _css(browser, f'[data-chart="{chart}"] .mark-rule line')[0]
+            box, frame = rule.rect, _css(browser, f'[data-chart="{chart}"]')[0].rect
+            assert frame["x"] <= box["x"] <= frame["x"] + frame["width"]
+            assert frame["y"] <= box["y"] <= frame["y"] + frame["height"]
+            places.append((chart, box["x"] - frame["x"], box["y"] - frame["y"]))
+    assert len(set(places)) == 2  # it never moves
+
+
+def test_the_dial_names_rows_as_text(open_page, dial_file, nasty):
+    browser = open_page(path=dial_file)
+    assert browser.execute_script("return window.hacked") is None
+    assert _css(browser, "img") == []
+    assert any(name in _dial(browser)["nearest"] for name in nasty)
+
+
+def test_the_dial_hides_a_class_on_its_map_alone(open_page, dial_file, dial_contents):
+    browser = open_page(path=dial_file)
+    codes = dial_contents.dial.rows.codes
+    points = '[data-chart="dial-map"] .mark-symbol path'
+    browser.execute_script("arguments[0].click()", _css(browser, "#dial .legend button")[0])
+    rest = sum(code != 0 for code in codes)
+    _wait(lambda: len(_css(browser, points)) == rest, seconds=10)
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_dial_fits_its_page(open_page, dial_file, width):
+    browser = open_page(width=width, path=dial_file)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for selector in (".glance", "#verdict h2"):  # in five seconds: without scrolling
+        assert _css(browser, selector)[0].rect["y"] < 800
+
+
+def test_the_dial_prints_a_still_with_all_its_numbers(open_page, dial_file):
+    browser = open_page(path=dial_file)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert not browser.find_element("id", "dial-range").is_displayed()
+        assert browser.find_element("id", "dial-name").is_displayed()
+        assert _css(browser, "#dial tbody tr")[-1].is_displayed()
+        hints = [e for e in _css(browser, ".screen") if e.is_displayed()]
+        assert hints == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_no_chart_of_numbers_alone_warns(open_page, tmp_path, make_certificate, make_path):
+    """Charts without intervals, without a chosen point, or with nothing before erasure."""
+    from unspot.report.reading import read_contents
+
+    for name, results in {"certificate": make_certificate(), "path": make_path()}.items():
+        contents = read_contents(results)
+        path = tmp_path / f"{name}.html"
+        path.write_text(render(contents), encoding="utf-8")
+        browser = open_page(path=path)
+        assert [entry["message"] for entry in browser.get_log("browser")] == []

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -135,13 +136,15 @@ def test_no_number_of_javascript_is_nan():
 def test_a_path_alone_makes_a_page():
     points = tuple({"rank": r, "held_out": 0.01 * r} for r in (5, 3))
     found = Page(render(read_contents(PathNumbers("LEOPARD", points))))
-    assert {s["id"] for s in found.all("section")} == {"tradeoff", "reading"}
+    assert {s["id"] for s in found.all("section")} == {"verdict", "tradeoff", "reading"}
+    assert "NO VERDICT" in "".join(found.texts)
 
 
 @pytest.mark.parametrize(("metrics", "drawn"), [({}, False), ({"attack": 0.4}, True)])
 def test_the_line_of_chance_is_explained_only_if_it_is_drawn(make_certificate, metrics, drawn):
     points = tuple({"rank": r, "held_out": 0.01 * r, **metrics} for r in (5, 3))
     contents = read_contents({"before": make_certificate(), "": PathNumbers("LEOPARD", points)})
+    contents = replace(contents, dial=None)
     section = render(contents).split('<section id="tradeoff">')[1].split("</section>")[0]
     assert (contents.tradeoff.reference is not None) == drawn
     assert ("dashed line" in section) == drawn
@@ -149,8 +152,10 @@ def test_the_line_of_chance_is_explained_only_if_it_is_drawn(make_certificate, m
 
 def test_one_page_for_results_and_for_their_contents(tmp_path, contents, views):
     path = write_page(contents, tmp_path / "page.html", views)
-    without_time = re.sub(r" on [-0-9]{10} [:0-9]{5}\.", ".", path.read_text(encoding="utf-8"))
-    assert without_time == render(contents, views)
+    text = path.read_text(encoding="utf-8")
+    made = re.search(r" on ([-0-9]{10} [:0-9]{5})\.", text).group(1)
+    assert text == render(contents, views, made=datetime.fromisoformat(made))
+    assert f"<dd><bdi>{made[:10]}</bdi></dd>" in text  # the day is at the top too
 
 
 def test_a_certificate_alone_makes_a_page(make_certificate):

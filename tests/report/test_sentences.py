@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from unspot.evaluation.results import Value
+from unspot.report.columns import glossary
 from unspot.report.reading import read_contents
 
 
@@ -33,7 +34,8 @@ def test_a_small_leak_says_how_much_is_gone(make_evaluation, make_certificate):
     found = verdict([make_evaluation(), make_certificate(0.41)])
     assert found.tone == "bad"
     # Before 95 %, after 41 %, chance 33.3 %: 7.7 of 61.7 points are left.
-    assert found.headline == "LEAKS, but 88 % of what attackers could read is gone"
+    assert found.headline.startswith("LEAKS: the concept can still be read")
+    assert "88 % of an attacker’s lead over guessing is gone (61.7 → 7.7 points)" in found.headline
     assert "41.0 %" in found.sentence
     assert "33.3 %" in found.sentence
     assert "before erasure: 95.0 %" in found.sentence
@@ -85,3 +87,66 @@ def test_numbers_agree_with_the_table(make_evaluation):
 
 def test_no_attack_no_verdict(make_evaluation):
     assert verdict(replace(make_evaluation(), details={})) is None
+
+
+# -- what everybody asks first ---------------------------------------------------------------------
+
+
+def about(certificate, concept="gender", data="test.parquet"):
+    facts = {
+        "eraser": {"method": "LEACE", "rank": 5},
+        "concept": concept,
+        "data": data,
+        "n_features": 6,
+    }
+    return replace(certificate, metadata=facts, rows_of_class={"f": 250, "m": 250})
+
+
+def test_two_certificates_can_be_told_apart(make_certificate):
+    pages = [read_contents(about(make_certificate(), concept)) for concept in ("gender", "dialect")]
+    for found, concept in zip(pages, ("gender", "dialect"), strict=True):
+        assert concept in found.title
+        assert concept in found.headline.headline
+        assert dict(found.glance) == {
+            "Concept": f"{concept} (f, m)",
+            "Data": "test.parquet, 6 dimensions",
+            "Rows": "500 test rows, 400 to learn from",
+            "Eraser": "LEACE, rank 5",
+        }
+
+
+def test_an_older_certificate_takes_the_name_of_the_fit(make_certificate):
+    certificate = replace(make_certificate(), metadata={"eraser": {"concept_name": "gender"}})
+    assert certificate.concept == "gender"
+    assert "gender" in read_contents(certificate).headline.headline
+
+
+def test_without_a_name_it_is_the_concept(make_certificate):
+    assert "the concept" in read_contents(make_certificate()).headline.headline
+
+
+def test_a_path_says_that_nothing_was_certified(make_path):
+    found = read_contents(make_path())
+    assert found.headline.tone == "unsure"
+    assert "NO VERDICT" in found.headline.headline
+    assert "--max-advantage" in found.headline.details[0]
+    assert "gender" in found.title
+
+
+# -- the glossary has no term that is not on the page ----------------------------------------------
+
+
+def terms(contents):
+    return {term for term, _ in glossary(contents)}
+
+
+def test_terms_that_do_not_occur_are_left_out(make_certificate, make_evaluation, make_path):
+    assert terms(read_contents(make_certificate())) == {
+        *("Concept", "Held-out rows", "Interval", "Chance", "Attacker", "Two-sample p"),
+    }
+    of_evaluation = terms(read_contents(make_evaluation()))
+    assert {"TPR gap", "Probe of the paper", "MDL (minimum description length)"} <= of_evaluation
+    assert "WordSim-353" not in of_evaluation
+    of_path = terms(read_contents(make_path()))
+    assert {"Rank", "Attacker", "A_50 % (neighbours kept)"} <= of_path
+    assert "Two-sample p" not in of_path

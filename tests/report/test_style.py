@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unspot.report.charts import tradeoff_chart
+from unspot.report.charts import gaps_chart, tradeoff_chart
 from unspot.report.contents import Tradeoff, TradeoffPoint
 from unspot.report.style import (
     CLASS_COLOURS,
@@ -77,11 +77,21 @@ def test_the_first_classes_and_methods_differ_by_shape():
 
 
 def test_many_methods_have_a_colour_and_a_mark_of_their_own():
-    """Seven colours take turns; the mark changes with every turn."""
+    """Colours take turns; the mark changes with every turn."""
     pairs = [(method_slot(i), mark_slot(i)) for i in range(1, 50)]
     assert len(set(pairs)) == 49
     assert all(0 < colour < len(METHOD_COLOURS) for colour, _ in pairs)
     assert (method_slot(0), mark_slot(0)) == (0, 0)
+    # As many as a benchmark has, without a colour that means two of them.
+    assert len({method_slot(i) for i in range(14)}) == 14
+    assert len({light for light, _ in METHOD_COLOURS}) == len(METHOD_COLOURS)
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_no_two_methods_look_alike(theme):
+    seen = [lab(linear(pair[theme])) for pair in METHOD_COLOURS]
+    for i, one in enumerate(seen):
+        assert all(np.linalg.norm(one - other) > 15 for other in seen[:i])
 
 
 # -- Texts beside points: all that fit, none over another ------------------------------------------
@@ -144,3 +154,13 @@ def test_the_figure_draws_them():
 
     axes = tradeoff_figure(plane(*NEAR)).axes[0]
     assert sorted(text.get_text() for text in axes.texts) == ["1", "10", "20", "3"]
+
+
+def test_the_chart_of_gaps_names_its_labels(contents, nasty):
+    rows = gaps_chart(contents.gaps[0], contents)["data"]["values"]
+    named = [row for row in rows if row["beside"]]
+    assert all("beside" in row for row in rows)
+    assert len({row["label"] for row in named}) == len(named) >= 2
+    for row in named:  # at the end that is further from zero
+        others = [abs(r["gap"]) for r in rows if r["label"] == row["label"]]
+        assert abs(row["gap"]) == max(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +12,25 @@ from unspot.checks import require
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leopard import LEOPARD
 from unspot.report.contents import Contents, GapPoint, Gaps
-from unspot.report.figures import before_after_figure, gaps_figure, save
+from unspot.report.figures import before_after_figure, gaps_figure, save, tradeoff_figure
 from unspot.report.views import make_views
-from unspot.sweeps.tables import COLUMNS, ResultLine, display_name
+from unspot.sweeps.tables import COLUMNS, ResultLine, display_name, plane
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unspot.data.dataset import Dataset
 
-__all__ = ["curves_figure", "gap_contents", "map_figure", "save_figures"]
+__all__ = ["curves_figure", "gap_contents", "map_figure", "save_figures", "save_frontier"]
 
 #: Methods that are drawn as lines over ranks, and methods without a rank.
-_CURVES = ("leopard", "cascade", "cascade/metric=whitened", "pca", "cascade:pca")
+_CURVES = (
+    *("leopard", "cascade", "transport:leopard", "cascade/metric=whitened"),
+    *("pca", "cascade:pca"),
+)
 _POINTS = (
     *("leace", "inlp", "rlace", "farm", "cascade:farm", "kram", "cascade:kram"),
-    *("kernel", "adversarial", "matching"),
+    *("kernel", "adversarial", "matching", "transport"),
 )
 
 
@@ -61,6 +65,18 @@ def save_figures(
         if figure is not None
         for ending in ("png", "pdf")
     ]
+
+
+def save_frontier(lines: Sequence[ResultLine], chance: float, folder: Path) -> list[Path]:
+    """Draw every method with all its settings, as erasure against utility, as PNG and PDF."""
+    # One series for a method: its settings are points of one curve.
+    series = [replace(line, method=line.method.partition("/")[0], rank=None) for line in lines]
+    tradeoff = plane(series, chance)
+    if tradeoff is None:
+        return []
+    figure = tradeoff_figure(tradeoff)
+    figure.set_size_inches(8.4, 6.4)  # many methods
+    return [save(figure, folder / f"figure-frontier.{ending}") for ending in ("png", "pdf")]
 
 
 def curves_figure(lines: Sequence[ResultLine], erasure: str, utility: str) -> Figure | None:

@@ -8,39 +8,51 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unspot.bench.figures import gap_contents, save_figures
-from unspot.bench.paper import paper_tables, pick, to_csv
+from unspot.bench.budgets import BudgetTable, budget_tables, lines_of_file
+from unspot.bench.figures import gap_contents, save_figures, save_frontier
+from unspot.bench.paper import paper_tables, pick
 from unspot.data.labels import encode
 from unspot.io.files import write_atomically
 from unspot.io.journal import read_journal
 from unspot.machine import versions
 from unspot.report.contents import Contents, Gaps
 from unspot.report.html import render
-from unspot.sweeps.tables import ResultLine, ResultTable, measures, plane
+from unspot.sweeps.tables import ResultLine, ResultTable, measures, plane, save_tables
 
 if TYPE_CHECKING:
     from unspot.bench.run import BenchResult
 
 __all__ = ["write_all", "write_page"]
 
+_ABOUT_BUDGETS = (
+    "The strongest attacker on rows that the eraser has not seen, in points above guessing, when "
+    "the utility may fall by so many points below that of the original rows. Each method stands "
+    "with the best of its ranks and settings that are within the budget (–: none is). They are "
+    "chosen on the rows that are judged, which favours methods with many of them a little."
+)
+
 
 def write_all(result: BenchResult, folder: Path, *, figures: bool = True) -> list[Path]:
-    """Write tables as Markdown, LaTeX and CSV, all cells as CSV, the page, and figures."""
+    """Write tables as Markdown, LaTeX and CSV, all cells as CSV, the page, and figures.
+
+    The tables of leaks compare all methods in the result file, also those of earlier runs.
+    """
+    by_key = read_journal(folder / "results.jsonl")[1]  # it may hold cells of other settings
+    every = lines_of_file(by_key.values(), result.source.data.name, result.frame["key"])
     tables = paper_tables(result.lines)
+    budgets = budget_tables(every, _chance(result))
     texts = {
-        "tables.md": _summary(result, tables),
-        "tables.tex": "\n\n".join(f"% {t.title}\n{t.to_latex()}" for t in tables) + "\n",
-        "tables.csv": to_csv(tables),
+        "tables.md": _summary(result, tables, budgets),
         "cells.csv": result.frame.to_csv(index=False),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-    written = [folder / name for name in texts]
-    by_key = read_journal(folder / "results.jsonl")[1]  # it may hold cells of other settings
+    written = [*save_tables(folder, tables, budgets), *(folder / name for name in texts)]
     records = [by_key[key] for key in result.frame["key"].unique()]
     written.append(write_page(result, records, folder / "report.html"))
     if figures:
         written += save_figures(result.lines, records, result.source.data, folder / "figures")
+        written += save_frontier(every, _chance(result), folder / "figures")
     return written
 
 
@@ -51,7 +63,9 @@ def write_page(result: BenchResult, records: Sequence[Mapping[str, Any]], path: 
     return path
 
 
-def _summary(result: BenchResult, tables: Sequence[ResultTable]) -> str:
+def _summary(
+    result: BenchResult, tables: Sequence[ResultTable], budgets: Sequence[BudgetTable]
+) -> str:
     """All tables as Markdown, with a description of the data."""
     data = result.source.data
     parts = [
@@ -61,6 +75,8 @@ def _summary(result: BenchResult, tables: Sequence[ResultTable]) -> str:
     ]
     for table in tables:
         parts += [f"## {table.title}", table.to_markdown()]
+    for budget in budgets:
+        parts += [f"## {budget.title}", _ABOUT_BUDGETS, budget.to_markdown()]
     failed = [f"- {line.name}: {error}" for line in result.lines for error in line.errors]
     if failed:
         parts += ["## Cells that failed", "\n".join(failed)]
@@ -70,7 +86,7 @@ def _summary(result: BenchResult, tables: Sequence[ResultTable]) -> str:
 def _contents(result: BenchResult, records: Sequence[Mapping[str, Any]]) -> Contents:
     """Everything on the page."""
     lines, data = result.lines, result.source.data
-    chance = 1 / len(encode(data.test.z).classes)
+    chance = _chance(result)
     tables = paper_tables(lines)  # none if all cells failed
     first = tables[0].lines if tables else ()
     shown = [line for line in first if line.method != "original" and line.values]
@@ -111,6 +127,11 @@ def _facts(result: BenchResult) -> tuple[tuple[str, str], ...]:
         ("seconds of this run", f"{result.seconds:.0f}"),
         *versions().items(),
     )
+
+
+def _chance(result: BenchResult) -> float:
+    """The balanced accuracy of an attacker who guesses."""
+    return 1 / len(encode(result.source.data.test.z).classes)
 
 
 def _rows(result: BenchResult) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -244,21 +242,20 @@ _STUDIES = {
     "solver": ("Solver", (*_STUDY, "fit_seconds")),
 }
 _FIRST_TABLES = {"1a", "1b", "1c"}
-_CSV_HEAD = (
-    *("table", "method", "rank", "metric", "mean", "spread"),
-    *("paper_mean", "paper_spread", "paper_table"),
-)
 
 
 def study_of(method: str) -> str:
-    """The study that a label belongs to: the name of its setting.
+    """The study that a label belongs to: the name of its setting, or "rivals" for some of these.
 
     Examples
     --------
-    >>> study_of("cascade:farm"), study_of("cascade/kernels=2")
-    ('main', 'kernels')
+    >>> study_of("cascade:farm"), study_of("cascade/kernels=2"), study_of("mute/layers=6")
+    ('main', 'kernels', 'rivals')
     """
-    return method.partition("/")[2].partition("=")[0] or "main"
+    setting = method.partition("/")[2].partition("=")[0]
+    if not setting:
+        return "main"
+    return setting if setting in _STUDIES else "rivals"
 
 
 def pick(lines: Iterable[ResultLine], study: str) -> list[ResultLine]:
@@ -287,18 +284,3 @@ def _ranks_of_first_table(main: Sequence[ResultLine]) -> Iterator[ResultLine]:
         first = [line for line in lines if _FIRST_TABLES & set(line.published_in.split(", "))]
         middle = len(lines) // 2
         yield from first or lines[middle : middle + 1]
-
-
-def to_csv(tables: Sequence[ResultTable]) -> str:
-    """All tables as one long table: one row per number."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV_HEAD)
-    for table in tables:
-        for line in table.lines:
-            for metric in (column.key for column in table.columns if column.key in line.values):
-                cell = [table.name, line.method, line.rank, metric, *line.values[metric]]
-                published = line.published.get(metric, (None, None))
-                source = line.published_in if metric in line.published else None
-                writer.writerow([*cell, *published, source])
-    return text.getvalue()

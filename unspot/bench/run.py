@@ -129,7 +129,7 @@ def bench(
     seeds : int or sequence of int, optional
         The seeds of every cell.
     only : sequence of str, optional
-        Studies to run: main, field, metric, preserve, kernels, batch, solver.
+        Studies to run: main, field, rivals, metric, preserve, kernels, batch, solver.
     methods : sequence of str, optional
         Labels of the studies' methods to run.
     max_train_rows : int, optional
@@ -193,7 +193,7 @@ def _run(
             resume=folder is not None and (resume or bool(frames)),
             **options,
         )
-        frames.append(frame)
+        frames.append(frame.drop(columns="label"))  # tables have names for the labels of studies
     return pd.concat(frames, ignore_index=True)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from unspot.bench.foreign import foreign_contestants
 from unspot.bench.paper import paper_data, paper_rows
 from unspot.checks import check_choice
 from unspot.data.dataset import Dataset
@@ -127,6 +128,28 @@ def _field(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     }
 
 
+def _rivals(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Methods that came after the paper, each with some settings, and those of other packages."""
+    methods: dict[str, Any] = {
+        "fleace": make("fleace"),
+        "fleace/classifier=network": make("fleace", classifier="network"),
+        "alf": make("alf"),
+        **{f"alf/target={t}": make("alf", target=t) for t in (0.5, 0.75)},
+        "fairpca": make("fairpca"),
+        "fairpca/drop=0.5": make("fairpca", drop=0.5),
+        "mute": make("mute"),
+        **{f"mute/layers={n}": make("mute", n_layers=n) for n in (6, 24)},
+        "mute/output=gaussian": make("mute", output="gaussian"),
+        **{
+            f"mute/pca={share}": Cascade(make("mute", n_layers=6), first=make("pca", rank=share))
+            for share in (0.8, 0.5)
+        },
+        "igbp": make("igbp"),
+        **{f"igbp/rounds={n}": make("igbp", n_rounds=n) for n in (3, 30)},
+    }
+    return methods | foreign_contestants()
+
+
 def _metric(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Our own settings: the metric in which densities are matched."""
     return {"cascade/metric=whitened": Cascade(schedule.leopard(metric="whitened"))}
@@ -174,6 +197,7 @@ def _solver(paper: str | None, schedule: Schedule) -> dict[str, Any]:
 STUDIES: dict[str, Any] = {
     "main": _main,
     "field": _field,
+    "rivals": _rivals,
     "metric": _metric,
     "preserve": _preserve,
     "kernels": _kernels,

@@ -29,6 +29,7 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
+    "compare",
     "verify",
     "monitor",
     "path",
@@ -38,6 +39,7 @@ COMMANDS: tuple[str, ...] = (
     "inspect",
     "methods",
     "embed",
+    "export",
 )
 
 #: Options that people repeat because they want both values. For others, such as --seed, a script
@@ -70,9 +72,10 @@ class OnceCommand(TyperCommand):
 
 
 def _given_twice(param: Any) -> str:
-    from unspot.data.labels import TWO_CONCEPTS
-
-    ways_out = {"concept": f" {TWO_CONCEPTS}", "features": " Give a comma list, such as e_0,e_1."}
+    ways_out = {
+        "concept": " Several concepts are a comma list, such as gender,age.",
+        "features": " Give a comma list, such as e_0,e_1.",
+    }
     message = f"Got {param.opts[0]} more than once, but expected one value."
     return message + ways_out.get(param.name, "")
 

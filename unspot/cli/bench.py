@@ -50,7 +50,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Only these of main, field, metric, preserve, kernels, batch, solver.",
+            help="Only these of main, field, rivals, metric, preserve, kernels, batch, solver.",
         ),
     ] = None,
     methods: Annotated[

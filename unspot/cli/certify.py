@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,10 +26,20 @@ def _words(about: str) -> Any:
 def certify(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     features: options.FeaturesOfFit = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Labels that attackers know, such as the task: only what rows add to it counts.",
+        ),
+    ] = None,
     attack_rows: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that attackers learn from; else half of DATA."),
@@ -59,7 +70,8 @@ def certify(
             "--margin",
             "--max-advantage",
             metavar="A",
-            help="The largest advantage over guessing that counts as erased.",
+            help="The largest advantage over guessing that counts as erased; of a number, the "
+            "largest share of its variance.",
         ),
     ] = 0.05,
     audit: Annotated[
@@ -94,14 +106,19 @@ def certify(
 
     Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error.
     """
+    inputs = (eraser, data, labels, attack_rows, attack_labels)
+    options.check_files({"--json": json, "--html": html, "--audit": audit}, (*inputs, informed))
     from unspot.checks import check_share
     from unspot.cli.evaluate import read_rows, read_vectors, unseen_rows, write_page
     from unspot.eraser import load
 
-    inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.refuse_inputs({"--json": json, "--html": html, "--audit": audit}, inputs)
     words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
     _refuse_words_without_record({**words, "task": task}, audit)
+    if given is not None and task not in (None, given):
+        raise ValueError(
+            f"Got --task {task} and --given {given}, but expected one task, which attackers know "
+            "or not. Leave one of them out."
+        )
     check_share("--margin", margin)
     loaded = load(eraser)
     test, learn = read_rows(
@@ -109,18 +126,25 @@ def certify(
         (data, labels),
         (attack_rows, attack_labels),
         flags=("--attack-rows", "--attack-labels"),
+        quiet=quiet,
+        key=key,
+        drop_missing=drop_missing,
         concept=concept,
         features=features,
-        task=task,
+        task=task or given,
         groups=groups,
+        kinds=kind,
     )
-    from unspot.data.dataset import Dataset
+    from unspot.data.dataset import Dataset, refuse_other_than_classes
 
+    if informed is not None:
+        refuse_other_than_classes(test, "--informed")
     raw = None if informed is None else read_vectors(loaded, informed, features)
     if learn is None:
         rows = unseen_rows(loaded, test, learn, data, seed)
     else:  # these rows and no others, also where the eraser was fitted on them
         rows = Dataset(learn, learn, test, name=data.name)
+    rows = replace(rows, concept=concept or "")  # else the name of the eraser's fit
     seen = _refuse_seen(loaded, rows, data)
     # After all that can be wrong with the files: it imports torch.
     from unspot.evaluation.held_out import certify as attack
@@ -135,10 +159,12 @@ def certify(
             alpha=alpha,
             margin=margin,
             attack_rows="seen" if seen else "unseen",
+            given=None if given is None else "y",
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(certificate, json)
+    certificate = certificate.called(given=given or "")
+    written = [options.write_json(certificate, json)]
     record = None
     if audit is not None:
         from unspot.cli.verify import audit_record
@@ -148,15 +174,19 @@ def certify(
             "features": features,
             "task": task,
             "groups": groups,
+            "key": key,
+            "drop_missing": drop_missing,
             "budget": budget,
             "attackers": attackers,
             "alpha": alpha,
             "margin": margin,
             "seed": seed,
+            "kind": ",".join(kind) if kind else None,
+            "given": given,
         }
         record = audit_record(certificate, loaded, rows, inputs, settings, words)
-        options.write_json(record, audit)
-    write_page(record or certificate, loaded, rows, html)
+        written.append(options.write_json(record, audit))
+    written.append(write_page(record or certificate, loaded, rows, html))
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
         typer.secho(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
@@ -169,6 +199,7 @@ def certify(
         if raw is not None:
             how = {"attackers": options.comma_list(attackers), "budget": budget}
             typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
+    options.end_if_lost(*written)
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 

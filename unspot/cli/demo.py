@@ -1,14 +1,17 @@
-"""``unspot demo``: the whole story on real word vectors, in about a minute."""
+"""``unspot demo``: the whole story on real vectors that are bundled, in about a minute."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from unspot.checks import check_choice
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,7 +23,36 @@ if TYPE_CHECKING:
 FILES = {
     "report.html": "the report: open it in a browser",
     "eraser.safetensors": "the eraser: load it with unspot.load",
-    "erased.npz": "all words and their erased vectors",
+    "erased.npz": "the names of all rows, and their erased vectors",
+}
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the demo takes out of which bundled data."""
+
+    loader: str  # in unspot.datasets
+    title: str
+    about: str
+    rank: int
+    show: tuple[str, ...]  # rows whose neighbours are shown
+
+
+STORIES = {
+    "words": Story(
+        "load_glove_gender",
+        "Gender, taken out of word vectors",
+        "words that lean female, lean male or are neutral",
+        rank=40,
+        show=("doctor", "nurse", "engineer", "professor", "midwife", "carpenter"),
+    ),
+    "translations": Story(
+        "load_translations",
+        "The translation, taken out of verses",
+        "vectors of Bible verses in three translations",
+        rank=192,
+        show=("Genesis 6:6 WEB", "Numbers 35:1 WEB", "Job 8:8 KJV", "Psalms 80:18 KJV"),
+    ),
 }
 
 NEXT = (
@@ -38,9 +70,14 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.")
     ] = Path("unspot-demo"),
+    data_name: Annotated[
+        str,
+        typer.Option("--data", metavar="NAME", help="words (gender) or translations (the source)."),
+    ] = "words",
     rank: Annotated[
-        int, typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep, of 100.")
-    ] = 40,
+        int | None,
+        typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep: by default 40 of 100."),
+    ] = None,
     tsne: Annotated[
         bool, typer.Option("--tsne", metavar="", help="Draw maps by t-SNE, not PCA (slower).")
     ] = False,
@@ -48,18 +85,29 @@ def demo(
     """Take gender out of 21,996 word vectors, and see what is left.
 
     Fits LEACE, LEOPARD and its cascade on vectors that come with the package, attacks the
-    results, and writes a report. Needs no network; takes about a minute.
+    results, and writes a report. Needs no network; takes about a minute. With --data
+    translations, the source is taken out of verses, so that a search finds their meaning.
     """
-    from unspot.datasets import load_glove_gender
+    import unspot.datasets
 
-    data = load_glove_gender()
+    story = STORIES[check_choice("--data", data_name, STORIES)]
+    data = getattr(unspot.datasets, story.loader)()
+    rank = story.rank if rank is None else rank
     replaced = _check(output, rank, data.n_features)
     show = _Show()
-    show.begin(data, rank)
+    show.begin(story, data, rank)
     started = time.perf_counter()
     from unspot.cli.tour import run_demo  # it takes a second or more: the beginning is shown first
 
-    result = run_demo(output, data, rank=rank, map_kind="tsne" if tsne else "pca", step=show.step)
+    result = run_demo(
+        output,
+        data,
+        rank=rank,
+        title=story.title,
+        show=story.show,
+        map_kind="tsne" if tsne else "pca",
+        step=show.step,
+    )
     show.table(result)
     show.neighbours(result)
     show.files(output, replaced, time.perf_counter() - started)
@@ -85,14 +133,14 @@ class _Show:
 
         self.console = Console(highlight=False)
 
-    def begin(self, data: Dataset, rank: int) -> None:
+    def begin(self, story: Story, data: Dataset, rank: int) -> None:
         train, _, test = (f"{len(split):,}" for split in data)
-        self.console.print("\n[bold]Taking gender out of word vectors[/bold]\n")
+        self.console.print(f"\n[bold]{story.title}[/bold]\n")
         self.console.print(
-            f"  {sum(map(len, data)):,} words that lean female, lean male or are neutral.\n"
-            f"  GloVe vectors of {data.n_features} dimensions, of which {rank} are kept.\n"
-            f"  Erasers learn from {train} words, attackers from others, and all is tested\n"
-            f"  on {test} that none of them has seen.\n"
+            f"  {sum(map(len, data)):,} {story.about}.\n"
+            f"  {data.n_features} dimensions, of which {rank} are kept.\n"
+            f"  Erasers learn from {train} of them, attackers from others, and all is\n"
+            f"  tested on {test} that none of them has seen.\n"
         )
 
     @contextmanager
@@ -127,7 +175,7 @@ class _Show:
             self.console.print(f"{verdict.sentence}\n")
 
     def neighbours(self, result: Demo) -> None:
-        grid = self._grid("Nearest words", "before", f"after {result.contents.columns[-1]}")
+        grid = self._grid("Nearest rows", "before", f"after {result.contents.columns[-1]}")
         for entry in result.neighbours:
             after = [w if w in entry.before else f"[bold]{w}[/bold]" for w in entry.after]
             grid.add_row(entry.word, ", ".join(entry.before), ", ".join(after))

@@ -16,6 +16,7 @@ class Pooling(StrEnum):
 
     cls = "cls"
     mean = "mean"
+    model = "model"
 
 
 def embed(
@@ -49,11 +50,17 @@ def embed(
         str | None, typer.Option(metavar="NAME", help="The column that holds the texts.")
     ] = None,
     pooling: Annotated[
-        Pooling,
+        Pooling | None,
         typer.Option(
-            help="The state of the [CLS] token (the paper's choice), or the mean over tokens."
+            help="The [CLS] token (the paper's choice), the mean over tokens, or all modules of a "
+            "sentence-transformers model; by default model for folders of these, else cls.",
+            show_default=False,
         ),
-    ] = Pooling.cls,
+    ] = None,
+    eraser: Annotated[
+        Path | None,
+        typer.Option(metavar="ERASER", help="Take a concept out of the vectors: a .safetensors."),
+    ] = None,
     column: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the column of vectors in a .parquet file.")
     ] = "embedding",
@@ -75,26 +82,31 @@ def embed(
 
     The vectors are the last hidden state. With a folder as the model, nothing is downloaded.
     """
+    from unspot.eraser import load
     from unspot.io.files import refuse_existing
     from unspot.models.embedding import embed_texts
     from unspot.models.texts import check_column, check_output, read_texts, write_embeddings
 
     # All that can be wrong is checked before the model, which may take hours.
     check_output(output)
-    options.refuse_inputs({"--output": output}, [texts])
+    options.check_files({"--output": output}, [texts, eraser])
     refuse_existing(output, force=force)
     table = read_texts(texts, text)
     if output.suffix.lower() == ".parquet":
         check_column(table, column, texts)
+    erase = load(eraser) if eraser is not None else None
     X = embed_texts(
         table.texts,
         model,
-        pooling=pooling.value,
+        pooling=pooling.value if pooling else None,
         batch_size=batch_size,
         max_length=max_length,
         device=device,
         verbose=not quiet,
     )
+    if erase is not None:
+        X = erase(X)
     write_embeddings(output, X, table, column=column)
     if not quiet:
-        typer.echo(f"{output}: {X.shape[0]:,} texts as vectors of {X.shape[1]} numbers.")
+        without = f" Erased by {eraser}." if erase is not None else ""
+        typer.echo(f"{output}: {X.shape[0]:,} texts as vectors of {X.shape[1]} numbers.{without}")

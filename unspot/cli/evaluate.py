@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 def evaluate(
     eraser: options.EraserFile,
     data: options.TestRows,
-    concept: options.ConceptOfFit = None,
+    concept: options.ConceptsOfFit = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     task: options.Task = None,
     features: options.FeaturesOfFit = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
     train: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that probes learn from; by default some of DATA."),
@@ -49,23 +53,29 @@ def evaluate(
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
     """
-    from unspot.eraser import load
-    from unspot.evaluation.run import evaluate as measure
-
     inputs = (eraser, data, labels, train, train_labels)
-    options.refuse_inputs({"--json": json, "--html": html}, inputs)
+    options.check_files({"--json": json, "--html": html}, inputs)
+    from unspot.eraser import load
+
     loaded = load(eraser)
     test, learn = read_rows(
         loaded,
         (data, labels),
         (train, train_labels),
         flags=("--train", "--train-labels"),
+        quiet=quiet,
+        key=key,
+        drop_missing=drop_missing,
         concept=concept,
         features=features,
         task=task,
         groups=groups,
+        kinds=kind,
     )
-    rows = unseen_rows(loaded, test, learn, data, seed)
+    rows = replace(unseen_rows(loaded, test, learn, data, seed), concept=concept or "")
+    # After all that can be wrong with the files: it imports more than numpy.
+    from unspot.evaluation.run import evaluate as measure
+
     shows = not quiet and json != options.STDOUT
     if not quiet:
         _warn_if_fitted_on(loaded, rows.test)
@@ -79,10 +89,10 @@ def evaluate(
             random_state=seed,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(evaluation, json)
-    write_page(evaluation, loaded, rows, html)
+    written = options.write_json(evaluation, json), write_page(evaluation, loaded, rows, html)
     if shows:
         _show(evaluation, rows, data, train)
+    options.end_if_lost(*written)
 
 
 # -- Steps that unspot certify shares --------------------------------------------------------------
@@ -94,7 +104,8 @@ def read_rows(
     learn: tuple[Path | None, Path | None],
     *,
     flags: tuple[str, str],
-    **names: str | None,
+    quiet: bool = False,
+    **names: Any,
 ) -> tuple[Split, Split | None]:
     """Read rows to test on, and other rows to learn from if they have a file of their own.
 
@@ -104,18 +115,24 @@ def read_rows(
         The file of the rows, and a second file with their labels, or None.
     flags : pair of str
         The options that give ``learn``, for messages.
+    quiet : bool
+        Whether to be silent about rows that are left out.
     **names
-        ``concept``, ``features``, ``task`` and ``groups``: columns or arrays. By default the
-        concept and the features are those that ``unspot fit`` wrote into the eraser.
+        ``concept``, ``features``, ``task``, ``groups`` and ``key``: columns or arrays. By default
+        the concept and the features are those that ``unspot fit`` wrote into the eraser. Also
+        ``drop_missing``, whether to leave out rows without a label, and ``kinds``: what concepts
+        are, as ``--kind`` has it.
     """
     data, labels = test
     others, labels_of_others = learn
     if others is None and labels_of_others is not None:
         raise ValueError(f"Got {flags[1]} without {flags[0]}, the rows that they belong to.")
-    tested = _read_split(eraser, data, labels, "--labels", **names)
+    if names.get("key") and not (labels or labels_of_others):
+        raise ValueError("Got --key without --labels, the file with the labels it belongs to.")
+    tested = _read_split(eraser, data, labels, "--labels", quiet, **names)
     if others is None:
         return tested, None
-    learned = _read_split(eraser, others, labels_of_others, flags[1], **names)
+    learned = _read_split(eraser, others, labels_of_others, flags[1], quiet, **names)
     # After all that can be wrong with the files: it imports more than numpy.
     from unspot.data.dataset import MAX_SHARED, share_among
 
@@ -134,15 +151,14 @@ def _read_split(
     path: Path,
     labels: Path | None,
     option: str,
+    quiet: bool,
     *,
     concept: str | None,
     features: str | None,
-    task: str | None = None,
-    groups: str | None = None,
+    key: str | None = None,
+    kinds: list[str] | None = None,
+    **columns: Any,
 ) -> Split:
-    import numpy as np
-
-    from unspot.data.dataset import Split, refuse_continuous
     from unspot.io import read_table
     from unspot.io.tables import has_column
 
@@ -157,11 +173,39 @@ def _read_split(
     elif concept is None and name and not has_column(labels, name):
         name = None  # fit names the concept after its file of labels if that has one column
     vectors = features or _features_of_fit(eraser, path)
-    columns_of = {"concept": name, "task": task, "groups": groups}
-    table = read_table(path, features=vectors, **columns_of, labels_file=labels)
-    refuse_continuous(table.z)
-    X = _vectors(eraser, table, path)
-    return Split(X, np.asarray(table.z), table.y, groups=table.groups)
+    kind = {**_kinds_of_fit(eraser, name), **options.parse_kinds(kinds, name)}
+    by_key: dict[str, Any] = {} if labels is None else {"labels_file": labels, "key": key}
+    table = read_table(path, features=vectors, concept=name, **columns, **by_key)
+    options.note(table.dropped, quiet=quiet)
+    return _labelled(_vectors(eraser, table, path), table, kind, name)
+
+
+def _kinds_of_fit(eraser: Eraser, name: str | None) -> dict[str, str]:
+    """What the eraser was fitted on, if that are the same concepts: numbers among whole ones."""
+    facts = eraser.metadata
+    if name is None or name != facts.get("concept_name"):
+        return {}
+    listed = facts.get("concepts") or [{"name": name, "kind": facts.get("concept")}]
+    kinds = {str(one["name"]): str(one["kind"]) for one in listed}
+    return {name: kind for name, kind in kinds.items() if kind in ("categories", "continuous")}
+
+
+def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | None) -> Split:
+    """Rows with their concept, or with a table of several."""
+    import numpy as np
+
+    from unspot.data.dataset import Split
+
+    if isinstance(table.z, dict):
+        from unspot.data.concepts import read_concepts
+
+        z: Any = read_concepts(table.z, n_rows=len(X), kinds=kinds)
+        return Split(X, z, table.y, groups=table.groups)
+    kind = kinds.get(name or "")
+    split = Split(X, np.asarray(table.z), table.y, groups=table.groups, kind=kind)
+    if kind is not None:
+        _ = split.target  # what cannot be of that kind is refused now
+    return split
 
 
 def read_vectors(eraser: Eraser, path: Path, features: str | None) -> NDArray[Any]:
@@ -195,12 +239,14 @@ def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
     return names[0] if len(names) == 1 else names
 
 
-def write_page(result: Any, eraser: Eraser, rows: Dataset, html: Path | None) -> None:
-    """Write an HTML page with pictures of the rows, if there is a path."""
-    if html is not None:
-        from unspot.report import make_views, to_html
+def write_page(result: Any, eraser: Eraser, rows: Dataset, html: Path | None) -> bool:
+    """Write an HTML page with pictures of the rows, if there is a path; False if it failed."""
+    if html is None:
+        return True
+    from unspot.report import make_views, to_html
 
-        to_html(result, html, views=make_views(eraser, rows))
+    views = make_views(eraser, rows)
+    return options.write_or_keep(html, lambda place: to_html(result, place, views=views))
 
 
 def unseen_rows(
@@ -218,7 +264,13 @@ def unseen_rows(
     if learn is None and was_fitted_on(eraser, whole):
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
         split = Dataset.from_arrays(
-            whole.X, whole.z, whole.y, groups=whole.groups, random_state=seed, name=data.name
+            whole.X,
+            whole.z,
+            whole.y,
+            kind=whole.kind,
+            groups=whole.groups,
+            random_state=seed,
+            name=data.name,
         )
         refitted = was_fitted_on(eraser, split.validation) and not was_fitted_on(eraser, split.test)
         if not refitted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ import typer
 from unspot.cli import options
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from unspot.eraser import Eraser
     from unspot.io import Table
 
@@ -24,8 +27,23 @@ def fit(
         typer.Option("--output", "-o", metavar="FILE", help="The eraser: a .safetensors file."),
     ],
     concept: options.Concept = None,
+    kind: options.Kinds = None,
+    given: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A task: erase only what it does not explain."),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A task that erased rows must still tell."),
+    ] = None,
+    joint: Annotated[
+        bool,
+        typer.Option("--joint", metavar="", help="Erase combinations of several concepts too."),
+    ] = False,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     method: options.Method = "cascade",
     rank: Annotated[
         str | None,
@@ -41,6 +59,14 @@ def fit(
             "or what the rows can decide).",
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --rank auto: what rows come in, such as authors, so that other groups "
+            "choose the rank.",
+        ),
+    ] = None,
     solver: Annotated[str | None, typer.Option(metavar="NAME", help="manifold or paper.")] = None,
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="euclidean or whitened.")
@@ -54,6 +80,7 @@ def fit(
         str | None, typer.Option(metavar="NAME", help="moments, identity or pca.")
     ] = None,
     max_rows: options.MaxRows = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     seed: options.Seed = 0,
     force: options.Force = False,
@@ -66,15 +93,17 @@ def fit(
 
     unspot fit data.parquet --features emb --concept gender --rank 125 -o gender.safetensors
 
+    Several concepts: --concept gender,age. Numbers show by their values, or --kind age=continuous.
+
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    from unspot.io import open_table
-    from unspot.io.files import naming_full_disk, refuse_existing
+    from unspot.io.files import refuse_existing
 
-    options.refuse_inputs({"--output": output}, (data, labels))
     refuse_existing(output, force=force)
+    options.check_files({"--output": output}, (data, labels))
     options.check_concept(concept, labels)
-    given = {
+    kinds = options.parse_kinds(kind, concept)
+    settings = {
         "rank": None if rank is None else options.parse_rank(rank),
         "max_advantage": max_advantage,
         "solver": solver,
@@ -83,29 +112,98 @@ def fit(
         "preserve": preserve,
         "init": init,
         "max_rows": max_rows,
+        "joint": joint or None,
+        "normalise": normalise or None,
     }
-    if max_advantage is not None and given["rank"] != "auto":
-        raise ValueError("Got --max-advantage without --rank auto, the only rank that it is for.")
-    chosen = {key: value for key, value in given.items() if value is not None}
+    for option, value in (("--max-advantage", max_advantage), ("--groups", groups)):
+        if value is not None and settings["rank"] != "auto":
+            raise ValueError(f"Got {option} without --rank auto, the only rank that it is for.")
+    chosen = {key: value for key, value in settings.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
+    beside = {name: column for name, column in (("given", given), ("keep", keep)) if column}
+    from unspot.io import open_table
+
     with options.warnings_as_sentences(quiet=quiet):
-        table = open_table(data, features=features, concept=concept, labels_file=labels)
+        table = open_table(
+            data,
+            features=features,
+            concept=columns_to_read(concept, beside),
+            groups=groups,
+            labels_file=labels,
+            key=key,
+            drop_missing=drop_missing,
+        )
+        options.note(table.dropped, quiet=quiet)
+        z, tasks = apart(table.z, concept, beside)
+        chosen = {**kind_parameter(z, kinds, method), **chosen}
         # After all that can be wrong with the files: it imports torch.
         from unspot.scale.processes import context
 
         verbose = not quiet and sys.stderr.isatty()
         estimator = make_estimator(method, chosen, seed=seed, verbose=verbose)
+        if groups and "groups" not in signature(estimator.fit).parameters:
+            raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
         with context(timeout=timeout) as team:
             started = time.perf_counter()
-            estimator.fit(table.X, table.z)
+            more: dict[str, Any] = {"groups": table.groups} if groups else {}
+            estimator.fit(table.X, z, **tasks, **more)
             seconds = time.perf_counter() - started
-            eraser = with_source(estimator.eraser_, table, data, concept or (labels or data).stem)
+            named = {f"{name}_name": column for name, column in beside.items()}
+            whose = concept or (labels or data).stem
+            eraser = with_source(estimator.eraser_, table, data, whose, **named)
             if not team.leads:
                 return
-            with naming_full_disk(output):
-                eraser.save(output)
+            saved = options.write_or_keep(output, eraser.save)
     if not quiet:
-        _summary(estimator, eraser, output, seconds)
+        _summary(estimator, eraser, output if saved else None, seconds)
+    options.end_if_lost(saved)
+
+
+def columns_to_read(concept: str | None, beside: dict[str, str]) -> str | None:
+    """The concepts, and what is given or kept, as a comma list.
+
+    Examples
+    --------
+    >>> columns_to_read("gender,age", {"given": "job"})
+    'gender,age,job'
+    """
+    if beside and concept is None:
+        raise ValueError(
+            f"Got --{next(iter(beside))} without --concept, but expected the name of the concept "
+            "too: both are columns of one file."
+        )
+    for option, column in beside.items():
+        if column in (options.comma_list(concept) or ()):
+            raise ValueError(
+                f"Got {column!r} as the concept and as --{option}, but expected two columns: what "
+                "is erased cannot be kept, and nothing of it is left given itself."
+            )
+    return concept if concept is None else ",".join([concept, *dict.fromkeys(beside.values())])
+
+
+def apart(
+    columns: Any, concept: str | None, beside: dict[str, str]
+) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """What was read as one list: the concept or a dict of several, and what is given or kept."""
+    if not beside:
+        return columns, {}
+    tasks = {option: columns[column] for option, column in beside.items()}
+    concepts = {name: column for name, column in columns.items() if name not in beside.values()}
+    return concepts if len(concepts) > 1 else concepts[str(concept)], tasks
+
+
+def kind_parameter(z: Any, kinds: dict[str, str], name: str) -> dict[str, Any]:
+    """The parameter ``concept`` of the method, if it has one and this is not one of labels."""
+    from unspot.data.labels import is_continuous
+    from unspot.erasers.registry import method
+
+    if isinstance(z, dict):
+        return {"concept": kinds} if kinds else {}
+    if kinds:
+        return {"concept": next(iter(kinds.values()))}
+    inner = name.strip().lower().removeprefix("cascade:")
+    numbers = z is not None and z.dtype.kind == "f" and is_continuous(z)
+    return {"concept": "continuous"} if numbers and "concept" in method(inner).parameters else {}
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
@@ -147,7 +245,7 @@ def with_source(eraser: Eraser, table: Table, data: Path, concept: str, **more: 
     return Eraser(eraser.maps, {**eraser.metadata, **source, **more})
 
 
-def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> None:
+def _summary(estimator: Any, eraser: Eraser, output: Path | None, seconds: float) -> None:
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
@@ -163,12 +261,16 @@ def _summary(estimator: Any, eraser: Eraser, output: Path, seconds: float) -> No
             ("chosen", _rank_choice(estimator)),
             ("features", in_short(metadata["features"])),
             ("rows", f"{metadata.get('n_rows', 0):,}"),
-            ("classes", options.class_list(metadata)),
-            ("held-out MMD²", f"{held_out[-1]:.3g}" if held_out else ""),
+            *options.concept_facts(metadata),
+            (f"held-out {options.loss_name(metadata)}", f"{held_out[-1]:.3g}" if held_out else ""),
             ("seconds", f"{seconds:.3g}"),
-            ("written", f"{output} ({options.file_size(output.stat().st_size)})"),
+            ("written", _written(output)),
         ],
     )
+
+
+def _written(output: Path | None) -> str:
+    return f"{output} ({options.file_size(output.stat().st_size)})" if output else ""
 
 
 def _rank_choice(estimator: Any) -> str:

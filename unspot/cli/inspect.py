@@ -57,11 +57,12 @@ def checks(eraser: Eraser) -> dict[str, Any]:
     arrays = [array for m in eraser.maps for array in m.arrays().values()]
     finite = all(bool(np.isfinite(array).all()) for array in arrays)
     errors: dict[str, float] = {}
-    if eraser.is_projection and finite:
-        U = eraser.U
+    before = eraser.before_norm
+    if before.is_projection and finite:
+        U = before.U
         errors["orthonormality"] = float(np.linalg.norm(U.T @ U - np.eye(U.shape[1])))
-    if eraser.is_linear and finite:
-        P = eraser.P
+    if before.is_linear and finite:
+        P = before.P
         size = max(float(np.linalg.norm(P)), np.finfo(float).tiny)  # a P of zeros is a projector
         errors["idempotence"] = float(np.linalg.norm(P @ P - P)) / size
     return {"finite": finite, **errors, "sound": finite and max(errors.values(), default=0) < 1e-6}
@@ -106,7 +107,7 @@ def _show(eraser: Eraser, path: Path) -> None:
             ("chosen", rank_choice(metadata)),
             ("features", in_short(metadata.get("features", ()))),
             ("maps", " → ".join(m.kind for m in eraser.maps)),
-            ("classes", options.class_list(metadata)),
+            *options.concept_facts(metadata),
             ("fitted on", _fitted_on(metadata)),
             ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
             ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),

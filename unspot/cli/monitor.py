@@ -50,7 +50,7 @@ def monitor(
     from unspot.eraser import load
 
     inputs = (eraser, *batches, *attack_rows)
-    options.refuse_inputs({"--json": json, "--state": state}, inputs)
+    options.check_files({"--json": json, "--state": state}, inputs)
     loaded = load(eraser)
     learn = [_read(loaded, path, concept, features) for path in attack_rows]
     rows = [_read(loaded, path, concept, features) for path in batches]

@@ -18,11 +18,17 @@ import typer
 __all__ = [
     "STDOUT",
     "check_concept",
+    "check_files",
     "check_retry",
     "comma_list",
+    "concept_facts",
     "echo_json",
+    "end_if_lost",
     "facts",
     "file_size",
+    "loss_name",
+    "note",
+    "parse_kinds",
     "parse_rank",
     "parse_ranks",
     "refuse_inputs",
@@ -32,6 +38,7 @@ __all__ = [
     "warnings_as_sentences",
     "without_controls",
     "write_json",
+    "write_or_keep",
 ]
 
 # -- What goes in ----------------------------------------------------------------------------------
@@ -40,12 +47,13 @@ EraserFile = Annotated[
     Path, typer.Argument(metavar="ERASER", help="A .safetensors file of unspot fit.")
 ]
 Embeddings = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv or .parquet.")
+    Path, typer.Argument(metavar="DATA", help="Embeddings: .npy, .npz, .csv, .tsv or .parquet.")
 ]
 TestRows = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="Rows that the eraser has not seen: .npy, .npz, .csv or .parquet."
+        metavar="DATA",
+        help="Rows that the eraser has not seen: .npy, .npz, .csv, .tsv or .parquet.",
     ),
 ]
 Concept = Annotated[
@@ -55,6 +63,30 @@ Concept = Annotated[
 ConceptOfFit = Annotated[
     str | None,
     typer.Option("--concept", "-c", metavar="NAME", help="Labels; by default as in unspot fit."),
+]
+Concepts = Annotated[
+    str | None,
+    typer.Option(
+        "--concept", "-c", metavar="NAMES", help="Column or array of the labels; or a comma list."
+    ),
+]
+ConceptsOfFit = Annotated[
+    str | None,
+    typer.Option(
+        "--concept",
+        "-c",
+        metavar="NAMES",
+        help="Labels, or a comma list of them; by default as in unspot fit.",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="NAME=KIND",
+        help="What a concept is, if values do not show it: continuous (a number), categories, "
+        "ordered, cyclic:7.",
+    ),
 ]
 Features = Annotated[
     str | None,
@@ -71,7 +103,21 @@ FeaturesOfFit = Annotated[
 ]
 LabelsFile = Annotated[
     Path | None,
-    typer.Option("--labels", metavar="FILE", help="A second file with the labels of DATA."),
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="A second file with the labels of DATA, in the same order or with --key.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="NAME", help="A column of both files, by which labels find their rows."
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option("--drop-missing", metavar="", help="Leave out rows that lack a label."),
 ]
 Task = Annotated[
     str | None, typer.Option("--task", "-t", metavar="NAME", help="Labels of the downstream task.")
@@ -104,6 +150,10 @@ Ranks = Annotated[
 ]
 MaxRows = Annotated[
     int | None, typer.Option(metavar="N", help="Fit on a sample of at most N rows.")
+]
+Normalise = Annotated[
+    bool,
+    typer.Option("--normalise", metavar="", help="Scale erased rows to unit norm, for cosines."),
 ]
 Budget = Annotated[
     str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
@@ -157,6 +207,31 @@ def comma_list(text: str | None) -> list[str] | None:
     ['linear', 'variance']
     """
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, str]:
+    """The kinds of concepts by their names, from NAME=KIND; of one concept, KIND is enough.
+
+    Examples
+    --------
+    >>> parse_kinds(["age=continuous", "day=cyclic:7"], "age,day")
+    {'age': 'continuous', 'day': 'cyclic:7'}
+    >>> parse_kinds(["continuous"], "age")
+    {'age': 'continuous'}
+    """
+    names = comma_list(concept) or []
+    kinds = {}
+    for text in texts or ():
+        name, equals, kind = text.rpartition("=")
+        name = name if equals else concept or ""
+        if (names and name not in names) or not kind:
+            listed = ", ".join(names)
+            raise ValueError(
+                f"Got --kind {text}, but expected NAME=KIND for one of the concepts ({listed}), "
+                "such as age=continuous."
+            )
+        kinds[name] = kind
+    return kinds
 
 
 def parse_rank(text: str) -> int | float | str:
@@ -218,6 +293,85 @@ STDOUT = Path("-")
 # -- Files -----------------------------------------------------------------------------------------
 
 
+def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str | None]) -> None:
+    """Refuse what would fail after the work, or after slow imports, before any of them.
+
+    That is an input that is not there, an output that cannot be written, or one that is an input.
+
+    Parameters
+    ----------
+    outputs : mapping of str to path or None
+        By option; None where the option was not given.
+    inputs : iterable of path or None
+        Files or folders.
+    """
+    read = [Path(path) for path in inputs if path is not None]
+    for path in read:
+        if not path.exists():
+            raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file or folder.")
+    for option, output in outputs.items():
+        if output is not None and output != STDOUT:
+            _refuse_unwritable(option, output)
+    refuse_inputs(outputs, read)
+
+
+def _refuse_unwritable(option: str, path: Path) -> None:
+    """An error if no file can be made at this place: somebody would learn of it hours later."""
+    import os
+
+    if path.is_dir():
+        raise ValueError(f"Got {option} {str(path)!r}, a folder, but expected the name of a file.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    probe = folder / f".{path.name}.{os.getpid()}.unspot-tmp"
+    try:
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"Got {option} {str(path)!r}, but nothing can be written there ({error.strerror}). "
+            "Choose another place."
+        ) from None
+
+
+def write_or_keep(path: Path | None, write: Callable[[Path], Any]) -> bool:
+    """Write a result; if that fails, keep it in another folder and say where.
+
+    Parameters
+    ----------
+    path : path or None
+        Where to write; None where nobody asked for it.
+    write : callable
+        Writes the result to the path that it is given.
+
+    Returns
+    -------
+    bool
+        False if the result is not where it was asked for. Then a command ends with exit code 2,
+        once it has printed what it has.
+    """
+    if path is None:
+        return True
+    try:
+        write(path)
+        return True
+    except OSError as error:
+        reason = str(error.strerror or error).rstrip(".")
+    from tempfile import mkdtemp
+
+    for folder in (Path.cwd(), None):  # None: a folder of its own, of the system
+        try:
+            kept = Path(mkdtemp(prefix="unspot-") if folder is None else folder) / path.name
+            if kept.exists():
+                continue
+            write(kept)
+            warn(f"{path} could not be written ({reason}). The result is kept in {kept}.")
+            return False
+        except OSError:
+            continue
+    warn(f"{path} could not be written ({reason}), and there was no other place to keep it.")
+    return False
+
+
 def refuse_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str | None]) -> None:
     """Refuse an output that is one of the files to read: it would be lost, even with --force.
 
@@ -247,14 +401,24 @@ def _files(path: Path) -> list[Path]:
     return [path] if path.is_file() else []
 
 
-def write_json(result: Any, path: Path | None) -> None:
-    """Write the ``to_json`` of a result to a file or to stdout, if there is a path."""
+def write_json(result: Any, path: Path | None) -> bool:
+    """Write the ``to_json`` of a result to a file or to stdout, if there is a path.
+
+    False if it could not be written there, as of ``write_or_keep``.
+    """
     from unspot.io.files import write_atomically
 
     if path == STDOUT:
         echo_json(result.to_json())
-    elif path is not None:
-        write_atomically(path, (result.to_json() + "\n").encode())
+        return True
+    content = (result.to_json() + "\n").encode()
+    return write_or_keep(path, lambda place: write_atomically(place, content))
+
+
+def end_if_lost(*written: bool) -> None:
+    """End with the exit code of an error if a result is not where it was asked for."""
+    if not all(written):
+        raise typer.Exit(2)
 
 
 # -- The terminal ----------------------------------------------------------------------------------
@@ -334,6 +498,12 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
         typer.echo(f"{label}  {without_controls(value)}")
 
 
+def note(message: str, *, quiet: bool) -> None:
+    """Print a sentence about the work on stderr, unless it is empty or nobody wants it."""
+    if message and not quiet:
+        typer.secho(without_controls(message), dim=True, err=True)
+
+
 def warn(message: str) -> None:
     """Print a warning in yellow on stderr."""
     typer.secho(f"Warning: {without_controls(message)}", fg=typer.colors.YELLOW, err=True)
@@ -383,3 +553,38 @@ def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
     ]
     rest = [f"… {len(shown) - most} more"] if len(shown) > most else []
     return ", ".join(shown[:most] + rest)
+
+
+def concept_facts(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was erased, given what, and what was kept, as names and values.
+
+    Examples
+    --------
+    >>> age = {"name": "age", "kind": "continuous", "missing": 3}
+    >>> concept_facts({"concepts": [age], "given": {"kind": "categories"}, "given_name": "job"})
+    [('age', 'continuous, 3 rows without a value'), ('given', 'job (categories)')]
+    """
+    rows = [("classes", class_list(metadata))]
+    if metadata.get("concept") in ("continuous", "cyclic"):
+        rows = [("kind", metadata["concept"])]
+    elif "concepts" in metadata:
+        rows = [(str(concept["name"]), _concept(concept)) for concept in metadata["concepts"]]
+    for name in ("given", "keep"):
+        if name in metadata:
+            column = f"{metadata.get(f'{name}_name', '')} ({metadata[name]['kind']})"
+            rows.append(("kept" if name == "keep" else name, column.strip()))
+    return rows
+
+
+def _concept(concept: Mapping[str, Any]) -> str:
+    """One of several concepts in a line."""
+    classes = class_list(concept, most=4)
+    lacking = f"{concept['missing']:,} rows without a value" if concept.get("missing") else ""
+    kind = f"{concept['kind']}: {classes}" if classes else str(concept["kind"])
+    return ", ".join(filter(None, (kind, lacking)))
+
+
+def loss_name(metadata: Mapping[str, Any]) -> str:
+    """What density matching makes small: HSIC where a concept has features instead of classes."""
+    plain = metadata.get("concept", "categories") == "categories"
+    return "MMD²" if plain and "given" not in metadata and "keep" not in metadata else "HSIC"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,13 +30,17 @@ _OPTIONS = {
 
 def path(
     data: options.Embeddings,
-    concept: options.Concept = None,
+    concept: options.Concepts = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     task: options.Task = None,
     groups: options.Groups = None,
+    kind: options.Kinds = None,
     method: options.Method = "cascade",
     ranks: options.Ranks = None,
+    normalise: options.Normalise = False,
     parameters: options.Parameters = None,
     metrics: Annotated[
         str | None,
@@ -53,7 +59,8 @@ def path(
         float | None,
         typer.Option(
             metavar="A",
-            help="largest: what attackers may gain (default 0.05, or what rows can decide).",
+            help="largest: what attackers may gain (default 0.05, or what rows can decide); of a "
+            "number, the share of its variance.",
         ),
     ] = None,
     attackers: Annotated[
@@ -68,12 +75,23 @@ def path(
     utility: Annotated[
         str | None, typer.Option(metavar="NAME", help="knee, utility: task_linear, neighbours, …")
     ] = None,
+    vary_rows: Annotated[
+        bool,
+        typer.Option(
+            "--rows",
+            help="Fit one rank on parts of the rows instead, and say what more rows would buy.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The chosen eraser: .safetensors."),
     ] = None,
     json: options.JsonFile = None,
     html: options.HtmlFile = None,
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What rows are called, such as words, for --html."),
+    ] = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     quiet: options.Quiet = False,
@@ -85,22 +103,37 @@ def path(
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
     and say whether the promise is kept.
     """
-    from unspot.cli.fit import make_estimator, parse_parameters, with_source
+    options.check_files({"--output": output, "--json": json, "--html": html}, (data, labels))
+    from unspot.cli.fit import kind_parameter, make_estimator, parse_parameters, with_source
     from unspot.io import read_table
-    from unspot.io.files import naming_full_disk, refuse_existing
+    from unspot.io.files import refuse_existing
 
     given = {"max_advantage": max_advantage, "attackers": attackers, "threshold": threshold}
     given |= {"floor": floor, "utility": utility}
     rule, rule_options = _rule(select, given, needed=output is not None)
-    options.refuse_inputs({"--output": output, "--json": json, "--html": html}, (data, labels))
     if output is not None:
         refuse_existing(output, force=force)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
-    columns = {"concept": concept, "task": task, "groups": groups}
-    table = read_table(data, features=features, **columns, labels_file=labels)
-    rows = _dataset(table, data.name, seed)
+    settings |= {"normalise": True} if normalise else {}
+    if vary_rows:
+        settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
+    kinds = options.parse_kinds(kind, concept)
+    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups, "names": names}
+    table = read_table(
+        data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
+    )
+    options.note(table.dropped, quiet=quiet)
+    called = concept or (labels or data).stem
+    rows = _dataset(table, data.name, called, seed, kinds.get(concept or "") or kinds or None)
+    settings = {**kind_parameter(table.z, kinds, method), **settings}
     shows = not quiet and json != options.STDOUT
+    estimator = make_estimator(method, settings, seed=seed, verbose=False)
+    if vary_rows:
+        title = f"Rows of {method}: erasure of {called} on {data.name}"
+        with options.warnings_as_sentences(quiet=quiet):
+            _learning_curve(estimator, rows, seed, json, html, title, shows=shows)
+        return
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.path import rank_path
 
@@ -108,42 +141,50 @@ def path(
         from unspot.ranks.selection import way_to_decide
 
         way_to_decide(rows, max_advantage, attackers or "quick")
-    estimator = make_estimator(method, settings, seed=seed, verbose=False)
-    names = _metrics(metrics, rows)
+    measured = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(
             estimator,
             rows,
             wanted_ranks,
-            metrics=names,
+            metrics=measured,
             seeds=seeds,
             verbose=shows and sys.stderr.isatty(),
         )
-    options.write_json(result, json)
+    written = [options.write_json(result, json)]
     if shows:
         typer.echo(result.to_markdown().rstrip())
 
     if rule is None:
-        _write_page(html, method, data.name, result)
+        page = partial(_write_page, method=method, result=result, seeds=seeds)
+        options.end_if_lost(*written, options.write_or_keep(html, page))
         return
     with options.warnings_as_sentences(quiet=quiet):
         chosen = result.select(rule, **rule_options)
     if output is not None:
         selection = chosen.selection_.describe()
-        name = concept or (labels or data).stem
-        with naming_full_disk(output):
-            with_source(chosen.eraser_, table, data, name, selection=selection).save(output)
+        eraser = with_source(chosen.eraser_, table, data, called, selection=selection)
+        written.append(options.write_or_keep(output, eraser.save))
     with options.warnings_as_sentences(quiet=quiet):
         certificates, verdict = _certify(chosen, result.unseen, seed)
-    _write_page(html, method, data.name, result.including(chosen.rank_), *certificates,
-                selection=chosen.selection_)  # fmt: skip
+    if html is not None:
+        page = partial(
+            _write_page,
+            method=method,
+            result=result.including(chosen.rank_, seeds=seeds),
+            certificates=certificates,
+            seeds=seeds,
+            selection=chosen.selection_,
+        )
+        written.append(options.write_or_keep(html, page))
     promise = chosen.selection_.promise
     if shows:
         fitted_on = f"fitted again on {len(result.unseen.train):,} rows"
         typer.echo(f"\nChosen: {chosen.selection_}, {fitted_on}.")
         typer.echo(verdict if promise is None else f"{promise}\n{verdict}")
-        if output is not None:
+        if output is not None and all(written):
             typer.echo(f"Written: {output}")
+    options.end_if_lost(*written)
     if not chosen.selection_.met or (promise is not None and promise.outcome == "broken"):
         raise typer.Exit(3)
 
@@ -173,7 +214,46 @@ def _rule(
     return rule, rule_options
 
 
-def _dataset(table: Table, name: str, seed: int) -> Dataset:
+def _one_rank(ranks: list[int | float] | None, *, others: bool) -> dict[str, Any]:
+    """The rank of a learning curve, as a parameter; none of the options about other ranks."""
+    if others or (ranks is not None and len(ranks) > 1):
+        raise ValueError(
+            "Got --rows with --select, --metrics, --output or several --ranks, but it is about one "
+            "rank, and chooses none. Give --ranks one rank, and leave the others out."
+        )
+    return {} if ranks is None else {"rank": ranks[0]}
+
+
+def _learning_curve(
+    estimator: Any,
+    rows: Dataset,
+    seed: int,
+    json: Path | None,
+    html: Path | None,
+    title: str,
+    *,
+    shows: bool,
+) -> None:
+    """Fits on parts of the rows, and what more of them would buy."""
+    from unspot.evaluation.learning import learning_curve
+
+    curve = learning_curve(
+        estimator, rows, random_state=seed, verbose=shows and sys.stderr.isatty()
+    )
+    written = [options.write_json(curve, json)]
+    if shows:
+        typer.echo(str(curve))
+    if html is not None:
+        from unspot.report.contents import Contents
+        from unspot.report.html import write_page
+        from unspot.report.reading import curve_of
+
+        contents = Contents(title, chance=curve.chance, curve=curve_of(curve))
+        written.append(options.write_or_keep(html, partial(write_page, contents)))
+    options.end_if_lost(*written)
+
+
+def _dataset(table: Table, name: str, concept: str, seed: int, kind: Any = None) -> Dataset:
     """Rows to fit on, to choose on and to certify on."""
     import numpy as np
 
@@ -182,7 +262,15 @@ def _dataset(table: Table, name: str, seed: int) -> Dataset:
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
     return Dataset.from_arrays(
-        X, table.z, table.y, groups=table.groups, random_state=seed, name=name
+        X,
+        table.z,
+        table.y,
+        kind=kind,
+        names=table.names,
+        groups=table.groups,
+        random_state=seed,
+        name=name,
+        concept=concept,
     )
 
 
@@ -214,31 +302,34 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
 
 
 def _write_page(
-    html: Path | None,
+    html: Path,
     method: str,
-    name: str,
     result: RankPath,
-    *certificates: Certificate,
+    certificates: Sequence[Certificate] = (),
+    *,
+    seeds: int,
     selection: Selection | None = None,
 ) -> None:
-    """The page of a path, its certificate, and what became of the promise."""
-    if html is None:
-        return
+    """The page of a path with its dial, its certificate, and what became of the promise."""
     from dataclasses import replace
 
+    from unspot.report.dial import make_dial_rows
     from unspot.report.html import write_page
     from unspot.report.reading import read_contents
 
+    result = result.with_original(seeds=seeds)
     contents = read_contents(
         {method: [result, *certificates]},
-        title=f"Ranks of {method} on {name}",
         chosen_rank=None if selection is None else selection.rank,
     )
+    if contents.dial is not None:
+        ascending = sorted(result.points, key=lambda point: point.rank)
+        rows = make_dial_rows([*(point.eraser for point in ascending), None], result.data)
+        contents = replace(contents, dial=replace(contents.dial, rows=rows))
     if selection is not None:
         said = f"Chosen: {selection}."
         promise = selection.promise
         sentences = (said,) if promise is None else (str(promise), said)
         verdicts = [replace(v, details=(*sentences, *v.details)) for v in contents.verdicts]
-        notes = contents.notes if verdicts else (*sentences, *contents.notes)
-        contents = replace(contents, verdicts=tuple(verdicts), notes=notes)
+        contents = replace(contents, verdicts=tuple(verdicts))
     write_page(contents, html)

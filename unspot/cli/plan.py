@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,8 @@ def plan(
     concept: options.Concept = None,
     features: options.Features = None,
     labels: options.LabelsFile = None,
+    key: options.Key = None,
+    drop_missing: options.DropMissing = False,
     groups: options.Groups = None,
     max_advantage: Annotated[
         float, typer.Option(metavar="A", help="What attackers may gain at most.")
@@ -29,12 +31,15 @@ def plan(
 
     unspot plan data.parquet -f emb -c gender --max-advantage 0.02
     """
-    options.refuse_inputs({"--json": json}, (data, labels))
+    options.check_files({"--json": json}, (data, labels))
     options.check_concept(concept, labels)
     from unspot.io import read_table
 
-    columns = {"concept": concept, "groups": groups}
-    table = read_table(data, features=features, **columns, labels_file=labels)
+    columns: dict[str, Any] = {"concept": concept, "groups": groups}
+    table = read_table(
+        data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
+    )
+    options.note(table.dropped, quiet=json == options.STDOUT)
     # After all that can be wrong with the files: it imports torch.
     from unspot.ranks.plan import plan as planned
 
@@ -46,6 +51,7 @@ def plan(
         quick_path=quick_path,
         random_state=seed,
     )
-    options.write_json(found, json)
+    written = options.write_json(found, json)
     if json != options.STDOUT:
         typer.echo(str(found))
+    options.end_if_lost(written)

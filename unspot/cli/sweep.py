@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,15 +32,26 @@ def sweep(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all cells as CSV.")
     ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write tables too: LaTeX and CSV.")
+    ] = None,
     html: options.HtmlFile = None,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-code", metavar="", help="Import methods of your own: module:Class in SWEEP."
+        ),
+    ] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Measure methods at ranks and seeds on data sets, as a TOML file says.
 
-    unspot sweep sweep.toml -o results.jsonl --html results.html
+    unspot sweep sweep.toml -o results.jsonl --html results.html --tables paper/
 
     Every finished cell is on the disk at once: an interrupted sweep goes on with --resume.
     """
+    results = output or file.with_suffix(".jsonl")
+    options.check_files({"--output": results, "--csv": csv, "--html": html}, [file])
     from unspot.checks import require
     from unspot.cli.bench import report_failed_cells
     from unspot.io.files import write_atomically
@@ -46,18 +59,17 @@ def sweep(
 
     options.check_retry(retry, resume)
     require("unspot sweep", "report", "pandas", *(["jinja2"] if html else []))
-    plan = read_sweep_file(file)
-    results = output or file.with_suffix(".jsonl")
+    plan = read_sweep_file(file, allow_code=allow_code)
     options.refuse_inputs({"--output": results}, (file, *plan.files))
     # The results are read with --resume, and without it they would be lost too.
     options.refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
     # After all that can be wrong with the files: it imports torch.
     from unspot.sweeps.run import sweep as run
 
-    kept = options.saying_what_is_kept(
+    stopped = options.saying_what_is_kept(
         lambda: f"Finished cells are in {results}. The same command with --resume goes on."
     )
-    with kept:
+    with stopped:
         frame = run(
             plan.methods,
             plan.datasets(),
@@ -69,17 +81,24 @@ def sweep(
             verbose=not quiet and sys.stderr.isatty(),
             **plan.options,
         )
-    if csv is not None:
-        write_atomically(csv, frame.to_csv(index=False).encode())
-    if html is not None:
-        _write_page(frame, results, file.stem, html)
+    cells = frame.to_csv(index=False).encode()
+    kept = [options.write_or_keep(csv, lambda place: write_atomically(place, cells))]
+    written = [path for path in (results, csv, html) if path is not None]
+    if tables is not None:
+        from unspot.sweeps.tables import save_tables, sweep_tables
+
+        written += save_tables(tables, sweep_tables(frame))
+    page = partial(write_page, frame, [results], file.stem)
+    kept.append(options.write_or_keep(html, page))
     if not quiet:
         _show(frame)
-        typer.echo(f"{len(frame)} cells: {', '.join(str(p) for p in (results, csv, html) if p)}")
+        typer.echo(f"{len(frame)} cells: {', '.join(map(str, written))}")
+    options.end_if_lost(*kept)
     report_failed_cells(frame, quiet=quiet)
 
 
-def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> None:
+def write_page(frame: pd.DataFrame, results: Sequence[Path], title: str, html: Path) -> None:
+    """Write the page of cells that are in result files."""
     from datetime import datetime
 
     from unspot.io.files import write_atomically
@@ -87,7 +106,7 @@ def _write_page(frame: pd.DataFrame, results: Path, title: str, html: Path) -> N
     from unspot.report.html import render
     from unspot.sweeps.tables import sweep_contents
 
-    records = read_journal(results)[1].values()
+    records = [record for path in results for record in read_journal(path)[1].values()]
     contents = sweep_contents(frame, records, title=title)
     write_atomically(html, render(contents, made=datetime.now()).encode())
 

@@ -33,7 +33,6 @@ RANK = 40
 MAX_ROWS = 6000
 CHOSEN = "Cascade"
 MEASURES = ("chance", "probe", "mdl", "neighbours", "words")
-WORDS = ("doctor", "nurse", "engineer", "professor", "midwife", "carpenter")
 
 Step = Callable[[str], AbstractContextManager[Any]]
 
@@ -55,6 +54,8 @@ def run_demo(
     *,
     rank: int = RANK,
     max_rows: int = MAX_ROWS,
+    title: str = "",
+    show: Sequence[str] = (),
     seeds: int = 2,
     map_kind: Any = "pca",
     step: Step = lambda name: nullcontext(),
@@ -70,6 +71,10 @@ def run_demo(
         With names, as ``load_glove_gender`` gives it.
     rank, max_rows
         Of L̄EOPARD.
+    title : str
+        Of the report.
+    show : sequence of str
+        Names of rows whose neighbours are shown.
     seeds : int
         Number of networks per probe.
     map_kind : {"pca", "tsne"}
@@ -84,10 +89,9 @@ def run_demo(
     certificates = _attack_all(erasers, data, step)
     with step("Drawing maps"):
         views = make_views(erasers, data, map_kind=map_kind, max_points=1200)
-    neighbours = nearest_words(erasers[CHOSEN], data, WORDS)
+    neighbours = nearest_words(erasers[CHOSEN], data, show)
     results: dict[str, Any] = {"before": certificates["before"]}
     results |= {name: (evaluations[name], certificates[name]) for name in erasers}
-    title = "Gender, taken out of word vectors"
     files = tuple(folder / name for name in ("report.html", "eraser.safetensors", "erased.npz"))
     page, eraser_file, vectors_file = files
     with step("Writing the report"):

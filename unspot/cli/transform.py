@@ -21,7 +21,7 @@ def transform(
     eraser: options.EraserFile,
     inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="IN", help="Files or folders of .npy, .npz, .csv, .parquet."),
+        typer.Argument(metavar="IN", help="Files or folders of .npy, .npz, .csv, .tsv, .parquet."),
     ],
     output: Annotated[
         str,
@@ -65,6 +65,7 @@ def transform(
 
     unspot transform gender.safetensors big/*.parquet -o clean/
     """
+    options.check_files({}, [eraser, *inputs])
     from unspot.eraser import load
     from unspot.scale import ENGINES, Erasure, executor
 
@@ -169,9 +170,10 @@ def _progress_bar(*, quiet: bool) -> Any:
 
 def _rows(erasure: Erasure, sources: list[Path], most: int = 1000) -> int | None:
     """The number of rows, for the progress bar; None if counting them would take long."""
+    from unspot.io.arrow import is_text
     from unspot.scale.files import count_rows
 
-    if len(sources) > most or any(path.suffix.lower() == ".csv" for path in sources):
+    if len(sources) > most or any(is_text(path) for path in sources):
         return None
     total = 0
     for path in sources:

@@ -127,6 +127,8 @@ def _certified_again(record: AuditRecord, files: Mapping[str, Path | None]) -> C
 
     every: dict[str, Any] = asdict(record.settings)  # type: ignore[arg-type]
     settings = {name: value for name, value in every.items() if value is not None}
+    if "kind" in settings:
+        settings["kind"] = settings["kind"].split(",")
     with TemporaryDirectory() as folder:
         out = Path(folder) / "audit.json"
         certify(**files, **settings, audit=out, fail=False, quiet=True)  # type: ignore[arg-type]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.concepts import Column, Concepts, Target, is_table, read_concepts, read_target
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.labels import Labels, check_length, encode, is_continuous
+from unspot.data.labels import Labels, Measurements, check_length, encode, is_continuous
 from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
 __all__ = ["Dataset", "Lexicon", "Split"]
@@ -31,13 +32,15 @@ class Split:
     """Rows of a data set: embeddings, concept, and optionally task, names and groups."""
 
     X: NDArray[Any]  # (n, d)
-    z: NDArray[Any]  # (n,), the concept
+    z: Any  # (n,), the concept: an array of labels or of numbers; or a table of ``Concepts``
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), for example words or ids
     groups: NDArray[Any] | None = None  # (n,), what rows come in: the author of each text
+    kind: str | None = None  # of the concept, where its values do not show it: see ``read_target``
+    table: Concepts | None = None  # that z is a column of: what an eraser is fitted on
 
     def __post_init__(self) -> None:
-        for what in ("z", "y", "names", "groups"):
+        for what in _COLUMNS[1:]:
             value = getattr(self, what)
             if value is not None:
                 check_length(value, len(self.X), what)
@@ -52,11 +55,27 @@ class Split:
         """The number of features and the classes, in words."""
         parts = [f"{self.X.shape[-1]} features"]
         for what, labels in (("concept", self.z), ("task", self.y)):
-            if labels is not None:
+            if isinstance(labels, Concepts):
+                shown = (f"{name} ({kind})" for name, kind in labels.kinds.items())
+                parts.append(f"concepts {', '.join(shown)}")
+            elif what == "concept" and is_number(labels, self.kind):
+                low, high = np.min(self.z), np.max(self.z)
+                parts.append(f"concept of numbers from {low:g} to {high:g}")
+            elif labels is not None:
                 classes = np.unique(np.asarray(labels).astype(str))
                 many = f"of {len(classes):,} classes"
                 parts.append(f"{what} {', '.join(classes) if len(classes) <= 6 else many}")
         return "; ".join(parts)
+
+    @property
+    def target(self) -> Target:
+        """The concept, encoded: ``Labels``, or ``Measurements`` of numbers."""
+        if isinstance(self.z, Concepts):
+            raise ValueError(
+                f"Got a table of concepts ({', '.join(self.z)}), but expected one of them here. "
+                "Choose it: data.of(name)."
+            )
+        return one_concept(self.z, self.kind, len(self))
 
     @property
     def group_codes(self) -> NDArray[np.int64] | None:
@@ -65,26 +84,43 @@ class Split:
 
     def take(self, rows: NDArray[Any]) -> Split:
         """Some of the rows, by number or by mask."""
-        columns = {name: value[rows] for name, value in vars(self).items() if value is not None}
-        return Split(**columns)
+        columns = ((name, getattr(self, name)) for name in _COLUMNS)
+        return replace(self, **{name: old[rows] for name, old in columns if old is not None})
 
     def halves(self, random_state: int) -> tuple[Split, Split]:
         """Two halves at random, stratified by class; rows of one group stay together."""
-        codes = encode(self.z, n_rows=len(self)).codes
+        codes = strata(self.z if isinstance(self.z, Concepts) else self.target)
         rng = np.random.default_rng(random_state)
         first, second = stratified_parts(codes, (0.5, 0.5), rng, self.groups)
         return self.take(first), self.take(second)
 
     def joined(self, other: Split) -> Split:
         """These rows and then others, with the columns that both have."""
-        pairs = ((name, value, getattr(other, name)) for name, value in vars(self).items())
-        return Split(
-            **{
-                name: np.concatenate([mine, theirs])
-                for name, mine, theirs in pairs
-                if mine is not None and theirs is not None
-            }
-        )
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in _COLUMNS)
+        columns = {
+            name: joined_columns([mine, theirs])
+            for name, mine, theirs in pairs
+            if mine is not None and theirs is not None
+        }
+        return Split(**columns, kind=self.kind)
+
+    def of(self, name: str) -> Split:
+        """The rows that have a value of one concept of a table, with that concept alone."""
+        if not isinstance(self.z, Concepts):
+            raise ValueError(
+                f"Got the concept {name!r} of rows that have one concept, but expected a table of "
+                "concepts as z. Leave the name out."
+            )
+        rows = self.take(~self.z.missing(name))
+        target = rows.z[name]
+        kind = target.kind if target.kind != "cyclic" else f"cyclic:{target.period:.17g}"
+        values = target.values
+        z = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        return replace(rows, z=z, kind=kind, table=rows.z)
+
+
+#: Fields of a split with a value for each row, but for those that are None.
+_COLUMNS = ("X", "z", "y", "names", "groups", "table")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +157,7 @@ class Dataset:
     test: Split
     name: str = "data"
     lexicon: Lexicon | None = None
+    concept: str = ""  # what the labels z are called, such as "gender"
 
     def __iter__(self) -> Iterator[Split]:
         return iter((self.train, self.validation, self.test))
@@ -139,6 +176,21 @@ class Dataset:
     def n_features(self) -> int:
         return int(self.train.X.shape[1])
 
+    @property
+    def concepts(self) -> tuple[str, ...]:
+        """The names of several concepts; empty if there is one, which needs no name."""
+        return self.train.z.names if isinstance(self.train.z, Concepts) else ()
+
+    def of(self, name: str) -> Dataset:
+        """The rows that have a value of one concept of a table, with that concept alone."""
+        return replace(self.mapped(lambda split: split.of(name)), concept=name)
+
+    def mapped(self, change: Callable[[Split], Split]) -> Dataset:
+        """The data with every split changed; splits that are the same rows stay so."""
+        changed = {id(split): change(split) for split in self}
+        splits = {name: changed[id(split)] for name, split in zip(SPLITS, self, strict=True)}
+        return replace(self, **splits)  # type: ignore[arg-type]
+
     @classmethod
     def from_arrays(
         cls,
@@ -146,19 +198,25 @@ class Dataset:
         z: Any,
         y: Any = None,
         *,
+        kind: str | Mapping[str, str] | None = None,
         names: Any = None,
         groups: Any = None,
         sizes: tuple[float, float, float] = (0.5, 0.2, 0.3),
         random_state: Any = None,
         name: str = "data",
+        concept: str = "",
     ) -> Dataset:
         """Split arrays at random, stratified by the concept, and by the task if rows suffice.
 
         Parameters
         ----------
         X, z, y : array-like
-            Embeddings (n, d), concept labels (n,) and optionally task labels (n,). Labels are
-            categories: cut a continuous concept into bins.
+            Embeddings (n, d), concept (n,) and optionally task labels (n,). Fractional numbers are
+            a number as concept, anything else is labels. A table (a data frame, a dict of columns)
+            is several concepts.
+        kind : str, or mapping of names to str, optional
+            What the concept is, where its values do not show it: "categories", "continuous",
+            "ordered", or "cyclic:7" with the period. Of a table, by the names of its columns.
         names : array-like, optional
             A name for each row.
         groups : array-like, optional
@@ -171,6 +229,8 @@ class Dataset:
             Decides the split.
         name : str
             The name of the data set.
+        concept : str
+            What ``z`` is called, such as "gender": certificates and reports say it.
         """
         refuse_masked(X, "X")
         X = np.asarray(in_memory(X))
@@ -178,37 +238,157 @@ class Dataset:
             raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
-        refuse_continuous(z)
-        concept = encode(z, n_rows=len(X), min_rows=3)
-        cells = concept.codes
-        whole = Split(X, concept.values, names=None if names is None else np.asarray(names))
+        labels, own_kind = _read_z(z, kind, len(X))
+        cells = strata(labels)
+        stored = labels if isinstance(labels, Concepts) else labels.values
+        if isinstance(labels, Measurements) and stored.shape[1] == 1:  # type: ignore[union-attr]
+            stored = stored[:, 0]
+        whole = Split(X, stored, names=None if names is None else np.asarray(names), kind=own_kind)
         if groups is not None:
-            _refuse_few_groups(concept, group_codes(groups, len(X)))
+            _refuse_few_groups(labels, group_codes(groups, len(X)))
             whole = replace(whole, groups=np.asarray(in_memory(groups)))
         if y is not None:
             task = encode(y, n_rows=len(X), name="y")
             whole = replace(whole, y=task.values)
-            pairs = concept.codes * len(task.classes) + task.codes
+            pairs = cells * len(task.classes) + task.codes
             joint = np.unique(pairs, return_inverse=True)[1]
             if groups is None and np.bincount(joint).min() >= 3:
                 cells = joint
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
-        return cls(train, validation, test, name=name)
+        return cls(train, validation, test, name=name, concept=concept)
 
 
 def refuse_continuous(z: Any) -> None:
-    """Raise an error if the concept of rows to evaluate on has fractional numbers."""
+    """Raise an error if a concept that must be categories has fractional numbers."""
     if z is not None and is_continuous(z):
         raise ValueError(
-            "Got fractional numbers as the concept z, but expected categories: probes and "
-            "attackers classify. Cut the values into bins and evaluate on those, whatever the "
-            "eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
+            "Got fractional numbers as the concept z, but expected categories: evaluate, certify "
+            "and path take numbers as they are, this does not. Cut the values into bins, whatever "
+            "the eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
         )
 
 
-def _refuse_few_groups(concept: Labels, groups: NDArray[np.int64]) -> None:
+def refuse_other_than_classes(split: Split, who: str) -> None:
+    """Raise an error if the concept of rows is a number or a table of several."""
+    if isinstance(split.z, Concepts) or is_number(split.z, split.kind):
+        what = "several concepts" if isinstance(split.z, Concepts) else "a number as concept"
+        raise ValueError(
+            f"Got {what}, but {who} expects one concept of classes. Choose one with data.of(name), "
+            "and cut a number into bins."
+        )
+
+
+# -- What the concept is ---------------------------------------------------------------------------
+
+
+def is_number(z: Any, kind: str | None = None) -> bool:
+    """Whether a concept is numbers rather than labels: by its kind, or else by its values."""
+    if kind is not None:
+        return kind.startswith(("continuous", "cyclic"))
+    return z is not None and is_continuous(z)
+
+
+def one_concept(
+    z: Any, kind: str | None, n_rows: int, *, name: str = "z", min_rows: int = 1
+) -> Target:
+    """One concept, encoded; without a kind, fractional numbers are numbers and all else labels."""
+    kind = "continuous" if kind is None and is_number(z) else kind
+    if kind in (None, "categories"):
+        return encode(z, n_rows=n_rows, name=name, min_rows=min_rows)
+    return read_target(z, n_rows=n_rows, kind=kind, name=name, min_rows=min_rows)
+
+
+def _read_z(z: Any, kind: Any, n_rows: int) -> tuple[Target | Concepts, str | None]:
+    """The concept or the table of a new data set, and the kind of one concept."""
+    if is_table(z) or isinstance(kind, Mapping):
+        if kind is not None and not isinstance(kind, Mapping):
+            raise ValueError(
+                f"Got kind={kind!r} for a table of concepts, but expected the kinds by name, such "
+                "as {'age': 'continuous'}."
+            )
+        return read_concepts(z, n_rows=n_rows, kinds=kind, min_rows=3), None
+    return one_concept(z, kind, n_rows, min_rows=3), kind
+
+
+def strata(concept: Target | Concepts) -> NDArray[np.int64]:
+    """What rows are stratified by: classes, bins of a number, or both of several concepts."""
+    if isinstance(concept, Labels):
+        return concept.codes
+    n_bins = int(np.clip(len(concept) // 30, 1, 10))
+    if isinstance(concept, Measurements):
+        return number_bins(concept.coordinates, n_bins)
+    cells = np.zeros(len(concept), dtype=np.int64)
+    for target, missing in concept.columns.values():
+        codes = np.zeros(len(missing), dtype=np.int64)
+        if isinstance(target, Labels):
+            codes[~missing] = target.codes + 1
+        else:
+            codes[~missing] = number_bins(target.coordinates, min(n_bins, 3)) + 1
+        cells = np.unique(cells * (codes.max() + 1) + codes, return_inverse=True)[1]
+    rare = np.bincount(cells)[cells] < 10
+    return np.unique(np.where(rare, -1, cells), return_inverse=True)[1].astype(np.int64)
+
+
+def hashed(concept: Target | Concepts) -> NDArray[Any]:
+    """The numbers by which the fingerprint of rows knows their concept."""
+    if isinstance(concept, Concepts):
+        return concept.numbers
+    return concept.codes if isinstance(concept, Labels) else concept.values
+
+
+def joined_columns(columns: Sequence[Any]) -> Any:
+    """The same column of several splits, one after the other; so of tables of concepts."""
+    if not isinstance(columns[0], Concepts):
+        arrays = [np.asarray(column) for column in columns]
+        # Text stays apart from numbers: the label "1" is not 1.
+        if len({array.dtype.kind in "US" for array in arrays}) > 1:
+            arrays[0] = arrays[0].astype(object)
+        return np.concatenate(arrays)
+    together = {}
+    for name in columns[0]:
+        targets = [table[name] for table in columns]
+        values = np.concatenate([target.values for target in targets])
+        missing = np.concatenate([table.missing(name) for table in columns])
+        joined: Target = (
+            replace(targets[0], values=values)
+            if isinstance(targets[0], Measurements)
+            else replace(encode(values, min_classes=1), kind=targets[0].kind)
+        )
+        together[name] = Column(joined, missing)
+    return Concepts(together)
+
+
+def number_bins(values: NDArray[Any], n_bins: int = 10) -> NDArray[np.int64]:
+    """Bins of about as many rows each, by the size of a number: what rows are stratified by.
+
+    Of several numbers (n, m), by where each row lies along the direction that varies most.
+
+    Examples
+    --------
+    >>> number_bins(np.array([0.1, 7.0, 0.3, 3.5]), 2)
+    array([0, 1, 0, 1])
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 2:
+        unit = values.std(axis=0)
+        centred = (values - values.mean(axis=0)) / np.where(unit > 0, unit, 1.0)
+        values = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
+    edges = np.quantile(values, np.arange(1, n_bins) / n_bins)
+    bins = np.searchsorted(edges, values, side="right")
+    return np.unique(bins, return_inverse=True)[1].astype(np.int64)
+
+
+def _refuse_few_groups(concept: Target | Concepts, groups: NDArray[np.int64]) -> None:
     """Raise an error unless every class has a group for each of three splits."""
+    if not isinstance(concept, Labels):
+        n_all = len(np.unique(groups))
+        if n_all < 3:
+            raise ValueError(
+                f"Got {n_all} groups, but expected at least 3, one for each split: a group is not "
+                "divided. Add groups, or leave them out if rows are independent of each other."
+            )
+        return
     K = len(concept.classes)
     cells = np.unique(groups * K + concept.codes)
     n_groups = np.bincount(cells % K, minlength=K)
@@ -293,7 +473,7 @@ def was_fitted_on(eraser: Any, split: Split) -> bool:
     return share_fitted_on(eraser, split) > MAX_SEEN
 
 
-def share_fitted_on(eraser: Any, split: Split, labels: Labels | None = None) -> float:
+def share_fitted_on(eraser: Any, split: Split, labels: Target | None = None) -> float:
     """About how many of the rows an eraser was fitted on, by its metadata; 0 if that is silent.
 
     The metadata hold hashes of some rows of the fit. If these are all hashes up to a bound, the
@@ -305,8 +485,8 @@ def share_fitted_on(eraser: Any, split: Split, labels: Labels | None = None) -> 
     if not hasattr(metadata, "get") or "fingerprint" not in metadata or not len(split):
         return 0.0
     X = np.asarray(split.X)
-    codes = (labels or encode(split.z)).codes
-    if metadata["fingerprint"] == fingerprint(X, codes):
+    concept = split.table or (split.z if isinstance(split.z, Concepts) else labels or split.target)
+    if metadata["fingerprint"] == fingerprint(X, hashed(concept)):
         return 1.0
     hashes_of_fit = set(metadata.get("known_rows", ()))
     if not hashes_of_fit:

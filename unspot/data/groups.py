@@ -20,6 +20,7 @@ __all__ = [
     "group_shares",
     "grouped_parts",
     "looks_grouped",
+    "row_shuffler",
     "shuffler",
 ]
 
@@ -89,8 +90,12 @@ def group_shares(codes: Codes, groups: Codes | None, n_classes: int) -> Array:
     return np.bincount(codes, weights=alike, minlength=n_classes) / alike.sum()
 
 
-def shuffler(codes: Codes, groups: Codes | None) -> Callable[[np.random.Generator], Codes]:
+def shuffler(
+    codes: Codes, groups: Codes | None, strata: Codes | None = None
+) -> Callable[[np.random.Generator], Codes]:
     """A function that gives labels to other rows; in groups, those of one group to another.
+
+    With strata, to other rows of the same stratum.
 
     Labels that are the same throughout a group are so permuted over the groups. Labels that vary
     within groups are handed on in their order, from a place drawn at random and around the end:
@@ -104,14 +109,41 @@ def shuffler(codes: Codes, groups: Codes | None) -> Callable[[np.random.Generato
     >>> sorted({tuple(shuffled(np.random.default_rng(i)).tolist()) for i in range(20)})
     [(0, 0, 1, 1, 1), (1, 1, 0, 0, 0)]
     """
-    if groups is None:
+    if groups is None and strata is None:
         return lambda rng: rng.permutation(codes)
+    rows = row_shuffler(codes, groups, strata)
+    return lambda rng: codes[rows(rng)]
+
+
+def row_shuffler(
+    labels: Array, groups: Codes | None, strata: Codes | None = None
+) -> Callable[[np.random.Generator], Codes]:
+    """The same, as the numbers of the rows whose labels are given; these may be numbers too.
+
+    Examples
+    --------
+    >>> rows = row_shuffler(np.array([0.5, 0.1, 0.7]), None, np.array([0, 1, 0]))
+    >>> sorted({tuple(rows(np.random.default_rng(i)).tolist()) for i in range(20)})
+    [(0, 1, 2), (2, 1, 0)]
+    """
+    if groups is None and strata is None:
+        return lambda rng: rng.permutation(len(labels))
+    if groups is None:
+        parts = [np.flatnonzero(strata == s) for s in np.unique(strata)]  # type: ignore[arg-type]
+
+        def within(rng: np.random.Generator) -> Codes:
+            rows = np.empty(len(labels), dtype=np.int64)
+            for part in parts:
+                rows[part] = rng.permutation(part)
+            return rows
+
+        return within
     group = np.unique(groups, return_inverse=True)[1]
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes
-    group, sequence = group[order], codes[order]
-    place = np.arange(len(codes)) - starts[group]  # of a row in its group
+    group, sequence = group[order], labels[order]
+    place = np.arange(len(labels)) - starts[group]  # of a row in its group
     uniform = np.array_equal(sequence, sequence[starts][group])
     alike = [np.arange(len(sizes))] if uniform else _of_like_size(sizes)
 
@@ -121,9 +153,9 @@ def shuffler(codes: Codes, groups: Codes | None) -> Callable[[np.random.Generato
             giver[members] = rng.permutation(members)
         first = rng.integers(sizes[giver])
         taken = starts[giver][group] + (first[group] + place) % sizes[giver][group]
-        result = np.empty_like(codes)
-        result[order] = sequence[taken]
-        return result
+        rows = np.empty(len(labels), dtype=np.int64)
+        rows[order] = order[taken]
+        return rows
 
     return shuffled
 

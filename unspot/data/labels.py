@@ -7,8 +7,8 @@ integer 7 is the name of a class, not a number to compute with. All messages abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,15 @@ __all__ = [
     "Labels",
     "Measurements",
     "check_length",
+    "doubt",
     "encode",
     "encode_as",
     "is_continuous",
     "measure",
+    "missing_values",
+    "plain_objects",
+    "refuse_ids",
+    "uncast",
 ]
 
 #: How to erase more than one concept, for error messages.
@@ -39,6 +44,8 @@ class Labels:
 
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
+    kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
+    groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -52,10 +59,15 @@ class Labels:
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""
         return {
-            "concept": "categories",
+            "concept": self.kind,
             "classes": self.classes.tolist(),
             "class_counts": self.counts.tolist(),
         }
+
+    def take(self, rows: Any) -> Labels:
+        """Some of the rows, with the same classes."""
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, codes=self.codes[rows], groups=groups)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -63,13 +75,30 @@ class Labels:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A continuous concept: m numbers for each of n rows."""
+    """A concept of numbers, m for each of n rows; with a period, z and z + period are the same."""
 
     values: NDArray[np.float64]  # (n, m)
+    period: float | None = None
+
+    @property
+    def kind(self) -> Literal["continuous", "cyclic"]:
+        return "continuous" if self.period is None else "cyclic"
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """What a regression can predict: the numbers, or cosine and sine of what is cyclic."""
+        if self.period is None:
+            return self.values
+        angles = self.values * (2.0 * np.pi / self.period)
+        return np.hstack([np.cos(angles), np.sin(angles)])
 
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""
-        return {"concept": "continuous", "classes": None, "class_counts": None}
+        return {"concept": self.kind, "classes": None, "class_counts": None}
+
+    def take(self, rows: Any) -> Measurements:
+        """Some of the rows."""
+        return replace(self, values=self.values[rows])
 
     def __len__(self) -> int:
         return len(self.values)
@@ -106,7 +135,10 @@ def measure(z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Mea
             f"{int(np.argmax(bad))}), but expected a number for every row."
         )
     if min_values > 1 and np.all(values == values[0]):
-        raise ValueError(f"Got the same value in every row of {name}: there is nothing to erase.")
+        raise ValueError(
+            f"Got the same value in every row of {name}, but expected at least two values: there "
+            "is nothing to erase."
+        )
     return Measurements(values)
 
 
@@ -148,6 +180,41 @@ def encode(
     labels = Labels(codes.reshape(-1).astype(np.int64), classes)
     _refuse_too_few(labels, name, min_rows, min_classes)
     return labels
+
+
+#: From this many rows on, labels of which most rows have their own are refused as ids.
+_ROWS_OF_IDS = 50
+#: Numbers of more different values may be measurements.
+_FEW_NUMBERS = 20
+
+
+def refuse_ids(labels: Labels, name: str = "z") -> None:
+    """Raise an error if labels name rows rather than groups of them."""
+    n, K = len(labels), len(labels.classes)
+    if _ROWS_OF_IDS <= n < 2 * K:
+        raise ValueError(
+            f"Got {K:,} classes in {name} for {n:,} rows, but expected a label that many rows "
+            "share: this looks like an id, or like a number. Name another column. A number is "
+            "erased with concept='continuous', on the command line --kind; or cut it into bins."
+        )
+
+
+def doubt(labels: Labels, name: str = "z") -> str:
+    """A sentence if numbers were taken for classes and may be measurements; else empty.
+
+    Examples
+    --------
+    >>> doubt(encode([0, 1, 0])), doubt(encode(range(18, 80)))[:43]
+    ('', 'Got numbers of 62 different values in z, wh')
+    """
+    K = len(labels.classes)
+    if labels.classes.dtype.kind not in "iuf" or K <= _FEW_NUMBERS:
+        return ""
+    return (
+        f"Got numbers of {K} different values in {name}, which are taken for {K} classes without "
+        "an order. If they are measurements, such as ages, erase them as numbers, with "
+        "concept='continuous', on the command line --kind; or cut them into bins."
+    )
 
 
 def check_length(values: Any, n_rows: int, name: str, what: str = "values") -> None:
@@ -207,7 +274,7 @@ def _refuse_none_or_masked(z: Any, name: str) -> None:
 
 def _as_vector(z: Any, name: str) -> NDArray[Any]:
     _refuse_none_or_masked(z, name)
-    values = _uncast(z)
+    values = uncast(z)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -218,7 +285,7 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
         )
     if len(values) == 0:
         raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")
-    return _plain_objects(values, name) if values.dtype.kind == "O" else values
+    return plain_objects(values, name) if values.dtype.kind == "O" else values
 
 
 def _to_numpy(z: Any) -> NDArray[Any]:
@@ -228,7 +295,7 @@ def _to_numpy(z: Any) -> NDArray[Any]:
     return np.asarray(in_memory(z))
 
 
-def _uncast(z: Any) -> NDArray[Any]:
+def uncast(z: Any) -> NDArray[Any]:
     """Labels as an array that still shows missing labels and labels of other types."""
     # numpy would turn a NaN among strings into the string 'nan', and a zero into '0'.
     if isinstance(z, Sequence):
@@ -238,9 +305,9 @@ def _uncast(z: Any) -> NDArray[Any]:
     return values.astype(object) if values.dtype.kind == "T" else values
 
 
-def _plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
+def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
     """An array of objects as one of strings, integers or booleans, if all are of one type."""
-    missing = _missing(values)
+    missing = missing_values(values)
     present = values[~missing].tolist()
     types = set(map(type, present))
     kinds = {_described(t) for t in types}
@@ -268,7 +335,7 @@ def _described(cls: type) -> str:
     return cls.__name__
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where there is None, NaN, pandas.NA or NaT."""
     if values.dtype.kind == "f":
         return np.isnan(values)
@@ -287,12 +354,12 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _refuse_missing(values: NDArray[Any], name: str) -> None:
-    missing = _missing(values)
+    missing = missing_values(values)
     if missing.any():
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
-            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows, "
-            "or give them a class of their own."
+            f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
+            "(commands do with --drop-missing), or give them a class of their own."
         )
 
 
@@ -305,7 +372,7 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Unknown label type: {name} holds fractional numbers, but this method erases "
             "categories. Bin the values, or use a method for continuous concepts: "
-            "LEACE(concept='continuous') or KRaM(concept='continuous')."
+            "LEOPARD, LEACE or KRaM with concept='continuous'."
         )
 
 
@@ -317,6 +384,7 @@ def _refuse_too_few(labels: Labels, name: str, min_rows: int, min_classes: int) 
         )
     counts = labels.counts
     if counts.min() < min_rows:
+        refuse_ids(labels, name)  # says more
         k = int(np.argmin(counts))
         raise ValueError(
             f"Got {counts[k]} row of class {labels.classes[k]!s} in {name}, but expected at "

@@ -8,7 +8,7 @@ processes can each collect their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +35,14 @@ SINGLE_ROWS = 65_536
 SINGLE_LEAST = 1e-5
 #: Up to this number of classes, rows are summed by a dense product, else by a sparse one.
 FEW_CLASSES = 16
+#: A column that varies less than this, in deviations of the typical column, holds next to nothing:
+#: 1e-8 of its variance.
+NEGLIGIBLE = 1e-4
+#: Up to 64 steps of half precision near zero, and of single precision elsewhere: a column that
+#: varies less, relative to its mean or absolutely, may show the grid that its numbers lie on.
+FEW_STEPS = 2.0**-18
+#: It does if at least this share of its values are those of the row before.
+REPEATED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +57,9 @@ class ClassStatistics:
         Scatter around the class means, summed over classes.
     class_scatter : (K, d, d) float64, optional
         The same for every class separately. Takes K·d² memory, so only if a method needs it.
+    repeats : (d,) int64, optional
+        For columns that hardly vary: how many rows have the value of the row before. ``settled``
+        needs them.
 
     Examples
     --------
@@ -64,6 +75,7 @@ class ClassStatistics:
     means: Array
     within: Array
     class_scatter: Array | None = None
+    repeats: NDArray[np.int64] | None = None
 
     @classmethod
     def empty(cls, n_classes: int, n_features: int, *, per_class: bool = True) -> ClassStatistics:
@@ -74,6 +86,7 @@ class ClassStatistics:
             np.zeros((n_classes, d)),
             np.zeros((d, d)),
             np.zeros((n_classes, d, d)) if per_class else None,
+            np.zeros(d, dtype=np.int64),
         )
 
     @classmethod
@@ -124,7 +137,22 @@ class ClassStatistics:
         if self.class_scatter is not None and other.class_scatter is not None:
             between = weight[:, None, None] * delta[:, :, None] * delta[:, None, :]
             class_scatter = self.class_scatter + other.class_scatter + between
-        return ClassStatistics(counts, means, within, class_scatter)
+        repeats = _added(self.repeats, other.repeats)
+        return ClassStatistics(counts, means, within, class_scatter, repeats)
+
+    def settled(self) -> ClassStatistics:
+        """The same, with the columns that only rounding moves as constants."""
+        still, values = _moved_by_rounding(self)
+        if not still.any():
+            return self
+        moving = np.outer(~still, ~still)
+        scatter = self.class_scatter
+        return replace(
+            self,
+            means=np.where(still, values, self.means),
+            within=np.where(moving, self.within, 0.0),
+            class_scatter=None if scatter is None else np.where(moving, scatter, 0.0),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -133,7 +161,10 @@ class ClassStatistics:
     @property
     def mean(self) -> Array:
         """The mean of all rows, (d,)."""
-        return np.asarray(self.counts @ self.means / max(self.n_rows, 1))
+        n = max(self.n_rows, 1)
+        mean = self.counts @ self.means / n
+        # The second step takes the rounding error away: of equal means, this is exactly theirs.
+        return np.asarray(mean + self.counts @ (self.means - mean) / n)
 
     @property
     def covariance(self) -> Array:
@@ -195,12 +226,14 @@ def _of_chunk(
     means = _class_sums(X, codes, n_classes) / np.maximum(counts, 1)[:, None]
     centred = X - means[codes]
     if not per_class:
-        return ClassStatistics(counts, means, centred.T @ centred)
+        within = centred.T @ centred
+        return ClassStatistics(counts, means, within, None, _repeats(X, within))
     scatter = np.zeros((n_classes, d, d))
     for k in np.flatnonzero(counts):
         rows = centred[codes == k]
         scatter[k] = rows.T @ rows
-    return ClassStatistics(counts, means, scatter.sum(0), scatter)
+    within = scatter.sum(0)
+    return ClassStatistics(counts, means, within, scatter, _repeats(X, within))
 
 
 def _is_well_spread(statistics: ClassStatistics) -> bool:
@@ -233,7 +266,8 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
     counts = np.bincount(codes, minlength=n_classes)
     offsets = sums / np.maximum(counts, 1)[:, None]
     means = offsets if shift is None else offsets + shift
-    return ClassStatistics(counts, means, scatter - sums.T @ offsets)
+    within = scatter - sums.T @ offsets
+    return ClassStatistics(counts, means, within, None, _repeats(X, within))
 
 
 def _shift(X: NDArray[Any]) -> NDArray[Any] | None:
@@ -255,6 +289,51 @@ def _class_sums(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> NDArray
     return np.asarray(members @ X)
 
 
+def _repeats(X: NDArray[Any], scatter: Array) -> NDArray[np.int64]:
+    """How many rows have the value of the row before, (d,), in columns that hardly vary."""
+    repeats = np.zeros(X.shape[1], dtype=np.int64)
+    deviations = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
+    # Of some rows only: the columns that count in the end are among ten times as many.
+    few = np.flatnonzero(deviations <= 10 * NEGLIGIBLE * _typical(deviations))
+    if len(few):
+        other = (X[1:] != X[:-1]).any(axis=1)  # two copies of one row tell nothing
+        repeats[few] = np.count_nonzero((X[1:, few] == X[:-1, few]) & other[:, None], axis=0)
+    return repeats
+
+
+def _typical(deviations: Array) -> float:
+    """The median of the columns that vary."""
+    varying = deviations[deviations > 0]
+    return float(np.median(varying)) if len(varying) else 0.0
+
+
+def _added(a: NDArray[np.int64] | None, b: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    return None if a is None or b is None else a + b
+
+
+def _moved_by_rounding(
+    statistics: ClassStatistics | CrossStatistics,
+) -> tuple[NDArray[np.bool_], Array]:
+    """Columns (d,) that hold next to nothing, on a grid of rounded numbers, and where they rest.
+
+    What a projection takes from such a column can be less than the steps of its grid. Between the
+    steps the column then shows what was removed, and to trees more clearly than any column did
+    before. Small numbers that do not repeat are kept, and so are numbers that repeat in another
+    unit, such as counts beside large amounts.
+
+    Next to zero they rest at zero: rows are often normalised later, and another constant would
+    show by how much.
+    """
+    mean, n_rows = statistics.mean, statistics.n_rows
+    deviations = np.sqrt(np.maximum(np.diagonal(statistics.covariance), 0.0))
+    varies = deviations > 1e-13 * np.abs(mean)
+    least = NEGLIGIBLE * _typical(deviations[varies])
+    repeats = np.zeros(len(mean)) if statistics.repeats is None else statistics.repeats
+    few_steps = deviations <= FEW_STEPS * (1 + np.abs(mean))
+    still = varies & (deviations <= least) & few_steps & (repeats >= REPEATED * max(n_rows, 1))
+    return still, np.where(np.abs(mean) > least, mean, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class CrossStatistics:
     """Joint mean and scatter of rows x and a continuous concept z, which can be merged."""
@@ -263,6 +342,7 @@ class CrossStatistics:
     n_features: int
     joint_mean: Array  # (d + m,), of (x, z)
     joint_scatter: Array  # (d + m, d + m)
+    repeats: NDArray[np.int64] | None = None  # (d,), as in ClassStatistics
 
     @classmethod
     def from_rows(cls, X: Any, Z: NDArray[Any]) -> CrossStatistics:
@@ -272,9 +352,10 @@ class CrossStatistics:
         def of(x: NDArray[Any], z: NDArray[Any]) -> CrossStatistics:
             J = np.hstack([x, z], dtype=np.float64)
             mean = J.mean(axis=0)
-            return cls(len(J), d, mean, (J - mean).T @ (J - mean))
+            scatter = (J - mean).T @ (J - mean)
+            return cls(len(J), d, mean, scatter, _repeats(x, scatter[:d, :d]))
 
-        start = cls(0, d, np.zeros(width), np.zeros((width, width)))
+        start = cls(0, d, np.zeros(width), np.zeros((width, width)), np.zeros(d, dtype=np.int64))
         return _merged(start, of, X, Z, BLOCK_ROWS)
 
     def merge(self, other: CrossStatistics) -> CrossStatistics:
@@ -292,7 +373,18 @@ class CrossStatistics:
         delta = other.joint_mean - self.joint_mean
         scatter = self.joint_scatter + other.joint_scatter
         scatter += self.n_rows * share * np.outer(delta, delta)
-        return CrossStatistics(n, self.n_features, self.joint_mean + share * delta, scatter)
+        mean = self.joint_mean + share * delta
+        repeats = _added(self.repeats, other.repeats)
+        return CrossStatistics(n, self.n_features, mean, scatter, repeats)
+
+    def settled(self) -> CrossStatistics:
+        """The same, with the columns that only rounding moves as constants."""
+        still, values = _moved_by_rounding(self)
+        moving = np.append(~still, np.ones(len(self.joint_mean) - len(still), dtype=bool))
+        mean = self.joint_mean.copy()
+        mean[: len(still)][still] = values[still]
+        scatter = np.where(np.outer(moving, moving), self.joint_scatter, 0.0)
+        return replace(self, joint_mean=mean, joint_scatter=scatter)
 
     @property
     def mean(self) -> Array:

@@ -93,7 +93,7 @@ def load_bias_in_bios(
         )
     places = (folder,) if states is None else (Path(states), folder)
     train, validation, test = (_split(folder, places, names, pooling) for names in _SPLITS)
-    return Dataset(train, validation, test, NAME)
+    return Dataset(train, validation, test, NAME, concept="gender")
 
 
 def read_records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

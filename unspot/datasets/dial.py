@@ -70,7 +70,7 @@ def load_dial(folder: str | os.PathLike[str], *, random_state: Any = 0) -> Datas
     if not _absent(folder):
         return _split_here(folder, np.random.default_rng(random_state))
     train, validation, test = (_joined(_cells(_split_folder(folder, s))) for s in _SPLITS)
-    return Dataset(train, validation, test, NAME)
+    return Dataset(train, validation, test, NAME, concept="race")
 
 
 def _split_folder(folder: Path, names: tuple[str, ...]) -> Path:
@@ -121,4 +121,4 @@ def _split_here(folder: Path, rng: np.random.Generator) -> Dataset:
     whole = _joined([part[np.sort(rng.permutation(len(part))[:n])] for part in parts])
     rows = stratified_parts(np.repeat(np.arange(len(parts)), n), _SIZES, rng)
     train, validation, test = (whole.take(part) for part in rows)
-    return Dataset(train, validation, test, NAME)
+    return Dataset(train, validation, test, NAME, concept="race")

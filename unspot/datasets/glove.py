@@ -191,7 +191,7 @@ def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     parts = _parts(words[rows[chosen]], z[chosen])
     whole = Split(X[rows[chosen]].astype(np.float32), CLASSES[z[chosen]], names=words[rows[chosen]])
     train, validation, test = (whole.take(part) for part in parts)
-    return Dataset(train, validation, test, NAME, _wordsim_lexicon(words, X))
+    return Dataset(train, validation, test, NAME, _wordsim_lexicon(words, X), "gender")
 
 
 def gender_direction(words: Any, X: Any) -> NDArray[np.float64]:
@@ -243,7 +243,7 @@ def from_bundle(arrays: Mapping[str, NDArray[Any]]) -> Dataset:
     parts = np.split(np.arange(len(whole)), np.cumsum(arrays["sizes"])[:-1])
     lexicon = Lexicon(_as_words(arrays["lexicon_words"]), arrays["lexicon_X"].astype(np.float32))
     train, validation, test = (whole.take(part) for part in parts)
-    return Dataset(train, validation, test, NAME, lexicon)
+    return Dataset(train, validation, test, NAME, lexicon, "gender")
 
 
 def _classes_by_score(scores: NDArray[np.float64], per_class: int) -> NDArray[np.int64]:

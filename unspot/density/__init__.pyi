@@ -1,3 +1,10 @@
+from .hsic import HSICLoss as HSICLoss
+from .hsic import PairWeights as PairWeights
+from .hsic import Term as Term
+from .hsic import discrepancy as discrepancy
+from .hsic import discrepancy_and_grad as discrepancy_and_grad
+from .hsic import hsic as hsic
+from .hsic import hsic_and_grad as hsic_and_grad
 from .kernels import GaussianMixture as GaussianMixture
 from .kernels import mean_bandwidth as mean_bandwidth
 from .mmd import MMDLoss as MMDLoss

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice, pairwise
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ from torch import Tensor
 from unspot.checks import check_bandwidth, check_count
 from unspot.machine import divisible, in_threads
 
-__all__ = ["TILE_ROWS", "GaussianMixture", "Tiles", "kernel_sums", "mean_bandwidth"]
+__all__ = ["TILE_ROWS", "Factors", "GaussianMixture", "Tiles", "kernel_sums", "mean_bandwidth"]
 
 Bandwidth = Literal["pooled", "pair"] | float
 
@@ -145,11 +145,27 @@ class Tiles:
         i, m = share
         return islice(combinations_with_replacement(self.cuts, 2), i, None, m)
 
+    def pairs_within(self, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tile, Tile]]:
+        """The same without pairs of tiles that have no class in common."""
+        every = combinations_with_replacement(self.cuts, 2)
+        i, m = share
+        return islice((pair for pair in every if pair[0].last >= pair[1].first), i, None, m)
+
+
+class Factors(NamedTuple):
+    """Weights of pairs by m numbers a row: c_ab = left_a·right_b, within the classes of the tiles.
+
+    Rows are in the order of the tiles. The product of both must be symmetric.
+    """
+
+    left: Tensor  # (n, m)
+    right: Tensor  # (n, m)
+
 
 def kernel_sums(
     Y: Tensor,
     tiles: Tiles,
-    weights: list[list[float]],
+    weights: list[list[float]] | Factors,
     multipliers: tuple[float, ...],
     sigma2: float,
     *,
@@ -162,8 +178,8 @@ def kernel_sums(
     ----------
     Y : Tensor of shape (n, r)
         Rows in the order of ``tiles``.
-    weights : K × K list
-        c_ab by the classes of a and b, symmetric.
+    weights : K × K list, or Factors
+        c_ab by the classes of a and b, symmetric; or as products, and zero between classes.
     multipliers, sigma2
         The mixture, with the widest kernel last.
     gradient : bool
@@ -173,7 +189,8 @@ def kernel_sums(
 
     Notes
     -----
-    O(n²r) time, O(nr + tile²) memory. ∂L/∂Y = 4(diag(W1) − W)Y with W_ab = c_ab k′(d²_ab).
+    O(n²r) time, O(nr + tile²) memory. ∂L/∂Y = 4(diag(W1) − W)Y with W_ab = c_ab k′(d²_ab). Factors
+    of m columns add a product of m columns to the one to three of r.
     """
     scale = 1.0 / (multipliers[-1] * sigma2)
     powers = [multipliers[-1] / m for m in reversed(multipliers)]  # 1 = p₁ < p₂ < …
@@ -182,20 +199,19 @@ def kernel_sums(
     # the result of one process, and rounding errors do not grow with n.
     G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
     most = max((tile.n_rows for tile in tiles.cuts), default=0)
-    # The memory of two tiles, used again by each thread.
+    # The memory of two tiles or three, used again by each thread.
     spare: list[Tensor] = []
-    # In float64, since the terms are far larger than their sum.
-    weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
+    weigh = _by_factors if isinstance(weights, Factors) else _by_classes
+    weight_of_tile = weigh(weights, tiles, Y)  # type: ignore[arg-type]
+    pairs = tiles.pairs_within if isinstance(weights, Factors) else tiles.pairs
 
     def work(pair: tuple[Tile, Tile]) -> tuple[float, Tensor | None, Tensor | None]:
         a, b = pair
         A, B = slice(a.start, a.stop), slice(b.start, b.stop)
         on_diagonal = a is b
-        c: float | Tensor = weights[a.first][b.first]
-        if a.is_mixed or b.is_mixed:
-            c = weight_of[tiles.codes[A]][:, tiles.codes[B]]
-        buffers = spare.pop() if spare else Y.new_empty(2, most * most)
-        E, W = (buffer[: a.n_rows * b.n_rows].view(a.n_rows, b.n_rows) for buffer in buffers)
+        buffers = spare.pop() if spare else Y.new_empty(3 if weigh is _by_factors else 2, most**2)
+        E, W, *more = (buffer[: a.n_rows * b.n_rows].view(a.n_rows, b.n_rows) for buffer in buffers)
+        c = weight_of_tile(a, b, *more)
         torch.mm(left[A], right[B].T, out=E).exp_()  # exp(−d²/(m σ²)) of the widest m
         if on_diagonal:
             E.fill_diagonal_(0.0)  # a row and itself are no pair
@@ -211,8 +227,8 @@ def kernel_sums(
     total = 0.0
     n_threads = divisible() if Y.device.type == "cpu" else 1
     # Results come in the order of the pairs, so the sums do not depend on the number of threads.
-    results = in_threads(work, tiles.pairs(share), most=n_threads)
-    for (a, b), (value, of_a, of_b) in zip(tiles.pairs(share), results, strict=True):
+    results = in_threads(work, pairs(share), most=n_threads)
+    for (a, b), (value, of_a, of_b) in zip(pairs(share), results, strict=True):
         total += value
         if G is not None and of_a is not None:
             G[a.start : a.stop] += of_a
@@ -222,6 +238,35 @@ def kernel_sums(
         return total, None
     # The column of ones has become W1. The sign and the factor come from k′ = −scale·Σ pᵢeᵢ.
     return total, (G[:, -1:] * Y - G[:, :-1]).mul_(-4.0 * scale)
+
+
+def _by_classes(
+    weights: list[list[float]], tiles: Tiles, Y: Tensor
+) -> Callable[..., float | Tensor]:
+    """The weights of a pair of tiles: one number, or one for each pair of rows."""
+    # In float64, since the terms are far larger than their sum.
+    weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
+
+    def weigh(a: Tile, b: Tile) -> float | Tensor:
+        if not (a.is_mixed or b.is_mixed):
+            return weights[a.first][b.first]
+        return weight_of[tiles.codes[a.start : a.stop]][:, tiles.codes[b.start : b.stop]]
+
+    return weigh
+
+
+def _by_factors(weights: Factors, tiles: Tiles, Y: Tensor) -> Callable[..., float | Tensor]:
+    """The same for products, written to memory that is there."""
+    left, right = (factor.to(Y) for factor in weights)
+
+    def weigh(a: Tile, b: Tile, out: Tensor) -> Tensor:
+        A, B = slice(a.start, a.stop), slice(b.start, b.stop)
+        torch.mm(left[A], right[B].T, out=out)
+        if a.is_mixed or b.is_mixed:
+            out.masked_fill_(tiles.codes[A][:, None] != tiles.codes[B], 0.0)
+        return out
+
+    return weigh
 
 
 def _augmented(Y: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:

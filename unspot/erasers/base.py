@@ -11,18 +11,23 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial, wraps
+from inspect import Parameter, signature
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
-from unspot.data.labels import Labels, Measurements, encode, measure
+from unspot.data.concepts import Concepts, check_kind, is_table, read_concepts, read_target
+from unspot.data.groups import group_codes
+from unspot.data.labels import Labels, Measurements, doubt, encode, measure, refuse_ids
 from unspot.data.rows import (
     generator,
     identity,
@@ -34,19 +39,35 @@ from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.machine import same_bits, versions
-from unspot.maps import Transport
 from unspot.scale.processes import team
 
-__all__ = ["BaseEraser", "warn", "within_support"]
+__all__ = [
+    "BaseEraser",
+    "refuse_unused_groups",
+    "rows_within_support",
+    "warn",
+    "within_support",
+]
 
 logger = logging.getLogger(__name__)
+
+#: Of the usual norm of rows: what is smaller after erasure is rounding, of exported erasers in
+#: single precision too.
+ROUNDING = 1e-5
 
 #: Rows that tell in which directions a data set varies.
 _SUPPORT_ROWS = 50_000
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``."""
+    """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``.
+
+    Parameters
+    ----------
+    normalise : bool
+        Whether erased rows are scaled to unit norm, for embeddings that are compared by cosines.
+        Every method has this parameter, whether or not its own ``__init__`` names it.
+    """
 
     #: The fewest rows of every class that the method can work with.
     min_rows_per_class: ClassVar[int] = 1
@@ -55,8 +76,22 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     reads_rows: ClassVar[bool] = False
     #: Whether the work is split over the processes of ``unspot.scale.processes.context``.
     splits_work: ClassVar[bool] = False
+    #: The kinds of concept that it erases, by its parameter ``concept`` if there are several.
+    kinds: ClassVar[tuple[str, ...]] = ("categories",)
+    #: Whether it takes several concepts, and what is given or kept.
+    takes_goals: ClassVar[bool] = False
 
-    def fit(self, X: Any, y: Any = None, *, z: Any = None) -> BaseEraser:
+    def __init__(self, *, normalise: bool = False) -> None:
+        self.normalise = normalise
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _with_normalise(cls.__init__)  # type: ignore[method-assign]
+
+    def fit(
+        self, X: Any, y: Any = None, *, z: Any = None, given: Any = None, keep: Any = None
+    ) -> BaseEraser:
         """Learn the eraser.
 
         Parameters
@@ -68,18 +103,46 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             also takes an iterator of batches (X, z); each of several processes passes its own.
         y : array-like of shape (n,), optional
             The labels of the concept, if ``z`` is not given. If ``z`` is given, the labels of a
-            downstream task: they are ignored, so that pipelines can pass them.
-        z : array-like of shape (n,), optional
+            downstream task: they are ignored, so that pipelines can pass them. A pipeline that
+            ends in a classifier or regressor has to pass ``z``: there ``y`` is the task.
+        z : array-like of shape (n,), or table, optional
             The labels of the concept; for Parquet, also the name of the column that holds them.
+            A table (a data frame, a dict of columns, an array of several columns) is several
+            concepts, for LEOPARD, LEACE and Cascade. Some of its values may be missing.
+        given : array-like of shape (n,), optional
+            A task: only dependence on the concept within each of its values is erased, so that
+            equal qualification gives equal treatment (equalised odds). Fractional numbers are
+            taken as numbers, all else as labels. For LEOPARD, LEACE and Cascade.
+        keep : array-like of shape (n,), optional
+            A task that erased rows must still tell. For LEOPARD, LEACE and Cascade.
         """
+        return self._fit_on(X, y, z, given=given, keep=keep)
+
+    def _fit_on(
+        self, X: Any, y: Any, z: Any, *, given: Any = None, keep: Any = None, groups: Any = None
+    ) -> BaseEraser:
+        """``fit``, with groups that go with the labels to what splits rows."""
+        if z is None:
+            _refuse_task_of_pipeline()
         concept = y if z is None else z
         self._forget()
         self._check_team()
         if is_stream(X):
+            if given is not None or keep is not None:
+                raise ValueError(
+                    "Got given=… or keep=… beside a stream of batches, but expected rows by "
+                    "number: an array, a path or a memory map."
+                )
             return self._fit_stream(X, concept)
         X, concept = opened(X, concept)
         X = self._validated(X, reset=True)
-        return self._fit_checked(X, self._target(concept, len(X)))
+        target = self._target(concept, len(X))
+        if groups is not None and isinstance(target, Labels):
+            target = replace(target, groups=group_codes(groups, len(X)))
+        if given is not None or keep is not None:
+            target = self._goal(target, given, keep, len(X))
+        self._check_target(target)
+        return self._fit_checked(X, target)
 
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
         """Fit on rows and labels that are checked already, as a cascade does with its stages."""
@@ -91,6 +154,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             rows, part = self._in_memory(X, target)
         with same_bits():
             eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+            if self._normalises():
+                eraser = eraser.normalised(ROUNDING * _usual_norm(rows))
         self.__dict__.pop("_row_statistics", None)  # d × d numbers that nobody needs after the fit
         eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
@@ -111,8 +176,11 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         result: NDArray[Any] = self.eraser_.reduce(self._validated(X, reset=False))
         return result
 
+    def _normalises(self) -> bool:
+        return self.normalise
+
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
-        """The method itself: rows and ``Labels`` (or ``Measurements``) to a frozen eraser."""
+        """The method itself: rows and ``Labels`` (or another target) to a frozen eraser."""
         raise NotImplementedError
 
     def _spread(self, X: Any) -> Any:
@@ -164,12 +232,54 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return rows, part
 
-    def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
-        # Methods that also erase continuous concepts have a parameter ``concept``.
-        kind = getattr(self, "concept", "categories")
-        if check_choice("concept", kind, ("categories", "continuous")) == "continuous":
+    def _target(self, concept: Any, n_rows: int) -> Any:
+        """What to erase: ``Labels``, ``Measurements`` or a table of ``Concepts``."""
+        # Methods that also erase other concepts have a parameter ``concept``.
+        kind: Any = getattr(self, "concept", "categories")
+        if isinstance(kind, Mapping) or self._is_table(concept, kind):
+            kinds = kind if isinstance(kind, Mapping) else None
+            table = read_concepts(
+                concept, n_rows=n_rows, kinds=kinds, min_rows=self.min_rows_per_class
+            )
+            (only, *more) = table.names
+            return table if more or table.missing(only).any() else table[only]
+        word = kind if kind in self.kinds else check_kind(kind)[0]
+        if check_choice("concept", word, self.kinds) == "categories":
+            return self._categories(concept, n_rows)
+        if word == "continuous":
             return measure(concept, n_rows=n_rows)
-        return encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        return read_target(concept, n_rows=n_rows, kind=kind, min_rows=self.min_rows_per_class)
+
+    def _categories(self, concept: Any, n_rows: int) -> Labels:
+        labels = encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        refuse_ids(labels)
+        if sentence := doubt(labels):
+            warn(sentence)
+        return labels
+
+    def _is_table(self, concept: Any, kind: str) -> bool:
+        # A matrix as a continuous concept has always been one vector for each row.
+        return is_table(concept) and (kind == "categories" or isinstance(concept, Mapping))
+
+    def _goal(self, target: Any, given: Any, keep: Any, n_rows: int) -> Any:
+        from unspot.erasers.goals import Goal, read_beside
+
+        beside = {
+            name: read_beside(values, name, n_rows)
+            for name, values in (("given", given), ("keep", keep))
+            if values is not None
+        }
+        return Goal(target, **beside)
+
+    def _check_target(self, target: Any) -> None:
+        """Raise an error if the method cannot take the target."""
+        if self.takes_goals or isinstance(target, (Labels, Measurements)):
+            return
+        what = f"{len(target.names)} concepts" if isinstance(target, Concepts) else "given or keep"
+        raise ValueError(
+            f"Got {what}, but {type(self).__name__} erases one concept, without conditions. Use "
+            "LEOPARD, LEACE or Cascade; or make one label of those of each row, such as 'f/nurse'."
+        )
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
         if isinstance(X, Rows):  # the first rows show type and scale; each row is checked when read
@@ -193,12 +303,14 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             refuse_extreme(result)
         return result
 
-    def _metadata(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+    def _metadata(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
         return self._facts(target.describe(), len(X), self._identity(X, target))
 
-    def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+    def _identity(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
         """Hashes that recognise the rows of the fit."""
-        return identity(X, target.codes if isinstance(target, Labels) else target.values)
+        if isinstance(target, (Labels, Measurements)):
+            return identity(X, target.codes if isinstance(target, Labels) else target.values)
+        return identity(X, target.numbers)
 
     def _facts(
         self, concept: dict[str, Any], n_rows: int, hashes: dict[str, Any]
@@ -221,6 +333,58 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+def _with_normalise(init: Callable[..., None]) -> Callable[..., None]:
+    """The ``__init__`` of a method, with the parameter that all methods have."""
+    own = signature(init)
+    if "normalise" in own.parameters:
+        return init
+
+    @wraps(init)
+    def initialise(self: Any, *args: Any, normalise: bool = False, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        self.normalise = normalise
+
+    # scikit-learn reads the names of the parameters here.
+    added = Parameter("normalise", Parameter.KEYWORD_ONLY, default=False, annotation="bool")
+    initialise.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*own.parameters.values(), added]
+    )
+    return initialise
+
+
+def _usual_norm(rows: Any) -> float:
+    """About the norm of a row: the root of the mean square of some."""
+    some = np.asarray(rows[:1000], dtype=np.float64)
+    return float(np.sqrt(np.square(some).sum(axis=1).mean()))
+
+
+def _refuse_task_of_pipeline() -> None:
+    """Raise an error inside a pipeline that predicts: its y is the task, and not the concept."""
+    frame = sys._getframe(1)
+    while frame := frame.f_back:  # type: ignore[assignment]
+        # ``Pipeline._fit`` fits all steps but the last. Searches and unions are further out or in.
+        if frame.f_code.co_name != "_fit":
+            continue
+        pipeline = frame.f_locals.get("self")
+        final = getattr(pipeline, "_final_estimator", None)
+        if isinstance(pipeline, Pipeline) and _predicts(final):
+            raise ValueError(
+                f"Got no z inside a pipeline that ends in {type(final).__name__}: the eraser would "
+                "take out y, which the pipeline is to predict. Say which labels are the concept, "
+                "with sklearn.set_config(enable_metadata_routing=True), "
+                "make_pipeline(LEACE().set_fit_request(z=True), …).fit(X, y, z=z), and "
+                "params={'z': z} in cross_val_score. If y is the concept, pass it as z too."
+            )
+
+
+def _predicts(final: Any) -> bool:
+    """Whether the last step of a pipeline learns from y: clusterings and transformers do not."""
+    if not hasattr(final, "predict"):
+        return False
+    tags = getattr(final, "__sklearn_tags__", None)
+    return tags is None or tags().estimator_type not in ("clusterer", "outlier_detector")
+
+
 def warn(message: str) -> None:
     """Warn of what was given, at the user's own line, however deep the fit is nested."""
     level = 1
@@ -229,20 +393,48 @@ def warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=level + 1)
 
 
+def refuse_unused_groups(groups: Any, eraser: Any) -> None:
+    """Raise an error for groups that nothing would split by."""
+    if groups is not None and getattr(eraser, "rank", None) != "auto":
+        raise ValueError(
+            f"Got groups for {type(eraser).__name__}, but expected them with rank='auto' only, "
+            "which sets rows aside. Leave them out, and give them to what judges the eraser."
+        )
+
+
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
-    """The eraser without the directions in which the rows of its fit do not vary.
+    """The eraser without the directions in which only rounding varies the rows of its fit.
 
     Erased rows would hold nothing there but rounding errors, which tell what was removed. The
     results of networks are no rows of the same space, and stay as they are.
     """
-    if not (eraser.is_linear or isinstance(eraser.maps[-1], Transport)):
+    if not (eraser.is_linear or eraser.maps[-1].same_space):
         return eraser
     spread = statistics()
-    S = None if spread is None else support(spread.mean, spread.covariance, spread.n_rows)
+    if spread is None:
+        return eraser
+    spread = spread.settled()
+    S = support(spread.mean, spread.covariance, spread.n_rows)
     return eraser if S is None else eraser.within(S, np.array(spread.mean))
 
 
+def rows_within_support(
+    X: NDArray[Any],
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """A basis S (d, s) of the directions in which rows vary, and the rows in its coordinates.
+
+    For methods whose maps would fill the other directions with noise of their own. S is None if the
+    rows vary in all directions.
+    """
+    rows = X.astype(np.float64, copy=False)
+    spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1))).settled()
+    S = support(spread.mean, spread.covariance, spread.n_rows)
+    return S, rows if S is None else rows @ S
+
+
 def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(entry) for key, entry in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.checks import check_rank
-from unspot.data.labels import Labels, Measurements
 from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, refuse_unused_groups
+from unspot.erasers.goals import Goal
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import float_dtype
 from unspot.maps import Compress, Expand, Map
+from unspot.projections.subspaces import column_space
 
 __all__ = ["Cascade"]
 
@@ -35,6 +36,8 @@ class Cascade(BaseEraser):
     first : estimator or list of estimators, optional
         What comes before it, in this order; by default ``LEACE(method="orthogonal")``. Each is
         fitted on what those before it leave.
+    normalise : bool
+        Scale erased rows to unit norm. The inner eraser knows of it.
 
     Attributes
     ----------
@@ -63,28 +66,58 @@ class Cascade(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    takes_goals: ClassVar[bool] = True
     first_: tuple[Eraser, ...]
 
-    def __init__(self, eraser: Any = None, *, first: Any = None) -> None:
+    def __init__(self, eraser: Any = None, *, first: Any = None, normalise: bool = False) -> None:
         self.eraser = eraser
         self.first = first
+        self.normalise = normalise
 
     @property
     def linear_(self) -> Eraser:
         return self.first_[-1]
 
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        z: Any = None,
+        given: Any = None,
+        keep: Any = None,
+        groups: Any = None,
+    ) -> BaseEraser:
+        """Learn all stages, as ``BaseEraser.fit`` says.
+
+        Parameters
+        ----------
+        X, y, z, given, keep
+            As in every eraser.
+        groups : array-like of shape (n,), optional
+            What rows come in, if the eraser chooses its own rank: see ``LEOPARD.fit``.
+        """
+        refuse_unused_groups(groups, self._inner())
+        return self._fit_on(X, y, z, given=given, keep=keep, groups=groups)
+
     def _inner(self) -> Any:
         if self.eraser is None:
             from unspot.erasers.leopard import LEOPARD
 
-            return LEOPARD()
-        return _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+            return LEOPARD(normalise=self.normalise)
+        inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
+        # So that its fit knows of it.
+        return inner.set_params(normalise=True) if self.normalise else inner
 
-    def _first(self) -> list[Any]:
+    def _first(self, *, keeps: bool = False) -> list[Any]:
         """The first stages, not fitted."""
         if self.first is None:
-            concept: Any = getattr(self._inner(), "concept", "categories")
-            return [LEACE(method="orthogonal", concept=concept)]
+            inner = self._inner()
+            concept: Any = getattr(inner, "concept", "categories")
+            joint = bool(getattr(inner, "joint", False))
+            # No orthogonal projection keeps the covariance with a task.
+            method: Any = "oblique" if keeps else "orthogonal"
+            return [LEACE(method=method, concept=concept, joint=joint)]
         stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
         if not stages:
             raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")
@@ -94,7 +127,11 @@ class Cascade(BaseEraser):
         for stage in (*self._first(), self._inner()):
             stage._check_team()
 
-    def _target(self, concept: Any, n_rows: int) -> Labels | Measurements:
+    def _check_target(self, target: Any) -> None:
+        for stage in (*self._first(), self._inner()):
+            stage._check_target(target)
+
+    def _target(self, concept: Any, n_rows: int) -> Any:
         inner = self._inner()
         kind = getattr(inner, "concept", "categories")
         for stage in self._first():
@@ -105,12 +142,12 @@ class Cascade(BaseEraser):
                 )
         return inner._target(concept, n_rows)
 
-    def _identity(self, X: NDArray[Any], target: Labels | Measurements) -> dict[str, Any]:
+    def _identity(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
         # The first stage saw the same rows, and has hashed them.
         metadata = self.first_[0].metadata
         return {key: metadata[key] for key in ("fingerprint", *KNOWN) if key in metadata}
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         way, rows = self._fit_first(X, target)
         inner = self._inner()
         if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
@@ -123,23 +160,29 @@ class Cascade(BaseEraser):
                 setattr(self, name, getattr(self.estimator_, name))
         return self._compose(way, self.estimator_.eraser_)
 
-    def _fit_first(self, X: Any, target: Labels | Measurements) -> tuple[Way, Any]:
+    def _fit_first(self, X: Any, target: Any) -> tuple[Way, Any]:
         """The way through the first stages, and the rows at its end."""
         way, rows = Way(), X
         self.first_ = ()
-        for number, stage in enumerate(self._first()):
+        keeps = isinstance(target, Goal) and target.keep is not None
+        for number, stage in enumerate(self._first(keeps=keeps)):
             fitted = stage._fit_checked(rows, target)
             if number == 0 and hasattr(fitted, "statistics_"):
                 self._row_statistics = fitted.statistics_
             self.first_ += (fitted.eraser_,)
-            step = Way().then(fitted.eraser_)
-            way, rows = way.then(fitted.eraser_), step.rows(rows)
+            eraser = _in_coordinates(fitted.eraser_) if keeps else fitted.eraser_
+            step = Way().then(eraser)
+            way, rows = way.then(eraser), step.rows(rows)
         return way, rows
 
     def _compose(self, way: Way, inner: Eraser) -> Eraser:
         # No one can pass the inner eraser's rows again: they are in coordinates of the first stage.
         facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-        return way.then(inner).eraser(inner=facts, linear_rank=way.width)
+        # A step to unit norm comes at the end: coordinates have the same norms as rows.
+        return way.then(inner.before_norm).eraser(inner=facts, linear_rank=way.width)
+
+    def _normalises(self) -> bool:
+        return bool(self._inner().normalise)
 
 
 @dataclass(frozen=True)
@@ -192,6 +235,14 @@ class Way:
         if len(maps) == 2 and isinstance(maps[0], Compress):
             return Eraser.projection(maps[0].U, **metadata)
         return Eraser(tuple(maps), metadata)
+
+
+def _in_coordinates(eraser: Eraser) -> Eraser:
+    """A linear eraser that ends in coordinates of what it leaves, and the way back up."""
+    if eraser.is_projection or not eraser.is_linear or eraser.rank == eraser.n_features:
+        return eraser
+    U = column_space(eraser.P, floor=1e-8)
+    return Eraser((*eraser.maps, Compress(U), Expand(U)), eraser.metadata)
 
 
 def _checked(name: str, eraser: Any, such_as: str) -> Any:

@@ -18,7 +18,7 @@ from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.projections.subspaces import complement
 
-__all__ = ["INLP", "row_space"]
+__all__ = ["INLP", "balanced_accuracy", "chance_bar", "row_space"]
 
 
 class INLP(BaseEraser):
@@ -102,14 +102,14 @@ class INLP(BaseEraser):
         rows = X[order]
         rows = Scaling.of(rows)(rows)
         train, test = rows[kept], rows[held_out]
-        bar = _chance(codes[held_out], self.tolerance)
+        bar = chance_bar(codes[held_out], self.tolerance)
         U = np.eye(X.shape[1])  # what is left
         self.accuracies_: list[float] = []
         self.n_rounds_ = 0
         while self.n_rounds_ < n_rounds and U.shape[1]:
             classifier = self._classifier(train @ U, codes[kept])
             predicted = classifier.predict(test @ U)
-            self.accuracies_.append(_balanced_accuracy(codes[held_out], predicted))
+            self.accuracies_.append(balanced_accuracy(codes[held_out], predicted))
             removed = row_space(classifier.coef_)
             if self.accuracies_[-1] <= bar or not removed.shape[1]:
                 break
@@ -135,12 +135,13 @@ def row_space(coef: NDArray[Any], *, rtol: float = 1e-6) -> NDArray[np.float64]:
     return np.ascontiguousarray(right[kept].T)
 
 
-def _balanced_accuracy(true: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
+def balanced_accuracy(true: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
+    """The mean of the accuracies of the classes that are there."""
     # balanced_accuracy_score warns of predicted classes that are not in the held-out rows.
     return float(recall_score(true, predicted, average="macro", labels=np.unique(true)))
 
 
-def _chance(codes: NDArray[np.int64], n_errors: float) -> float:
+def chance_bar(codes: NDArray[np.int64], n_errors: float) -> float:
     """Balanced accuracy of a guess, plus a number of its standard errors."""
     counts = np.unique(codes, return_counts=True)[1]
     p = 1 / len(counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -93,6 +93,8 @@ class KRaM(NetworkEraser):
     >>> eraser.transform(X).shape
     (200, 4)
     """
+
+    kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, Literal, cast
 
@@ -10,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unspot.checks import check_choice
-from unspot.data.labels import Labels, encode, measure
+from unspot.data.concepts import KINDS
+from unspot.data.labels import Labels, Measurements, encode, measure
 from unspot.data.statistics import (
     ClassStatistics,
     CrossStatistics,
@@ -18,14 +21,17 @@ from unspot.data.statistics import (
     whitening,
 )
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn, within_support
+from unspot.erasers.base import ROUNDING, BaseEraser, warn, within_support
+from unspot.erasers.goals import as_goal, design, keep_design
 from unspot.maps import Oblique
-from unspot.projections.subspaces import complement
+from unspot.projections.subspaces import column_space, complement
 from unspot.scale.processes import class_statistics, cross_statistics, team
 
 __all__ = ["LEACE", "warn_if_all"]
 
 Array = NDArray[np.float64]
+#: The smallest squared sine of an angle between what is erased and what is kept.
+LEAST_ANGLE = 1e-6
 #: What a stream leaves behind, and what processes send each other.
 _SEEN = ("statistics_", "classes_", "n_features_in_", "feature_names_in_")
 
@@ -42,8 +48,15 @@ class LEACE(BaseEraser):
         ``"oblique"``: P = I − W⁺(WΣxz)(WΣxz)⁺W around the mean, the smallest change in mean
         square. ``"orthogonal"``: the first stage of the paper's cascade, the orthogonal projector
         I − QQᵀ with Q a basis of the span of μₖ − μ.
-    concept : {"categories", "continuous"}
-        Whether z is a label, or a number (or a vector of numbers) for each row.
+    concept : {"categories", "continuous", "cyclic", "ordered"} or dict
+        Whether z is a label, a number (or a vector of numbers) for each row, or a number that
+        begins again after a period, such as the day of the week ("cyclic:7"). Of a table, the
+        kinds of columns by name, where their values do not show it. An order of labels makes no
+        difference here.
+    joint : bool
+        Of a table, whether combinations of concepts are erased too.
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Attributes
     ----------
@@ -61,10 +74,23 @@ class LEACE(BaseEraser):
            [2., 2.],
            [2., 1.],
            [2., 2.]])
+
+    With ``fit(X, z, given=y)`` class means are equal within each value of y. With
+    ``fit(X, z, keep=y)`` the covariance with y stays as it was (SPLINCE), so that a linear head for
+    y that is fitted already goes on working.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = rng.integers(2, size=(2, 500))
+    >>> X = rng.normal(size=(500, 4)) + np.outer(z, [2.0, 1, 0, 0]) + np.outer(y, [0, 1, 2.0, 0])
+    >>> erased = LEACE().fit(X, z, keep=y).transform(X)
+    >>> bool(np.allclose(np.cov(erased.T, y)[4], np.cov(X.T, y)[4]))
+    True
     """
 
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    kinds: ClassVar[tuple[str, ...]] = KINDS
+    takes_goals: ClassVar[bool] = True
     statistics_: Any  # ClassStatistics or CrossStatistics
     _eraser: Eraser | None
 
@@ -72,10 +98,14 @@ class LEACE(BaseEraser):
         self,
         *,
         method: Literal["oblique", "orthogonal"] = "oblique",
-        concept: Literal["categories", "continuous"] = "categories",
+        concept: str | Mapping[str, str] = "categories",
+        joint: bool = False,
+        normalise: bool = False,
     ) -> None:
         self.method = method
         self.concept = concept
+        self.joint = joint
+        self.normalise = normalise
 
     @classmethod
     def from_statistics(
@@ -105,11 +135,11 @@ class LEACE(BaseEraser):
         order = np.argsort(labels.codes)
         scatter = statistics.class_scatter
         fitted = cls(method=method)
-        fitted.statistics_ = ClassStatistics(
-            statistics.counts[order],
-            statistics.means[order],
-            statistics.within,
-            None if scatter is None else scatter[order],
+        fitted.statistics_ = replace(
+            statistics,
+            counts=statistics.counts[order],
+            means=statistics.means[order],
+            class_scatter=None if scatter is None else scatter[order],
         )
         fitted.classes_ = labels.classes
         fitted.n_features_in_ = statistics.means.shape[1]
@@ -128,6 +158,7 @@ class LEACE(BaseEraser):
 
     def _add_batch(self, X: Any, concept: Any) -> None:
         X = self._validated(X, reset=not hasattr(self, "statistics_"), min_rows=1)
+        self._refuse_table(concept)
         if self.concept == "continuous":
             values = measure(concept, n_rows=len(X), min_values=1).values
             batch: Any = CrossStatistics.from_rows(X, values)
@@ -138,6 +169,15 @@ class LEACE(BaseEraser):
         seen = getattr(self, "statistics_", None)
         self.statistics_ = batch if seen is None else seen.merge(batch)
         self._eraser = None  # solved on the next use, since a stream has many batches
+
+    def _refuse_table(self, concept: Any) -> None:
+        is_one = isinstance(self.concept, str) and self.concept in ("categories", "continuous")
+        if not is_one or self._is_table(concept, str(self.concept)):
+            raise ValueError(
+                f"Got a batch of a stream with concept={self.concept!r}, or with several concepts, "
+                "but expected one label, or one number with concept='continuous', for each row. "
+                "Pass all rows to fit, as an array, a path or a memory map."
+            )
 
     def _codes(self, labels: Labels) -> NDArray[np.int64]:
         """The labels as codes into ``classes_``, to which new classes are added first."""
@@ -154,6 +194,10 @@ class LEACE(BaseEraser):
         if getattr(self, "_eraser", None) is None:
             check_is_fitted(self, "statistics_")
             eraser = within_support(self._solve(self.statistics_), lambda: self.statistics_)
+            if self.normalise:
+                mean, covariance = self.statistics_.mean, self.statistics_.covariance
+                square = float(np.trace(covariance) + mean @ mean)
+                eraser = eraser.normalised(ROUNDING * square**0.5)
             metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
             self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
         return cast(Eraser, self._eraser)
@@ -173,21 +217,34 @@ class LEACE(BaseEraser):
         return hasattr(self, "statistics_")  # asking for the eraser would solve for it
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
-        self.statistics_ = (
-            class_statistics(X, target.codes, len(target.classes), per_class=False)
-            if isinstance(target, Labels)
-            else cross_statistics(X, target.values)
-        )
-        return self._solve(self.statistics_)
+        if isinstance(target, (Labels, Measurements)):
+            self.statistics_ = (
+                class_statistics(X, target.codes, len(target.classes), per_class=False)
+                if isinstance(target, Labels)
+                else cross_statistics(X, target.coordinates)
+            )
+            return self._solve(self.statistics_)
+        goal = as_goal(target)
+        self.statistics_ = cross_statistics(X, design(goal, joint=self.joint))
+        if goal.keep is None:
+            return self._solve(self.statistics_)
+        if self.method == "orthogonal":
+            raise ValueError(
+                "Got keep=… with method='orthogonal', but no orthogonal projection keeps a "
+                "covariance as it is. Use method='oblique'."
+            )
+        kept = cross_statistics(X, keep_design(goal)).cross_covariance
+        return _keeping(self.statistics_, kept)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
+        statistics = statistics.settled()
         if check_choice("method", self.method, ("oblique", "orthogonal")) == "orthogonal":
             basis = _kernel_basis(statistics)
             warn_if_all(basis)
             return Eraser.projection(complement(basis))
         W, W_inverse = whitening(statistics.covariance)
         # A whitened cross-covariance is a correlation: below this it is rounding, not a signal.
-        Q = _range(W.T @ statistics.cross_covariance, floor=1e-10)
+        Q = column_space(W.T @ statistics.cross_covariance, floor=1e-10)
         warn_if_all(Q)
         return Eraser((Oblique(W_inverse.T @ Q, W @ Q, np.array(statistics.mean)),))
 
@@ -250,6 +307,29 @@ class LEACE(BaseEraser):
         return {"concept": "categories", "classes": self.classes_.tolist(), "class_counts": counts}
 
 
+def _keeping(statistics: CrossStatistics, kept: Array) -> Eraser:
+    """SPLINCE (Holstege et al. 2025): Σxz becomes zero, Σxy stays, and rows change least.
+
+    In whitened rows, with bases A and B of the columns of WΣxz and WΣxy, it is the projector along
+    A that leaves B and all that is orthogonal to both: I − A(AᵀMA)⁻¹AᵀM with M = I − BBᵀ.
+    """
+    W, W_inverse = whitening(statistics.covariance)
+    A = column_space(W.T @ statistics.cross_covariance, floor=1e-10)
+    B = column_space(W.T @ kept, floor=1e-10)
+    warn_if_all(A)
+    beside = A - B @ (B.T @ A)  # MA
+    angles = A.T @ beside  # AᵀMA: the squared sines of the angles between A and B
+    if A.shape[1] and np.linalg.eigvalsh(angles)[0] < LEAST_ANGLE:
+        raise ValueError(
+            "Got keep=y whose linear signal meets that of z: a direction would have to be erased "
+            f"and kept ({A.shape[1]} directions tell z, {B.shape[1]} tell y, of "
+            f"{statistics.n_features}), but expected tasks that z does not decide. Keep another "
+            "task, with fewer classes, or erase without keep."
+        )
+    right = W @ np.linalg.solve(angles, beside.T).T
+    return Eraser((Oblique(W_inverse.T @ A, right, np.array(statistics.mean)),))
+
+
 def _pair(batch: Any) -> Any:
     is_sequence = isinstance(batch, (tuple, list))
     if is_sequence and len(batch) == 2:
@@ -268,7 +348,7 @@ def _among(
     counts = np.zeros(len(classes), statistics.counts.dtype)
     means = np.zeros((len(classes), statistics.means.shape[1]), statistics.means.dtype)
     counts[places], means[places] = statistics.counts, statistics.means
-    return ClassStatistics(counts, means, statistics.within)
+    return replace(statistics, counts=counts, means=means, class_scatter=None)
 
 
 def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:
@@ -276,13 +356,7 @@ def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:
     if isinstance(statistics, ClassStatistics):
         return mean_difference_basis(statistics)
     spread = float(np.sqrt(np.trace(statistics.covariance)))
-    return _range(statistics.cross_covariance, floor=1e-10 * spread)
-
-
-def _range(A: Array, *, floor: float) -> Array:
-    """Orthonormal basis of the column space: what is above the floor and 1e-6 of the largest."""
-    left, values, _ = np.linalg.svd(A, full_matrices=False)
-    return np.ascontiguousarray(left[:, (values > 1e-6 * values[0]) & (values > floor)])
+    return column_space(statistics.cross_covariance, floor=1e-10 * spread)
 
 
 def warn_if_all(removed: Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.checks import check_choice, check_count, check_rank
+from unspot.data.concepts import KINDS
 from unspot.data.labels import Labels
 from unspot.data.rows import generator, sample_and_held_out
 from unspot.data.statistics import ClassStatistics, mean_difference_basis, whitening
-from unspot.density import GaussianMixture, mmd2
+from unspot.density import GaussianMixture, PairWeights, Term, hsic
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, warn
+from unspot.erasers.base import BaseEraser, refuse_unused_groups, warn
+from unspot.erasers.goals import Features, Goal, as_goal, design, keep_features, terms
 from unspot.erasers.streams import Blocks, Rows
 from unspot.machine import one_thread
 from unspot.projections import (
@@ -29,7 +32,9 @@ from unspot.projections import (
     Objective,
     PaperSolver,
     Preservation,
+    column_space,
     complement,
+    feature_moments_start,
     narrow,
     nearest_projector,
     start,
@@ -52,6 +57,11 @@ FAR = 1e-6
 FEW_PRODUCTS = 1e8
 #: Rows whose pairs are looked at, at a cost of their square. Of more rows only low orders are.
 SAMPLE_ROWS = 10_000
+#: About the spread of HSIC without dependence, for features of unit variance, times the rows: that
+#: of MMD² in ``unspot.projections.low_order``.
+FEATURE_NOISE = 0.1
+#: Rows and features whose moments a search without classes begins with.
+MOMENT_ROWS, MOMENT_FEATURES = 4_000, 8
 #: The most rows that are held out.
 HELD_OUT_ROWS = 5_000
 
@@ -88,6 +98,17 @@ class LEOPARD(BaseEraser):
         metric the moments, which do not depend on units; for the paper's solver the truncated
         identity. An array may have more than r columns, such as the basis U of a fit of higher
         rank: the search then begins in its r directions of least discrepancy.
+    concept : {"categories", "continuous", "cyclic", "ordered"} or dict
+        Whether z is a label, a number (or a vector of numbers) for each row, a number that begins
+        again after a period, such as the day of the week ("cyclic:7"), or a label whose neighbours
+        are alike. Of a table, the kinds of columns by name, where their values do not show it.
+    joint : bool
+        Of a table, whether each combination of concepts is erased too, or only each concept.
+    weights : dict of str to float, optional
+        Of a table, how much each concept counts; by default 1.
+    keep_weight : float
+        With ``fit(X, z, keep=y)``, the weight μ of what x tells of y. In units of what LEACE leaves
+        of z and y: the loss is D_z/D_z(LEACE) − μ·D_y/D_y(LEACE), on any data.
     max_rows : int
         The most rows that the manifold solver works on, without its held-out rows. A cap saves time
         and leaks: with 10,000 of 40,000 words the strongest attacker on unseen rows has 8.9 points
@@ -99,6 +120,9 @@ class LEOPARD(BaseEraser):
         Where to compute; by default the CPU.
     verbose : bool
         Show progress.
+    normalise : bool
+        Scale erased rows to unit norm. Densities are then matched on the unit sphere, where at most
+        10,000 rows are looked at; with the whitened metric, they are matched before that step.
 
     Attributes
     ----------
@@ -117,6 +141,12 @@ class LEOPARD(BaseEraser):
     O(b²r + nr(d + r)) time per step for n rows, of which all pairs of b ≤ 10,000 are looked at, and
     O(bd + Kr²) memory. ``rank="auto"`` costs about two fits, and a few attacks of seconds each.
 
+    Numbers, ordered labels, several concepts, and what is ``given`` or to ``keep`` have features ψ
+    instead of classes (``unspot.data.features``), and the loss is HSIC instead of MMD²
+    (``unspot.density.hsic``). It is fitted on at most 10,000 rows, since low orders of HSIC are
+    not summed over all; mean and covariance are those of all rows. They need a rank as a number
+    and the manifold solver.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -128,11 +158,23 @@ class LEOPARD(BaseEraser):
     (400, 3)
     >>> bool(eraser.eraser_.P[0, 0] < 0.05)  # that direction is gone
     True
+
+    A number, and two concepts at once:
+
+    >>> age = 40 + 10 * X[:, 1] ** 2 + rng.normal(size=400)
+    >>> P = LEOPARD(rank=3, concept="continuous", random_state=0).fit(X, age).eraser_.P
+    >>> bool(P[1, 1] < 0.05)
+    True
+    >>> P = LEOPARD(rank=3, random_state=0).fit(X, {"z": z, "age": age}).eraser_.P
+    >>> bool(P[0, 0] < 0.1 and P[1, 1] < 0.1)
+    True
     """
 
     min_rows_per_class: ClassVar[int] = 2
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    kinds: ClassVar[tuple[str, ...]] = KINDS
+    takes_goals: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -144,10 +186,15 @@ class LEOPARD(BaseEraser):
         preserve: float = 0.0,
         kernel: Literal["paper", "reference"] | GaussianMixture = "paper",
         init: Any = "auto",
+        concept: str | Mapping[str, str] = "categories",
+        joint: bool = False,
+        weights: Mapping[str, float] | None = None,
+        keep_weight: float = 1.0,
         max_rows: int = 1_000_000,
         random_state: Any = None,
         device: Any = None,
         verbose: bool = False,
+        normalise: bool = False,
     ) -> None:
         self.rank = rank
         self.max_advantage = max_advantage
@@ -156,22 +203,131 @@ class LEOPARD(BaseEraser):
         self.preserve = preserve
         self.kernel = kernel
         self.init = init
+        self.concept = concept
+        self.joint = joint
+        self.weights = weights
+        self.keep_weight = keep_weight
         self.max_rows = max_rows
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        z: Any = None,
+        given: Any = None,
+        keep: Any = None,
+        groups: Any = None,
+    ) -> BaseEraser:
+        """Learn the eraser, as ``BaseEraser.fit`` says.
+
+        Parameters
+        ----------
+        X, y, z, given, keep
+            As in every eraser.
+        groups : array-like of shape (n,), optional
+            With ``rank="auto"``: what rows come in, such as the author of each text. Rows of one
+            group are then either fitted on or set aside to choose the rank.
+        """
+        refuse_unused_groups(groups, self)
+        return self._fit_on(X, y, z, given=given, keep=keep, groups=groups)
+
+    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         solver = self._checked_solver()
-        if isinstance(self.rank, str):
+        has_classes = isinstance(target, Labels) and target.kind == "categories"
+        if isinstance(self.rank, str) and has_classes:
             return self._fit_auto(X, target)
+        if not has_classes:
+            self._refuse_without_classes(solver)
         self.rank_ = check_rank(self.rank, X.shape[1])
         self._warn_if_all(X.shape[1])
         rng = generator(self.random_state)
+        if not has_classes:
+            return self._fit_goal(solver, X, as_goal(target), rng)
         rows = self._samples(solver, X, target.codes, rng)
         few = self._rows_of_step(solver, rows.train) ** 2 * self.rank_ < FEW_PRODUCTS
         with one_thread() if few else nullcontext():
             return self._fit_samples(solver, rows, len(target.classes), rng)
+
+    def _refuse_without_classes(self, solver: Solver) -> None:
+        for name, why in (
+            ("rank", self.rank == "auto"),
+            ("solver", isinstance(solver, PaperSolver)),
+        ):
+            if why:
+                raise ValueError(
+                    f"Got {name}={getattr(self, name)!r} for what is not one concept of "
+                    "categories, but expected a rank as a number and solver='manifold'. Attackers "
+                    "that choose a rank, and the paper's algorithm, know classes only."
+                )
+
+    def _fit_goal(self, solver: Solver, X: Any, goal: Goal, rng: np.random.Generator) -> Eraser:
+        """The fit for concepts that have features instead of classes."""
+        labelled = np.flatnonzero(~np.isnan(goal.table.numbers).all(axis=1))
+        chosen = sample_and_held_out(
+            np.zeros(len(labelled), dtype=np.int64),
+            min(self.max_rows, SAMPLE_ROWS),
+            rng,
+            min_held_out=100,  # as 40 of each class: the HSIC of fewer rows is noise
+            max_held_out=HELD_OUT_ROWS,
+        )
+        rows, held_out = team().agree(tuple(labelled[part] for part in chosen))
+        numbers = np.concatenate([rows, held_out])
+        part, goal = _floats(X[numbers]), goal.take(numbers)
+        cut = len(rows)
+        train = _Sample(part[:cut], np.zeros(cut, dtype=np.int64))
+        everything = _Sample(X, np.zeros(len(X), dtype=np.int64))
+        space = _Space.of(_FitRows(train, None, everything), 1, self.metric, per_class=False)
+        self._row_statistics = space.statistics
+        with one_thread() if cut**2 * self.rank_ < FEW_PRODUCTS else nullcontext():
+            seed = team().agree(int(rng.integers(2**31)))
+            objectives, begin = self._goal_parts(space, part, cut, goal, generator(seed))
+            return self._searched(solver, space, objectives, begin, rng, len(rows))
+
+    def _goal_parts(
+        self, space: _Space, part: NDArray[Any], cut: int, goal: Goal, rng: np.random.Generator
+    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
+        """The loss on the rows before the cut, that on the rows after it, and where to begin."""
+        erase = terms(goal, joint=self.joint, weights=self.weights, random_state=rng)
+        coordinates = space.coordinates(part)
+        _warn_of_outliers(coordinates[:cut], space.unit)
+        X = torch.from_numpy(coordinates).to(torch.device(self.device or "cpu"))
+        kernel = space.kernel(self._kernel())
+        # Units of other terms are what is left without the linear signal.
+        beside = _beside(coordinates[:cut], design(goal, joint=self.joint)[:cut])
+        Y = X[:cut] @ X.new_tensor(beside)
+        left = max(float(hsic(Y, _pair_weights(erase, slice(cut), X), kernel)), 1 / cut)
+        if goal.keep is not None and self.keep_weight:
+            kept = Features(keep_features(goal, rng), 1.0, None)
+            told = max(float(hsic(Y, _pair_weights([kept], slice(cut), X), kernel)), 1 / cut)
+            erase = [*erase, kept._replace(weight=-self.keep_weight * left / told)]
+        preservation = space.preservation(X) if self.preserve else None
+
+        def objective(rows: slice) -> Objective:
+            pairs = _pair_weights(erase, rows, X)
+            return Objective(X[rows], pairs, kernel, preservation, self.preserve * left)
+
+        objectives = {"loss": objective(slice(cut))}
+        if cut < len(part):
+            objectives["held out"] = objective(slice(cut, len(part)))
+        psi = np.hstack([term.psi for term in erase if term.weight > 0])[:cut]
+        return objectives, self._goal_start(space, part[:cut], psi)
+
+    def _goal_start(
+        self, space: _Space, X: NDArray[Any], psi: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        init = self._init(ManifoldSolver())
+        if not (isinstance(init, str) and init == "moments"):
+            return space.working(start(init, space.statistics, self.rank_))
+        strongest = np.argsort(-np.square(psi).sum(axis=0), kind="stable")[:MOMENT_FEATURES]
+        centred = X[:MOMENT_ROWS].astype(np.float64) - space.statistics.mean
+        features = psi[:MOMENT_ROWS, strongest]
+        covariance = space.statistics.covariance
+        return space.working(feature_moments_start(centred, features, covariance, self.rank_))
 
     def _fit_samples(
         self, solver: Solver, rows: _FitRows, n_classes: int, rng: np.random.Generator
@@ -180,9 +336,24 @@ class LEOPARD(BaseEraser):
         # The scatter of each class is K·d² numbers, which only the start from moments needs.
         moments = isinstance(init, str) and init == "moments"
         space = _Space.of(rows, n_classes, self.metric, per_class=moments)
+        if self.normalise and self.metric == "euclidean":
+            space = replace(space, on_sphere=True)
         self._row_statistics = space.statistics
         objectives = self._objectives(space, rows, n_classes)
         begin = space.working(start(init, space.statistics, self.rank_))
+        used = rows.chosen if "low of all" in objectives else rows.train.codes
+        return self._searched(solver, space, objectives, begin, rng, len(used))
+
+    def _searched(
+        self,
+        solver: Solver,
+        space: _Space,
+        objectives: dict[str, Any],
+        begin: NDArray[np.float64],
+        rng: np.random.Generator,
+        rows_used: int,
+    ) -> Eraser:
+        """The projection that a search finds."""
         if team().is_alone:
             V, history = self._search(solver, objectives, begin, rng)
         else:
@@ -190,8 +361,7 @@ class LEOPARD(BaseEraser):
             V, history = searched_together(team(), objectives, search)
         self.history_ = history.arrays()
         U = space.embedding_basis(V.cpu().double().numpy())
-        used = rows.chosen if "low of all" in objectives else rows.train.codes
-        return Eraser.projection(U, loss=history.loss[history.kept], rows_used=len(used))
+        return Eraser.projection(U, loss=history.loss[history.kept], rows_used=rows_used)
 
     def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
         from unspot.ranks.path import fit_auto
@@ -257,19 +427,22 @@ class LEOPARD(BaseEraser):
         train, held_out = given.train, given.held_out
         rows, z = space.coordinates(train.X), torch.from_numpy(train.codes)
         if isinstance(rows, Rows):
-            return {"loss": LazyObjective(rows, z, kernel, device)}
-        _warn_of_outliers(rows, space.unit)
-        objective = Objective(torch.from_numpy(rows).to(device), z.to(device), kernel)
+            return {"loss": LazyObjective(rows, z, kernel, device, space.on_sphere)}
+        if not space.on_sphere:  # where no row is far
+            _warn_of_outliers(rows, space.unit)
+        objective = Objective(
+            torch.from_numpy(rows).to(device), z.to(device), kernel, on_sphere=space.on_sphere
+        )
         if self.preserve:
             objective = self._preserving(objective, space)
         objectives: dict[str, Any] = {"loss": objective}
         if held_out is not None:
             X = objective.X.new_tensor(space.coordinates(held_out.X))
             z = torch.from_numpy(held_out.codes).to(X.device)
-            objectives["held out"] = Objective(
-                X, z, objective.kernel, objective.preservation, objective.weight
-            )
-        if given.everything is not None and LowOrder.is_small(n_classes, self.rank_, kernel):
+            objectives["held out"] = replace(objective, X=X, z=z)
+        # The moments of rows of unit norm are no function of the moments of all rows.
+        has_low_order = not space.on_sphere and LowOrder.is_small(n_classes, self.rank_, kernel)
+        if given.everything is not None and has_low_order:
             low = partial(self._low_order, space, objective, n_classes)
             objectives["low of sample"] = low(train, np.arange(len(rows)))
             objectives["low of all"] = low(given.everything, given.chosen)
@@ -293,12 +466,12 @@ class LEOPARD(BaseEraser):
 
     def _preserving(self, objective: Objective, space: _Space) -> Objective:
         """The objective with a term that favours variance."""
-        X, z, kernel = objective.X, objective.z, objective.kernel
         # The unit of the trade is the discrepancy that is left without the linear signal. Where
         # that is noise it is 1/n: with zero, or less, no λ would have an effect.
         U = complement(space.working(mean_difference_basis(space.statistics)))
-        left = max(float(mmd2(X @ X.new_tensor(U), z, kernel)), 1 / len(X))
-        return Objective(X, z, kernel, space.preservation(X), self.preserve * left)
+        X = objective.X
+        left = max(objective.value(X.new_tensor(U)), 1 / len(X))
+        return replace(objective, preservation=space.preservation(X), weight=self.preserve * left)
 
     def _search(
         self,
@@ -314,6 +487,9 @@ class LEOPARD(BaseEraser):
             objective = AllRows(objective, objectives["low of sample"], low)
             held_out_counts = torch.bincount(check.z).tolist() if check else ()
             noise = Noise(spread(low.counts), spread(held_out_counts))
+        elif check and isinstance(objective.z, PairWeights):
+            sizes = (FEATURE_NOISE * objective.z.size / len(part.z) for part in (objective, check))
+            noise = Noise(*sizes)
         V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
         V = narrow(objective.sample() if objective.is_lazy else objective, V, self.rank_)
         if isinstance(solver, PaperSolver):
@@ -334,6 +510,10 @@ class LEOPARD(BaseEraser):
         check_count("max_rows", self.max_rows, least=8)
         if not self.preserve >= 0:
             raise ValueError(f"Got preserve={self.preserve!r}, but expected a number from 0 up.")
+        if not self.keep_weight >= 0:
+            raise ValueError(
+                f"Got keep_weight={self.keep_weight!r}, but expected a number from 0 up."
+            )
         if self.preserve and isinstance(solver, PaperSolver):
             raise ValueError(
                 f"Got preserve={self.preserve!r} with the paper's solver, which has no such term. "
@@ -392,6 +572,9 @@ class _Space:
     #: A power of two near the standard deviation of the rows. In this unit squares fit single
     #: precision, and no other bits change.
     unit: float = 1.0
+    #: Whether rows are compared by direction, as they are if the eraser scales them to unit norm.
+    #: They are then not centred, since a direction is seen from the origin.
+    on_sphere: bool = False
 
     @classmethod
     def of(cls, rows: _FitRows, n_classes: int, metric: str, *, per_class: bool) -> _Space:
@@ -399,7 +582,7 @@ class _Space:
         X, codes = rows.everything or rows.train
         dtype = rows.train.X.dtype
         collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
-        statistics = collect(X, codes, n_classes, per_class=per_class)
+        statistics = collect(X, codes, n_classes, per_class=per_class).settled()
         if metric == "whitened":
             return cls(statistics, dtype, *whitening(statistics.covariance, invertible=True))
         variance = float(np.diagonal(statistics.covariance).mean())
@@ -410,7 +593,8 @@ class _Space:
         """Rows in working coordinates."""
         if isinstance(X, Rows):
             return X.mapped(self.coordinates)
-        centred = (X.astype(np.float64) - self.statistics.mean) / self.unit
+        centre = 0.0 if self.on_sphere else self.statistics.mean
+        centred = (X.astype(np.float64) - centre) / self.unit
         if self.whiten is not None:
             centred = centred @ self.whiten
         return np.ascontiguousarray(centred, dtype=self.dtype)
@@ -425,7 +609,7 @@ class _Space:
 
     def kernel(self, kernel: GaussianMixture) -> GaussianMixture:
         """A kernel for the embeddings, or for whitened ones, in working coordinates."""
-        if isinstance(kernel.bandwidth, str):
+        if isinstance(kernel.bandwidth, str) or self.on_sphere:
             return kernel
         return replace(kernel, bandwidth=kernel.bandwidth / self.unit)
 
@@ -436,6 +620,25 @@ class _Space:
             return Preservation(None, like.new_tensor(cov), total)
         B = self.whiten
         return Preservation(like.new_tensor(B.T @ B), like.new_tensor(B.T @ cov @ B), total)
+
+
+def _beside(X: NDArray[Any], columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Basis of the directions of centred rows that do not correlate with the columns."""
+    floor = 1e-6 * float(np.sqrt(np.square(X).sum() * np.square(columns).mean()))
+    basis = column_space(X.T.astype(np.float64) @ columns, floor=floor)
+    return complement(basis) if basis.shape[1] < len(basis) else np.eye(len(basis))
+
+
+def _pair_weights(parts: Sequence[Features], rows: slice, X: torch.Tensor) -> PairWeights:
+    def on_device(values: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(X.device)
+
+    return PairWeights.of(
+        [
+            Term(on_device(psi), weight, None if groups is None else on_device(groups))
+            for psi, weight, groups in (part.part(rows) for part in parts)
+        ]
+    )
 
 
 def _floats(X: Any) -> Any:

@@ -119,7 +119,7 @@ class MomentMatching(BaseEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         check_choice("method", self.method, ("mean", "mean_covariance"))
         check_choice("labels", self.labels, ("predicted", "given"))
-        statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
+        statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes)).settled()
         self._row_statistics = statistics
         matrices, exact = None, True
         shifts = statistics.mean - statistics.means

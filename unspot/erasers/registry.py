@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unspot.checks import did_you_mean
+from unspot.data.concepts import KINDS
 from unspot.tables import plain
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class MethodInfo:
     needs_labels_at_transform : bool
         Whether the concept's labels of new rows must be known to erase them.
     concepts : tuple of str
-        The kinds of concept it erases: "categories", "continuous".
+        The kinds of concept it erases: "categories", "continuous", "cyclic", "ordered". Those of
+        all four kinds also take tables of concepts, and what is given or kept.
     """
 
     name: str
@@ -71,12 +73,14 @@ _METHODS = (
         "unspot.erasers.leopard:LEOPARD",
         "orthogonal projection that matches the classes' densities (MMD)",
         linear=True,
+        concepts=KINDS,
     ),
     MethodInfo(
         "cascade",
         "unspot.erasers.cascade:Cascade",
         "LEACE first, then LEOPARD on what is left; cascade:NAME for any other method",
         linear=True,
+        concepts=KINDS,
     ),
     MethodInfo(
         "leace",
@@ -85,7 +89,7 @@ _METHODS = (
         linear=True,
         closed_form=True,
         streaming=True,
-        concepts=("categories", "continuous"),
+        concepts=KINDS,
     ),
     MethodInfo(
         "farm",
@@ -130,6 +134,35 @@ _METHODS = (
         "unspot.erasers.transport:Transport",
         "LEACE, then class maps to one covariance, safe with few rows; transport:NAME goes on",
         closed_form=True,
+    ),
+    MethodInfo(
+        "fleace",
+        "unspot.erasers.fleace:FLEACE",
+        "least change of all functions of x against linear probes, by a calibrated classifier",
+    ),
+    MethodInfo(
+        "alf",
+        "unspot.erasers.alf:ALFQLEACE",
+        "LEACE, then the few directions in which class covariances differ most",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "fairpca",
+        "unspot.erasers.fairpca:FairPCA",
+        "the principal subspace of what has equal means and nearly equal covariances",
+        linear=True,
+        closed_form=True,
+    ),
+    MethodInfo(
+        "mute",
+        "unspot.erasers.mute:MUtE",
+        "every class made Gaussian by rotations and monotone maps, and back as their mean",
+    ),
+    MethodInfo(
+        "igbp",
+        "unspot.erasers.igbp:IGBP",
+        "rows moved onto the decision boundary of one neural probe after another",
     ),
     MethodInfo(
         "mean",
@@ -177,7 +210,7 @@ def methods() -> Methods:
     --------
     >>> import unspot
     >>> [m.name for m in unspot.methods() if "continuous" in m.concepts]
-    ['leace', 'kram']
+    ['leopard', 'cascade', 'leace', 'kram']
     """
     return Methods(_METHODS)
 
@@ -215,10 +248,15 @@ def make(name: str, **params: Any) -> BaseEraser:
     if outer == "cascade" or (outer == "transport" and inner):
         if inner == "cascade":
             raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
+        normalise = params.pop("normalise", False)  # the last step of the whole
         first = None
         if outer == "transport":
-            first = [method("transport").cls(), method("leace").cls(method="orthogonal")]
-        return method("cascade").cls(_instance(inner or "leopard", params), first=first)
+            first = [_instance("transport", {}), _instance("leace", {"method": "orthogonal"})]
+        cascade: Any = method("cascade").cls
+        whole: BaseEraser = cascade(
+            _instance(inner or "leopard", params), first=first, normalise=normalise
+        )
+        return whole
     if inner:
         raise ValueError(
             f"Got method {name!r}, but only cascade:NAME and transport:NAME hold another method."

@@ -284,10 +284,10 @@ def sampled(
     share = SAMPLE_BYTES / rows.nbytes
     if isinstance(target, Measurements):
         chosen = np.sort(rng.permutation(len(rows))[: int(share * len(rows))])
-        return rows[chosen], Measurements(target.values[chosen])
+        return rows[chosen], target.take(chosen)
     parts = []
     for k, count in enumerate(target.counts):
         n = min(int(count), max(min_rows, int(share * count)))
         parts.append(rng.permutation(np.flatnonzero(target.codes == k))[:n])
     chosen = np.sort(np.concatenate(parts))
-    return rows[chosen], Labels(target.codes[chosen], target.classes)
+    return rows[chosen], target.take(chosen)

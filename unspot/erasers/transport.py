@@ -69,7 +69,7 @@ class Transport(BaseEraser):
     splits_work: ClassVar[bool] = True
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        statistics = class_statistics(X, target.codes, len(target.classes))
+        statistics = class_statistics(X, target.codes, len(target.classes)).settled()
         removed = mean_difference_basis(statistics)
         warn_if_all(removed)
         linear = within_support(Eraser.projection(complement(removed)), lambda: statistics)

@@ -1,7 +1,9 @@
-"""What attackers learn from, and three of their models: neighbours, networks and trees.
+"""What attackers learn from, and their models: neighbours, networks, trees and linear ones.
 
-Every model chooses its own strength (neighbours, epochs, trees, penalty) on a validation part of
-the training rows, so that none is weak by a setting nobody tuned, and none overfits.
+The rows know what is sought: classes, or with ``NumberRows`` a number, which models then predict
+by its mean. Every model chooses its own strength (neighbours, epochs, trees, penalty) on a
+validation part of the training rows, so that none is weak by a setting nobody tuned, and none
+overfits.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +24,15 @@ __all__ = [
     "Effort",
     "Features",
     "Model",
+    "NumberRows",
     "Predict",
     "TrainingRows",
     "View",
     "as_given",
     "boosted_trees",
+    "linear",
+    "linear_on",
     "log_loss",
-    "logistic",
-    "logistic_on",
     "nearest",
     "networks",
     "patient_trees",
@@ -44,7 +48,7 @@ __all__ = [
 
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
-Predict = Callable[[Array], Array]  # (n, d) → probabilities (n, K)
+Predict = Callable[[Array], Array]  # (n, d) → probabilities (n, K), or means (n, m) of numbers
 
 VALIDATION_SHARE = 0.15
 
@@ -108,12 +112,98 @@ class TrainingRows:
         return self._where(self.is_validation)
 
     def _where(self, mask: NDArray[np.bool_]) -> TrainingRows:
-        return TrainingRows(
-            self.X[mask], self.codes[mask], self.n_classes, self.is_validation[mask]
-        )
+        X, codes, is_validation = self.X[mask], self.codes[mask], self.is_validation[mask]
+        return replace(self, X=X, codes=codes, is_validation=is_validation)
 
     def __len__(self) -> int:
         return len(self.X)
+
+    # What differs for a number, and is all that models need to know of what is sought:
+
+    @property
+    def targets(self) -> Array:
+        """What networks learn: codes (n,), or numbers (n, m)."""
+        return self.codes
+
+    @property
+    def contrasts(self) -> Array:
+        """Indicators of the classes around their shares, each of unit variance: (n, 1) or (n, K).
+
+        The sum of their squared correlations with a feature is what the feature tells.
+        """
+        shares = self.shares
+        classes = range(1, 2) if self.n_classes == 2 else range(self.n_classes)
+        columns = [
+            ((self.codes == k) - shares[k]) / np.sqrt(max(shares[k] * (1 - shares[k]), 1e-12))
+            for k in classes
+        ]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    def loss(self, predictions: Array) -> float:
+        """Of predictions for these rows."""
+        return log_loss(predictions, self.codes)
+
+    def averaged(self, nearby: NDArray[np.int64]) -> Array:
+        """The prediction from the nearest k rows of each row, by their numbers (n, k)."""
+        K, k = self.n_classes, nearby.shape[1]
+        classes = self.codes[nearby]
+        count = np.stack([(classes == c).sum(axis=1) for c in range(K)], axis=1)
+        return (count + 1) / (k + K)
+
+    def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
+        """A linear model for each penalty, the strongest first."""
+        return _logistic_path(X, self.codes, penalties)
+
+    def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
+        """Gradient-boosted trees."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        # Every round grows a tree for each class, or one where two classes need one.
+        rounds = effort.trees if self.n_classes == 2 else max(10, effort.trees // self.n_classes)
+        model = HistGradientBoostingClassifier(max_iter=rounds, random_state=seed, **settings)
+        return model.fit(self.X, self.codes).predict_proba
+
+
+@dataclass(frozen=True, eq=False)
+class NumberRows(TrainingRows):
+    """Rows with a number, or several, in place of classes; the codes are bins of it, by rank."""
+
+    values: Array  # (n, m), of mean zero and unit variance or so
+
+    def _where(self, mask: NDArray[np.bool_]) -> TrainingRows:
+        part = super()._where(mask)
+        return replace(part, values=self.values[mask])  # type: ignore[call-arg]
+
+    @property
+    def targets(self) -> Array:
+        return self.values.astype(np.float32)
+
+    @property
+    def contrasts(self) -> Array:
+        centred = self.values - self.values.mean(axis=0)
+        return (centred / np.maximum(centred.std(axis=0), 1e-12)).astype(np.float32)
+
+    def loss(self, predictions: Array) -> float:
+        return float(((predictions - self.values) ** 2).mean())
+
+    def averaged(self, nearby: NDArray[np.int64]) -> Array:
+        mean: Array = self.values[nearby].mean(axis=1)
+        return mean
+
+    def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
+        return _ridge_path(X, self.values, penalties)
+
+    def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        rounds = max(10, effort.trees // self.values.shape[1])
+        models = [
+            HistGradientBoostingRegressor(max_iter=rounds, random_state=seed, **settings).fit(
+                self.X, column
+            )
+            for column in self.values.T
+        ]
+        return lambda X: np.stack([model.predict(X) for model in models], axis=1)
 
 
 Model = Callable[[TrainingRows, Effort, int], Predict]
@@ -123,26 +213,22 @@ def nearest(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     """Votes of the nearest rows, as many of them as serve the validation part best."""
     ks = [k for k in (5, 15, 50, 150) if k < len(rows.fitted)]
     validation = rows.validation
-    losses = [log_loss(p, validation.codes) for p in _votes(rows.fitted, ks)(validation.X)]
+    losses = [validation.loss(p) for p in _votes(rows.fitted, ks)(validation.X)]
     votes = _votes(rows, [ks[int(np.argmin(losses))]])
     return lambda X: votes(X)[0]
 
 
 def _votes(rows: TrainingRows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
-    """Smoothed shares (n, K) of the classes among the k nearest, for every k."""
+    """Smoothed shares (n, K) of the classes among the k nearest, or their mean, for every k."""
     from sklearn.neighbors import NearestNeighbors
 
     index = NearestNeighbors(n_neighbors=max(ks), algorithm="brute").fit(rows.X)
-    K = rows.n_classes
 
-    def shares(X: Array) -> list[Array]:
-        nearby = rows.codes[index.kneighbors(X, return_distance=False)]  # (n, max k), nearest first
-        counts = [
-            np.stack([(nearby[:, :k] == c).sum(axis=1) for c in range(K)], axis=1) for k in ks
-        ]
-        return [(count + 1) / (k + K) for count, k in zip(counts, ks, strict=True)]
+    def votes(X: Array) -> list[Array]:
+        nearby = index.kneighbors(X, return_distance=False)  # (n, max k), nearest first
+        return [rows.averaged(nearby[:, :k]) for k in ks]
 
-    return shares
+    return votes
 
 
 def networks(*hidden: int) -> Model:
@@ -161,13 +247,13 @@ def networks(*hidden: int) -> Model:
         )
         trained = train_networks(
             fitted.X.astype(np.float32),
-            fitted.codes,
+            fitted.targets,
             rows.n_classes,
             recipe,
             [seed + i for i in range(effort.networks)],
-            validation=(validation.X.astype(np.float32), validation.codes),
+            validation=(validation.X.astype(np.float32), validation.targets),
         )
-        return lambda X: trained.log_probabilities(X.astype(np.float32)).exp().mean(dim=0).numpy()
+        return lambda X: trained.predict(X.astype(np.float32)).mean(dim=0).numpy()
 
     return model
 
@@ -194,19 +280,14 @@ def patient_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
 
 
 def _boosted(rows: TrainingRows, effort: Effort, seed: int, **settings: Any) -> Predict:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    # Every round grows a tree for each class, or one where two classes need one.
-    rounds = effort.trees if rows.n_classes == 2 else max(10, effort.trees // rows.n_classes)
-    model = HistGradientBoostingClassifier(
-        max_iter=rounds,
+    return rows.boosted(
+        effort,
+        seed,
         max_leaf_nodes=15,
         min_samples_leaf=int(np.clip(len(rows) // 20, 2, 20)),
         l2_regularization=1.0,
-        random_state=seed,
         **settings,
     )
-    return model.fit(rows.X, rows.codes).predict_proba
 
 
 def log_loss(probabilities: Array, codes: Codes) -> float:
@@ -341,9 +422,9 @@ Features = Callable[[Array], Array]  # (n, d) → (n, features)
 Learn = Callable[[TrainingRows], Features]  # features may be learned from rows
 
 
-def logistic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Logistic regression."""
-    return logistic_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
+def linear(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+    """Logistic regression; of a number, ridge regression. So are those below."""
+    return linear_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
 
 
 def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
@@ -358,7 +439,7 @@ def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         (lambda _: _products) if all_of_them else _products_of(_principal_directions, most),
         _products_of(_telling_directions, most),
     ]
-    return logistic_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
+    return linear_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
 
 
 def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
@@ -374,13 +455,11 @@ def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         )
         return features.fit(rows.X).transform
 
-    return logistic_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+    return linear_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
-def logistic_on(
-    learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[float]
-) -> Predict:
-    """Logistic regression on standardised features; features and penalty are chosen.
+def linear_on(learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[float]) -> Predict:
+    """A linear model of standardised features; features and penalty are chosen.
 
     While a choice is judged on the validation part, its features too are learned from the other
     rows; the chosen ones are then learned from all rows.
@@ -391,18 +470,20 @@ def logistic_on(
         features, X = _standardised(learn(fitted), fitted.X)
         held_out = features(validation.X)
         losses = [np.inf]
-        for C, model in _path(X, fitted.codes, sorted(penalties)):
-            losses.append(log_loss(model(held_out), validation.codes))
+        for C, model in fitted.linear_path(X, sorted(penalties)):
+            losses.append(validation.loss(model(held_out)))
             trials.append((losses[-1], learn, C))
             if losses[-1] > 1.01 * min(losses):
                 break  # a weaker penalty, which takes longer, would be worse still
     _, learn, C = min(trials, key=lambda trial: trial[0])
     features, X = _standardised(learn(rows), rows.X)
-    ((_, chosen),) = _path(X, rows.codes, [C])
+    ((_, chosen),) = rows.linear_path(X, [C])
     return lambda rows: chosen(features(rows))
 
 
-def _path(X: Array, codes: Codes, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
+def _logistic_path(
+    X: Array, codes: Codes, penalties: Sequence[float]
+) -> Iterator[tuple[float, Predict]]:
     """A model for each penalty, which starts where the one before has ended."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -413,6 +494,32 @@ def _path(X: Array, codes: Codes, penalties: Sequence[float]) -> Iterator[tuple[
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.set_params(C=C).fit(X, codes)
         yield C, copy(model).predict_proba
+
+
+def _ridge_path(
+    X: Array, values: Array, penalties: Sequence[float]
+) -> Iterator[tuple[float, Predict]]:
+    """Ridge regressions of the penalties 1/C, and before them of stronger ones.
+
+    Classes count by who is most probable; a number by its size, so that a model which has seen
+    little must be able to say little.
+    """
+    if len(penalties) > 1:
+        weakest = min(penalties)
+        penalties = sorted({*penalties, *(weakest / 10**k for k in (0.5, 1, 1.5, 2, 3))})
+    rows, centre = X.astype(np.float64), values.mean(axis=0)
+    wide = rows.shape[1] > len(rows)
+    gram = rows @ rows.T if wide else rows.T @ rows
+    spectrum, V = np.linalg.eigh(gram)
+    spectrum = np.maximum(spectrum, 0.0)
+    sought = V.T @ ((values - centre) if wide else rows.T @ (values - centre))
+    for C in penalties:
+        inner = V @ (sought / (spectrum + 1 / C)[:, None])
+        yield C, partial(_affine, rows.T @ inner if wide else inner, centre)
+
+
+def _affine(W: Array, centre: Array, X: Array) -> Array:
+    return X @ W + centre
 
 
 def _standardised(features: Features, X: Array) -> tuple[Features, Array]:

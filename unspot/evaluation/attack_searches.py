@@ -2,8 +2,8 @@
 
 Classifiers that improve step by step do not find a concept that stands only in the whole of a
 combination: each step alone tells nothing. These models try all combinations of a kind at once, and
-give the most telling ones to a logistic regression. What is tried is judged on rows that are not
-for validation; the regression's penalty, chosen on the others, says whether it was only luck.
+give the most telling ones to a linear model. What is tried is judged on rows that are not
+for validation; the model's penalty, chosen on the others, says whether it was only luck.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unspot.evaluation.attack_models import (
     Features,
     Predict,
     TrainingRows,
-    logistic_on,
+    linear_on,
     precision_of,
     rounding_directions,
 )
@@ -27,20 +27,6 @@ from unspot.evaluation.attack_models import (
 __all__ = ["interactions", "residue", "waves"]
 
 Array = NDArray[Any]
-
-
-def _contrasts(rows: TrainingRows) -> Array:
-    """Indicators of the classes around their shares, each of unit variance: (n, 1) or (n, K).
-
-    The sum of their squared correlations with a feature is what the feature tells.
-    """
-    shares = rows.shares
-    classes = range(1, 2) if rows.n_classes == 2 else range(rows.n_classes)
-    columns = [
-        ((rows.codes == k) - shares[k]) / np.sqrt(max(shares[k] * (1 - shares[k]), 1e-12))
-        for k in classes
-    ]
-    return np.stack(columns, axis=1).astype(np.float32)
 
 
 # -- pairs of columns and products of signs ------------------------------------------------------
@@ -70,7 +56,7 @@ def interactions(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         nothing = np.zeros((len(X), 1))  # one column has no pairs
         return np.hstack([nothing, *(vote(X) for vote in votes), *products])
 
-    return logistic_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+    return linear_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
 def _some_pairs(d: int, most: int, rng: np.random.Generator) -> Array:
@@ -105,7 +91,7 @@ def _votes_in_plane(rows: TrainingRows, pair: Array) -> Features:
     from scipy.spatial import cKDTree
 
     tree = cKDTree(rows.X[:, pair])
-    contrasts = _contrasts(rows)
+    contrasts = rows.contrasts
     ks = [k for k in (3, 9) if k < len(rows)]
 
     def votes(X: Array) -> Array:
@@ -119,7 +105,7 @@ def _votes_in_plane(rows: TrainingRows, pair: Array) -> Features:
 
 def _telling_products(rows: TrainingRows, middle: Array, pairs: Array) -> list[tuple[int, ...]]:
     """Sets of two to four columns whose product of signs correlates most with the classes."""
-    contrasts = _contrasts(rows)
+    contrasts = rows.contrasts
     most = int(_PRODUCTS_OF_PAIRS / contrasts.shape[1] ** 0.5)
     pairs = pairs[:: -(-len(pairs) // most)] if len(pairs) else pairs
     signs = _signs(rows.X, middle)
@@ -176,7 +162,7 @@ def waves(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     that a step along the gradient of its logarithm leads to the top of the hill.
     """
     fitted = rows.fitted
-    X, contrasts = fitted.X.astype(np.float32), _contrasts(fitted)
+    X, contrasts = fitted.X.astype(np.float32), fitted.contrasts
     rng = np.random.default_rng(seed)
     W = rng.normal(size=(X.shape[1], effort.waves)).astype(np.float32)
     W *= rng.uniform(0.5, 10, size=effort.waves).astype(np.float32) / np.linalg.norm(W, axis=0)
@@ -193,7 +179,7 @@ def waves(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         phases = X @ best
         return np.hstack([np.cos(phases), np.sin(phases)])
 
-    return logistic_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+    return linear_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
 def _wave_power(
@@ -236,7 +222,7 @@ def residue(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
         small = enlarged(X)
         return np.hstack([small, ranks(small), _exact(X), bits(X)])
 
-    return logistic_on([lambda _: features], rows, penalties=(1.0, 0.03, 0.001))
+    return linear_on([lambda _: features], rows, penalties=(1.0, 0.03, 0.001))
 
 
 def _normal_scores(X: Array) -> Features:
@@ -270,7 +256,7 @@ def _integers(X: Array) -> NDArray[np.int64]:
 def _telling_bits(rows: TrainingRows) -> Features:
     """The bits and digits of columns that correlate most with the classes."""
     bits = _bits_of(rows.X)
-    contrasts = _contrasts(rows)
+    contrasts = rows.contrasts
     every = slice(None)
     told = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in bits(rows.X, every)])
     order = np.argsort(-told, axis=None, kind="stable")[:_BEST_BITS]

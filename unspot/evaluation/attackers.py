@@ -26,8 +26,8 @@ from unspot.evaluation.attack_models import (
     View,
     as_given,
     boosted_trees,
+    linear,
     log_loss,
-    logistic,
     nearest,
     networks,
     patient_trees,
@@ -84,6 +84,11 @@ class AttackResult:
     guesses: NDArray[np.int64]
     probabilities: Array
 
+    @property
+    def score(self) -> float:
+        """What stands for the attacker: its balanced accuracy."""
+        return self.balanced_accuracy
+
     @classmethod
     def of(
         cls,
@@ -122,11 +127,11 @@ class _Attacker:
     model: Model
 
 
-_FAMILY: dict[str, _Attacker] = {
-    "logistic": _Attacker(standardised, logistic),
+FAMILY: dict[str, _Attacker] = {
+    "logistic": _Attacker(standardised, linear),
     # In whitened coordinates a penalty does not hide directions of low variance, and one of 1/n is
     # next to none: a linear attacker that no linear map of the rows changes.
-    "whitened-logistic": _Attacker(whitened, logistic),
+    "whitened-logistic": _Attacker(whitened, linear),
     "residue": _Attacker(as_given, residue),
     "interactions": _Attacker(standardised, interactions),
     "waves": _Attacker(whitened, waves),
@@ -145,7 +150,7 @@ _FAMILY: dict[str, _Attacker] = {
 }
 
 #: The names of all attackers.
-ATTACKERS: tuple[str, ...] = tuple(_FAMILY)
+ATTACKERS: tuple[str, ...] = tuple(FAMILY)
 
 
 @dataclass(frozen=True)
@@ -340,9 +345,9 @@ def _prepared(
 
 def _learned(name: str, rows: TrainingRows, effort: Effort, seed: int) -> Guess:
     own_seed = (seed + zlib.crc32(name.encode())) % 2**31
-    view = _FAMILY[name].view(rows.X)
+    view = FAMILY[name].view(rows.X)
     seen = rows.seen_as(view)
-    predict = _FAMILY[name].model(seen, effort, own_seed)
+    predict = FAMILY[name].model(seen, effort, own_seed)
     weights = _weights(predict, seen)
 
     def guess(X: Array) -> tuple[Array, NDArray[np.int64]]:
@@ -420,7 +425,7 @@ def _names(attackers: Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise ValueError(f"Got no attackers, but expected some of: {', '.join(ATTACKERS)}.")
     for name in names:
-        if name not in _FAMILY:
+        if name not in FAMILY:
             raise ValueError(
                 f"Got the attacker {name!r}, but expected one of: {', '.join(ATTACKERS)}."
                 f"{did_you_mean(name, ATTACKERS)}"

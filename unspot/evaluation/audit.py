@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from unspot.data.dataset import SPLITS, Dataset
-from unspot.data.labels import encode
+from unspot.data.concepts import Concepts
+from unspot.data.dataset import SPLITS, Dataset, hashed
 from unspot.data.rows import fingerprint
 from unspot.eraser import Eraser
 from unspot.evaluation.certificate import Certificate
@@ -64,11 +64,15 @@ class Settings:
     features: str | None = None
     task: str | None = None
     groups: str | None = None
+    key: str | None = None
+    drop_missing: bool = False
     budget: str = "standard"
     attackers: str | None = None
     alpha: float = 0.05
     margin: float = 0.05
     seed: int = 0
+    kind: str | None = None
+    given: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,8 @@ class ThreatModel:
                 f"{certificate.n_attack_rows:,} of them, {learned}.",
             ),
             adversary_may=(
-                f"Train these classifiers, with the effort of the budget {certificate.budget!r}: "
-                f"{names}.",
+                f"Train these {'regressors' if certificate.of_number else 'classifiers'}, with "
+                f"the effort of the budget {certificate.budget!r}: {names}.",
                 "Use the best of them: the bound holds for all of them at once.",
                 "Look at any number of erased rows; each guess is about one row alone.",
             ),
@@ -104,6 +108,7 @@ class ThreatModel:
                 "Rows of another source, period or model than the test rows.",
                 "Other attackers, more effort or more labelled rows. The two-sample test looks for "
                 "any difference between the classes, but misses one that is too small.",
+                *_not_covered(certificate),
                 "An adversary who has the eraser and rows from before erasure.",
                 _dependence(certificate),
                 "Whatever else is known about a row: other columns, its text, its origin.",
@@ -225,8 +230,7 @@ class AuditRecord:
     @property
     def concept(self) -> str:
         """What was erased, by the name of its column; empty if it has none."""
-        fitted = self.certificate.metadata.get("eraser", {}).get("concept_name", "")
-        return (self.settings and self.settings.concept) or str(fitted)
+        return (self.settings and self.settings.concept) or self.certificate.concept
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in the JSON."""
@@ -257,11 +261,15 @@ class AuditRecord:
             "Purpose": self.purpose,
             "Population": self.population,
             "Period": self.period,
-            "Test rows": f"{found.n_test_rows:,} ({classes})",
-            "Strongest attacker": f"{best.name}, right on {100 * best.balanced_accuracy:.1f} % "
+            "Test rows": f"{found.n_test_rows:,} ({classes})"
+            if classes
+            else f"{found.n_test_rows:,}",
+            "Strongest attacker": f"{best.name}, right on {100 * best.score:.1f} % "
             f"(guessing: {100 * found.chance:.1f} %)",
             "Advantage over guessing": f"at most {_points(max(found.upper_bound, 0.0))}, with "
             f"{100 * (1 - found.alpha):g} % confidence; {_points(found.margin)} count as erased",
+            **_of_number(found),
+            **{f"Concept {name}": _in_short(part) for name, part in found.parts.items()},
             "Attackers": ", ".join(report.name for report in found.attackers),
             **self.costs(),
             "Certified": " by ".join(filter(None, (self.created[:10], self.operator))),
@@ -343,8 +351,8 @@ def _in_memory(eraser: Any, data: Dataset, certificate: Certificate) -> dict[str
         name = str(certificate.metadata["eraser"].get("method", "eraser"))
         sources["eraser"] = Source(name, hashlib.sha256(content).hexdigest())
     for role, split in zip(SPLITS, data, strict=True):
-        codes = encode(split.z, n_rows=len(split)).codes
-        sources[role] = Source(data.name, fingerprint=fingerprint(split.X, codes))
+        concept = split.z if isinstance(split.z, Concepts) else split.target
+        sources[role] = Source(data.name, fingerprint=fingerprint(split.X, hashed(concept)))
     return sources
 
 
@@ -359,6 +367,8 @@ def _effort(budget: str) -> dict[str, Any]:
 
 
 def _rows_of_cell(certificate: Certificate, data: Dataset) -> dict[str, dict[str, int]]:
+    if data.concepts or certificate.of_number:
+        return {}  # no classes, or those of several concepts
     judged = tuple(data) if certificate.attack_rows == "cross-fit" else (data.test,)
     cells = Counter(
         (str(concept), str(label))
@@ -389,6 +399,34 @@ def _certify_again_when(certificate: Certificate) -> tuple[str, ...]:
         "stronger attackers are known, or a new version of unspot has them;",
         f"a smaller advantage than {_points(certificate.margin)} is asked for.",
     )
+
+
+def _of_number(found: Certificate) -> dict[str, str]:
+    """What the card of a number says in place of accuracies."""
+    if not found.of_number:
+        return {}
+    most = f"{100 * max(found.upper_bound, 0.0):.1f} %"
+    return {
+        "Strongest attacker": f"{found.strongest.name}, explains {100 * found.advantage:.1f} %",
+        "Advantage over guessing": f"at most {most} of the variance, with "
+        f"{100 * (1 - found.alpha):g} % confidence; {100 * found.margin:.1f} % count as erased",
+    }
+
+
+def _in_short(part: Certificate) -> str:
+    return f"{part.verdict}, at most {100 * part.upper_bound:.1f} {part.unit}"
+
+
+def _not_covered(certificate: Certificate) -> tuple[str, ...]:
+    """What numbers, several concepts and what is given leave open."""
+    said = []
+    if certificate.of_number:
+        said.append("What the rows tell of the number beside its mean, such as its spread.")
+    if certificate.given:
+        said.append(f"What {certificate.given} alone tells of the concept: it counts as known.")
+    if certificate.parts:
+        said.append("Functions of several concepts other than each one and the cells of all.")
+    return tuple(said)
 
 
 def _points(share: float) -> str:

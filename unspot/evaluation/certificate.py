@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from unspot.evaluation.results import Metadata
 from unspot.io.records import as_type
 
-__all__ = ["MARGIN", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
+__all__ = ["MARGIN", "AttackCurve", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
 
 Verdict = Literal["LEAKS", "HOLDS", "INCONCLUSIVE"]
 
@@ -50,16 +50,94 @@ class AttackerReport:
 
     ``advantage`` is balanced accuracy above guessing, so above 1/K, and ``interval``, which is of
     the advantage, holds for all attackers at once. ``p_value`` is corrected too: the chance that
-    any attacker at all would agree with unrelated labels as well as this one does.
+    any attacker at all would agree with unrelated labels as well as this one does. Of a number
+    there is ``r2``, the share of its variance that is explained, in place of accuracies.
     """
 
     name: str
-    accuracy: float
-    balanced_accuracy: float
+    accuracy: float | None
+    balanced_accuracy: float | None
     advantage: float
     interval: tuple[float, float]
     p_value: float
-    log_loss_bits: float
+    log_loss_bits: float | None
+    r2: float | None = None
+
+    @property
+    def score(self) -> float:
+        """Balanced accuracy, or R²: chance and advantage together."""
+        found = self.r2 if self.balanced_accuracy is None else self.balanced_accuracy
+        assert found is not None  # ``Certificate.from_dict`` refuses that
+        return found
+
+
+def mean_at_each_size(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Numbers of rows, and the means of what was measured with each.
+
+    Examples
+    --------
+    >>> mean_at_each_size([(10, 0.5), (10, 0.25), (20, 0.75)])
+    [(10, 0.375), (20, 0.75)]
+    """
+    each: dict[int, list[float]] = {}
+    for n, value in points:
+        each.setdefault(n, []).append(value)
+    return [(n, sum(values) / len(values)) for n, values in each.items()]
+
+
+def wide(interval: tuple[float, float]) -> bool:
+    """Whether an interval of an advantage says next to nothing: seven points, or a third of it."""
+    low, high = interval
+    return high - low > max(0.07, (low + high) / 3)
+
+
+@dataclass(frozen=True)
+class AttackCurve:
+    """What the strongest attacker gains with more rows to learn from.
+
+    Attributes
+    ----------
+    attacker : str
+        The strongest with all rows.
+    n_rows, advantages : tuple of int and of float
+        Of each fit: the rows that it learned from, and its advantage on the test rows.
+    factor : float
+        How many times the rows of the certificate ...
+    advantage : float
+        ... would give about this advantage, if the curve goes on as it does.
+    interval : pair of float
+        Of that advantage, with 95 % confidence as far as luck with rows and the curve's shape go.
+    """
+
+    attacker: str
+    n_rows: tuple[int, ...]
+    advantages: tuple[float, ...]
+    factor: float
+    advantage: float
+    interval: tuple[float, float]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the interval is narrow enough to say something."""
+        return not wide(self.interval)
+
+    def sentence(self, chance: float) -> str:
+        """What more rows would buy, given the accuracy of guessing."""
+        low, high = (f"{100 * (chance + end):.1f}" for end in self.interval)
+        if not self.can_tell:
+            return (
+                f"What {self.factor:g} times as many rows would buy {self.attacker} cannot be told "
+                f"from these: it may be right on anything from {low} to {high} %."
+            )
+        points = zip(self.n_rows, self.advantages, strict=True)
+        *fewer, (_, last) = mean_at_each_size(points)
+        smaller = ", ".join(f"{100 * (chance + a):.1f} % with {n:,}" for n, a in fewer)
+        return (
+            f"With {self.factor:g} times as many rows to learn from, {self.attacker} would be "
+            f"right on about {100 * (chance + self.advantage):.1f} % ({low} to {high} % with 95 % "
+            f"confidence), if the learning curve goes on as it does: {smaller}, "
+            f"{100 * (chance + last):.1f} % with all {max(self.n_rows):,}."
+        )
 
 
 @dataclass(frozen=True)
@@ -87,6 +165,20 @@ class Certificate:
         How many test rows each class has.
     metadata : mapping
         Which eraser, which data, which versions: who else may find the same.
+    kind : str
+        Of the concept: "categories", "ordered", "continuous" or "cyclic". Of numbers, advantages
+        are shares of the variance, and there are no classes.
+    given : str
+        What attackers knew beside the rows; empty if nothing.
+    baseline : float or None
+        The score of who knows only that: advantages are above it.
+    parts : mapping of str to Certificate
+        The certificates of all of several concepts, each with its part of the false alarms.
+    notes : tuple of str
+        What was left out, in sentences.
+    learning : AttackCurve or None
+        What the strongest attacker would gain with more rows; None where rows are too few to tell,
+        and fold by fold. The verdict does not depend on it.
     """
 
     attackers: tuple[AttackerReport, ...]
@@ -103,15 +195,46 @@ class Certificate:
     margin: float = MARGIN
     rows_of_class: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    kind: str = "categories"
+    given: str = ""
+    baseline: float | None = None
+    parts: Mapping[str, Certificate] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    learning: AttackCurve | None = None
+
+    @classmethod
+    def of_several(cls, parts: Mapping[str, Certificate], notes: tuple[str, ...]) -> Certificate:
+        """One certificate of several concepts: that of the worst, with all of them inside."""
+        worst = max(parts, key=lambda name: (_ORDER[parts[name].verdict], parts[name].upper_bound))
+        # The metadata are about all of them, but for the name of the concept.
+        named = {
+            name: replace(part, metadata={"concept": name}, learning=None)
+            for name, part in parts.items()
+        }
+        about = {**parts[worst].metadata, "concept": worst}
+        inside = named if len(parts) > 1 else {}
+        return replace(parts[worst], metadata=about, parts=inside, notes=notes)
+
+    def called(self, *, given: str) -> Certificate:
+        """The same with the name of the column that was given, if one was."""
+        parts = {name: part.called(given=given) for name, part in self.parts.items()}
+        return replace(self, given=given if self.given and given else self.given, parts=parts)
+
+    @property
+    def of_number(self) -> bool:
+        """Whether the concept is a number, of which attackers explain a share of the variance."""
+        return self.kind in ("continuous", "cyclic")
 
     @property
     def verdict(self) -> Verdict:
-        """LEAKS, HOLDS or INCONCLUSIVE.
+        """LEAKS, HOLDS or INCONCLUSIVE; of several concepts, the worst of theirs.
 
         If rows and concept are independent, LEAKS has a probability of at most ``alpha``: half of
         it for the attackers, half for the two-sample test. If one of the attackers has an advantage
         above the margin, HOLDS has a probability of at most ``alpha``.
         """
+        if self.parts:
+            return max((part.verdict for part in self.parts.values()), key=_ORDER.__getitem__)
         return verdict_of(
             found=self.attack_p_value <= self.alpha / 2,
             differ=self.p_value <= self.alpha / 2,
@@ -120,18 +243,39 @@ class Certificate:
         )
 
     @property
+    def concept(self) -> str:
+        """What was erased, by its name; empty if it has none."""
+        fitted = self.metadata.get("eraser", {}).get("concept_name", "")  # in older files
+        return str(self.metadata.get("concept") or fitted)
+
+    @property
+    def subject(self) -> str:
+        """What the certificate is about, in a line that tells it from others."""
+        classes = list(self.rows_of_class)
+        listed = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+        data = self.metadata.get("data")
+        parts = (
+            f"{self.concept or 'the concept'}{f' ({listed})' if listed else ''}",
+            data and f"in {data}",
+            f"on {self.n_test_rows:,} test rows",
+        )
+        return " ".join(part for part in parts if part)
+
+    @property
     def leaks(self) -> bool:
         """Whether the verdict is LEAKS."""
         return self.verdict == "LEAKS"
 
     @property
     def chance(self) -> float:
-        """The balanced accuracy of guessing."""
-        return 1 / self.n_classes
+        """The balanced accuracy of guessing; 0 of numbers; with ``given``, what that tells."""
+        if self.baseline is not None:
+            return self.baseline
+        return 0.0 if self.of_number else 1 / self.n_classes
 
     @property
     def strongest(self) -> AttackerReport:
-        """The attacker that was right most often, every class counted alike."""
+        """The attacker that was right most often, every class counted alike, or explains most."""
         return max(self.attackers, key=lambda report: report.advantage)
 
     @property
@@ -150,6 +294,7 @@ class Certificate:
             "verdict": self.verdict,
             "leaks": self.leaks,
             **asdict(self),
+            "parts": {name: part.to_dict() for name, part in self.parts.items()},
             "sentence": self.sentence,
             "next_step": self.next_step,
             "chance": self.chance,
@@ -167,21 +312,36 @@ class Certificate:
         """The certificate that ``to_dict`` gave; the error names the first wrong field."""
         result: Certificate = as_type(cls, content)
         as_type(Metadata, result.metadata, "metadata")
-        if not result.attackers or result.n_classes < 1:
-            raise ValueError("attackers or classes are missing")
+        for one in (result, *result.parts.values()):
+            if not one.attackers or (one.n_classes < 1 and not one.of_number):
+                raise ValueError("attackers or classes are missing")
+            for report in one.attackers:
+                if report.r2 is None if one.of_number else report.balanced_accuracy is None:
+                    raise ValueError(f"the score of the attacker {report.name} is missing")
+        curve = result.learning
+        if curve is not None and not 0 < len(curve.n_rows) == len(curve.advantages):
+            raise ValueError("learning has not as many advantages as sizes")
         return result
 
     @property
     def sentence(self) -> str:
         """The verdict in a few sentences that need no statistics to be read."""
-        return f"{self._finding()} {self._limits()}"
+        finding = self._number_finding() if self.of_number else self._finding()
+        return " ".join(filter(None, (self._overview(), finding, self._limits(), *self.notes)))
+
+    def _overview(self) -> str:
+        """Of several concepts: how many, and which one the sentences after it are about."""
+        if not self.parts:
+            return ""
+        verdicts = ", ".join(f"{name} {part.verdict}" for name, part in self.parts.items())
+        return f"Of {len(self.parts)} concepts and combinations ({verdicts}), about {self.concept}:"
 
     @property
     def next_step(self) -> str:
         """What to do about the verdict, in a sentence."""
         if self.verdict == "LEAKS":
-            rank = self.metadata.get("eraser", {}).get("rank")
-            now = "" if rank is None else f" (it is {rank} of {self.metadata['n_features']})"
+            rank, of = self.metadata.get("eraser", {}).get("rank"), self.metadata.get("n_features")
+            now = "" if rank is None or of is None else f" (it is {rank} of {of})"
             return (
                 f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
                 "rank that holds."
@@ -198,7 +358,11 @@ class Certificate:
         """About how many test rows like these would decide at this margin."""
         widest = max(report.interval[1] - report.advantage for report in self.attackers)
         # Up to half of the margin may be a leak: with a larger one, more rows show LEAKS.
-        room = self.margin - min(max(self.advantage, 0.0), self.margin / 2)
+        leak = min(max(self.advantage, 0.0), self.margin / 2)
+        room = self.margin - leak
+        if self.of_number:  # the interval is that of a correlation, of which this is the square
+            widest = math.sqrt(max(self.upper_bound, 0.0)) - math.sqrt(leak)
+            room = math.sqrt(self.margin) - math.sqrt(leak)
         # No number of rows shows that there is nothing at all.
         rows = self.n_test_rows * (min(widest, 1.0) / max(room, 1e-4)) ** 2
         return int(float(f"{rows:.2g}"))
@@ -207,25 +371,50 @@ class Certificate:
         """The verdict, a line for each attacker from the strongest down, and what it rests on."""
         interval = f"{self._confidence} interval"
         header = ("attacker", "balanced", "advantage", interval, "p", "accuracy", "bits")
+        if self.of_number:
+            header = ("attacker", "R²", "advantage", interval, "p", "", "")
         ranked = sorted(self.attackers, key=lambda report: -report.advantage)
-        rows = [header, *(_cells(report) for report in ranked)]
-        first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join([name.ljust(first), *map(str.rjust, numbers, others)])
-            for name, *numbers in rows
+        table = _aligned([header, *(_cells(report) for report in ranked)])
+        head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
+        if self.learning is not None:
+            head.append(self.learning.sentence(self.chance))
+        head.append(f"Next: {self.next_step}")
+        several = [*_aligned([_OF_PARTS, *self._lines()]), ""] if self.parts else []
+        return "\n".join([*head, "", *several, *table, "", self._footer()])
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        """Of several concepts: one line for each."""
+        return [
+            (
+                name,
+                part.kind,
+                part.verdict,
+                part.strongest.name,
+                f"{100 * part.advantage:+.1f}",
+                f"{100 * part.upper_bound:+.1f}",
+                part.unit,
+            )
+            for name, part in self.parts.items()
         ]
-        head = [f"Certificate: {self.verdict}", self.sentence, f"Next: {self.next_step}"]
-        return "\n".join([*head, "", *table, "", self._footer()])
+
+    @property
+    def unit(self) -> str:
+        """Of advantages in per cent: points of balanced accuracy, or of the variance."""
+        return "% of variance" if self.of_number else "points"
 
     @property
     def _confidence(self) -> str:
-        return f"{100 * (1 - self.alpha):g} %"
+        return f"{100 * (1 - self.alpha):.4g} %"
+
+    @property
+    def _name(self) -> str:
+        return f"The concept {self.concept}".rstrip()
 
     def _finding(self) -> str:
         best, half = self.strongest, self.alpha / 2
-        where = f"{self.n_test_rows:,} test rows, every class counted alike"
-        guessing = f"guessing ({100 * self.chance:.1f} %)"
-        right = f"is right on {100 * best.balanced_accuracy:.1f} %"
+        where = f"{self.n_test_rows:,} test rows, {self._alike}"
+        guessing = f"{self._guessing} ({100 * self.chance:.1f} %)"
+        right = f"is right on {100 * best.score:.1f} %"
         found = self.attack_p_value <= half
         bound = f"at most {_points(max(self.upper_bound, 0.0))} ({self._confidence})"
         strongest = f"the strongest of {len(self.attackers)} attackers, {best.name}, {right}"
@@ -249,7 +438,7 @@ class Certificate:
         if found and best.advantage > 0:
             low, high = (f"{100 * end:+.1f}" for end in best.interval)
             return (
-                f"The concept leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
+                f"{self._name} leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
                 f"better than {guessing}, and between {low} and {high} with {self._confidence} "
                 "confidence. Luck alone does as well as the attackers with p = "
                 f"{self.attack_p_value:.2g}."
@@ -257,19 +446,84 @@ class Certificate:
         if found:
             telling = min(self.attackers, key=lambda report: report.p_value)
             return (
-                f"The concept leaks: no attacker of {len(self.attackers)} beats {guessing} on "
+                f"{self._name} leaks: no attacker of {len(self.attackers)} beats {guessing} on "
                 f"{where}, but the probabilities of {telling.name} follow the concept "
                 f"(p = {telling.p_value:.2g})."
             )
         return (
-            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
+            f"{self._name} leaks: no attacker of {len(self.attackers)} did better than luck would "
             f"on {where} (advantage {bound}), but the classes still differ in distribution "
+            f"(p = {self.p_value:.2g})."
+        )
+
+    @property
+    def _alike(self) -> str:
+        classes = f"every class within each {self.given}" if self.given else "every class"
+        return f"{classes} counted alike"
+
+    @property
+    def _guessing(self) -> str:
+        return f"{self.given} alone" if self.given else "guessing"
+
+    def _number_finding(self) -> str:
+        best, found = self.strongest, self.attack_p_value <= self.alpha / 2
+        name = f"the variance of {self.concept or 'the number'}"
+        where = f"{self.n_test_rows:,} test rows"
+        beyond = (
+            f" beyond the {_share(max(self.chance, 0.0))} that {self.given} explains"
+            if self.given
+            else ""
+        )
+        most = f"{_share(max(self.upper_bound, 0.0))} of {name}{beyond} ({self._confidence})"
+        strongest = (
+            f"the strongest of {len(self.attackers)} attackers, {best.name}, explains "
+            f"{_share(max(best.advantage, 0.0))}"
+        )
+        if self.verdict == "HOLDS":
+            small = (
+                f" A small leak was found (p = {self.attack_p_value:.2g})."
+                if found
+                else f" Rows and number do not depend on each other detectably (p = "
+                f"{self.p_value:.2g}, where {self.alpha / 2:.4g} would be a leak)."
+            )
+            return (
+                f"The erasure holds: on {where}, attackers explain at most {most}, within the "
+                f"margin of {_share(self.margin)}; {strongest}.{small}"
+            )
+        if self.verdict == "INCONCLUSIVE":
+            return (
+                f"These rows cannot decide: no leak was found, but an attacker may explain up to "
+                f"{most}, more than the margin of {_share(self.margin)}. On {where}, {strongest}."
+            )
+        if found and best.advantage > 0:
+            low, high = (f"{100 * end:.1f}" for end in best.interval)
+            return (
+                f"The concept leaks: {best.name} explains {_share(best.advantage)} of {name}"
+                f"{beyond} on {where}, and between {low} and {high} % with {self._confidence} "
+                f"confidence. Luck alone does as well as the attackers with p = "
+                f"{self.attack_p_value:.2g}."
+            )
+        if found:
+            telling = min(self.attackers, key=lambda report: report.p_value)
+            return (
+                f"The concept leaks: no attacker of {len(self.attackers)} explains any of {name}"
+                f"{beyond} on {where}, but the predictions of {telling.name} follow it "
+                f"(p = {telling.p_value:.2g})."
+            )
+        return (
+            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
+            f"on {where} (at most {most}), but rows and number still depend on each other "
             f"(p = {self.p_value:.2g})."
         )
 
     def _limits(self) -> str:
         if self.detectable is None:
             return "There are too few test rows to detect any advantage."
+        if self.of_number:
+            return (
+                f"An attacker that explains {_share(self.detectable)} or more would have been "
+                "detected with a probability of 80 %."
+            )
         return (
             f"An advantage of {_points(self.detectable)} or more of one of these attackers would "
             "have been detected with a probability of 80 %."
@@ -278,17 +532,36 @@ class Certificate:
     def _footer(self) -> str:
         n_groups = self.metadata.get("n_test_groups")
         units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
+        test, margin = "Two-sample test", f"the bound on the advantage is within {self._margin}"
+        if self.of_number:
+            test, margin = "Test of independence", f"the bound is within {self._margin}"
         return (
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
-            f"Two-sample test p = {self.p_value:.2g}; attackers together p = "
-            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:g} or below is a leak, so that "
-            f"a false alarm has a probability of at most {self.alpha:g}, if the {units} are "
-            "independent of each other. Where the bound on the advantage is within "
-            f"{_points(self.margin)}, the erasure holds.\n"
-            "Balanced: accuracy in %, every class counted alike; advantages over guessing, which "
-            f"gets {100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class "
-            f"is {100 * self.majority:.1f} %."
+            f"{test} p = {self.p_value:.2g}; attackers together p = {self.attack_p_value:.2g}; "
+            f"either at {self.alpha / 2:.4g} or below is a leak, so that a false alarm has a "
+            f"probability of at most {self.alpha:.4g}, if the {units} are independent of each "
+            f"other. Where {margin}, the erasure holds.\n{self._legend()}"
+        )
+
+    @property
+    def _margin(self) -> str:
+        points = f"{_share(self.margin)} of the variance"
+        return points if self.of_number else _points(self.margin)
+
+    def _legend(self) -> str:
+        """What the columns of the table are."""
+        if self.of_number:
+            above = f", above what {self.given} alone explains" if self.given else ""
+            return (
+                "R²: the share of the variance that predictions explain, in %; advantages in % of "
+                f"the variance{above}. Zero or less is nothing. The upper ends of intervals hold "
+                "for predictions in the best unit too."
+            )
+        return (
+            f"Balanced: accuracy in %, {self._alike}; advantages over {self._guessing}, which gets "
+            f"{100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class is "
+            f"{100 * self.majority:.1f} %."
         )
 
 
@@ -300,17 +573,37 @@ _ERASER = {
 }
 
 
+#: From good to bad.
+_ORDER: dict[str, int] = {"HOLDS": 0, "INCONCLUSIVE": 1, "LEAKS": 2}
+
+#: The head of the lines of several concepts.
+_OF_PARTS = ("concept", "kind", "verdict", "strongest", "advantage", "at most", "in")
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines of a table: the first column to the left, the others to the right."""
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([name.ljust(first), *map(str.rjust, numbers, others)]).rstrip()
+        for name, *numbers in rows
+    ]
+
+
 def _cells(report: AttackerReport) -> tuple[str, ...]:
     low, high = report.interval
     return (
         report.name,
-        f"{100 * report.balanced_accuracy:.1f}",
+        f"{100 * report.score:.1f}",
         f"{100 * report.advantage:+.1f}",
         f"{100 * low:+.1f} … {100 * high:+.1f}",
         f"{report.p_value:.3f}" if report.p_value >= 0.001 else f"{report.p_value:.1g}",
-        f"{100 * report.accuracy:.1f}",
-        f"{report.log_loss_bits:.3f}",
+        "" if report.accuracy is None else f"{100 * report.accuracy:.1f}",
+        "" if report.log_loss_bits is None else f"{report.log_loss_bits:.3f}",
     )
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _points(share: float) -> str:

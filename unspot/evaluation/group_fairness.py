@@ -6,15 +6,19 @@ With more than two classes, a class is compared with all the others pooled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import check_count
+from unspot.data.concepts import read_concepts
 from unspot.data.labels import Labels, encode
+from unspot.evaluation.several import cell_names, combination_name, middles
 
-__all__ = ["Fairness", "fairness"]
+__all__ = ["Fairness", "FairnessOfSeveral", "fairness", "fairness_of_several"]
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,6 +54,8 @@ class Fairness:
         positive rates over the classes.
     empty_cells : tuple
         Pairs (c, y) without a row.
+    accuracies : dict
+        ``accuracies[c]``: the share of the class's rows whose label is predicted right.
     """
 
     accuracy: float
@@ -62,6 +68,12 @@ class Fairness:
     parities: dict[Any, float]
     odds: dict[Any, float | None]
     empty_cells: tuple[tuple[Any, Any], ...]
+    accuracies: dict[Any, float] = field(default_factory=dict)
+
+    @property
+    def worst_group(self) -> tuple[Any, float]:
+        """The class whose labels are predicted worst, and how often they are right."""
+        return min(self.accuracies.items(), key=lambda found: found[1])
 
     @property
     def rms_gap(self) -> float | None:
@@ -162,7 +174,102 @@ def fairness_of_codes(
         empty_cells=tuple(
             (classes[c], labels[y]) for c, y in np.argwhere((rows == 0) & present).tolist()
         ),
+        accuracies={c: float(np.mean(right[concept.codes == k])) for k, c in enumerate(classes)},
     )
+
+
+@dataclass(frozen=True)
+class FairnessOfSeveral:
+    """Group rates of a classifier by each of several attributes, and by their combination.
+
+    Attributes
+    ----------
+    by : dict of str to Fairness
+        By the name of an attribute; those of all of them, such as "gender × age", have a class
+        for each combination.
+    small : tuple of str
+        Combinations that were left out, since they have too few rows.
+    """
+
+    by: dict[str, Fairness]
+    small: tuple[str, ...] = ()
+
+    @property
+    def worst_group(self) -> tuple[str, Any, float]:
+        """Of all groups the one whose labels are predicted worst: attribute, class, accuracy."""
+        each = [(name, *found.worst_group) for name, found in self.by.items()]
+        return min(each, key=lambda found: found[2])
+
+    @property
+    def rms_gap(self) -> float | None:
+        """The largest RMS gap of a group."""
+        return _largest(found.rms_gap for found in self.by.values())
+
+    @property
+    def demographic_parity(self) -> float:
+        """The largest parity gap of a group."""
+        return max(found.demographic_parity for found in self.by.values())
+
+    @property
+    def equalised_odds(self) -> float | None:
+        """The largest equalised-odds gap."""
+        return _largest(found.equalised_odds for found in self.by.values())
+
+
+def fairness_of_several(
+    y_true: Any,
+    y_pred: Any,
+    Z: Any,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    min_rows: int = 20,
+) -> FairnessOfSeveral:
+    """Group fairness between the classes of each attribute, and between their combinations. O(nm).
+
+    A classifier can treat men and women alike, and young and old, and not young women. A number is
+    cut into halves at its median. Rows without a value of an attribute serve the others.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        Labels of the task and their predictions.
+    Z : data frame or dict of columns
+        The attributes.
+    kinds : mapping of str to str, optional
+        What an attribute is, where its values do not show it.
+    min_rows : int
+        Combinations of fewer rows are left out, and named.
+
+    Examples
+    --------
+    >>> y_true = np.ones(80, dtype=int)
+    >>> Z = {"sex": np.arange(80) % 2, "old": np.arange(80) // 2 % 2}
+    >>> y_pred = (Z["sex"] != Z["old"]).astype(int)  # each is treated as the other, but not both
+    >>> found = fairness_of_several(y_true, y_pred, Z)
+    >>> found.by["sex"].rms_gap, found.by["old"].rms_gap
+    (0.0, 0.0)
+    >>> found.worst_group
+    ('sex × old', '0 / 0', 0.0)
+    """
+    check_count("min_rows", min_rows)
+    true, predicted = (np.asarray(y, dtype=object) for y in (y_true, y_pred))
+    table = read_concepts(Z, n_rows=len(true), kinds=kinds)
+
+    def of(names: tuple[str, ...]) -> tuple[Fairness, tuple[str, ...]]:
+        rows = np.flatnonzero(~np.any([table.missing(name) for name in names], axis=0))
+        part = table.take(rows).select(names)
+        groups = cell_names(part, middles([part]))
+        cells, number = np.unique(groups, return_inverse=True)
+        fine = (np.bincount(number) >= min_rows)[number] | (len(names) == 1)
+        kept = rows[fine]
+        small = tuple(str(c) for c in cells[~np.isin(cells, groups[fine])])
+        return fairness(true[kept], predicted[kept], groups[fine]), small
+
+    by = {name: of((name,))[0] for name in table.names}
+    if len(by) == 1:
+        return FairnessOfSeveral(by)
+    together, small = of(table.names)
+    return FairnessOfSeveral({**by, combination_name(table.names): together}, small)
 
 
 def _table(classes: Counts, labels: Counts, K: int, L: int) -> Counts:

@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.dataset import Dataset, warn_if_grouped
-from unspot.data.labels import Labels
+from unspot.data.dataset import Dataset, strata, warn_if_grouped
 from unspot.data.rows import as_seed
-from unspot.evaluation.attackers import AttackResult
+from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
-from unspot.evaluation.inference import agreement_p_values, detectable_advantage
-from unspot.evaluation.results import eraser_facts
+from unspot.evaluation.learning import attack_curve
+from unspot.evaluation.results import concept_name, eraser_facts
+from unspot.evaluation.several import naming_concept, parts_of, restricted
 from unspot.evaluation.unseen import (
     SPLIT_OF,
-    Attacked,
     AttackRows,
     attack_eraser,
     check_attack_rows,
@@ -57,10 +56,14 @@ def certify(
     alpha: float = 0.05,
     margin: float = MARGIN,
     attack_rows: AttackRows = "unseen",
+    given: str | None = None,
     random_state: Any = 0,
     verbose: bool = False,
 ) -> Certificate:
     """Attack an eraser on held-out rows, and say what could be recovered.
+
+    Of a number, that is a share of its variance. Of several concepts each is attacked, and their
+    combination: the verdict is that of the worst, and each has its part of ``alpha``.
 
     Parameters
     ----------
@@ -76,8 +79,9 @@ def certify(
     alpha : float
         Probability of a false alarm, for everything in the certificate together; at least 0.0001.
     margin : float
-        The largest advantage over guessing that counts as erased. The verdict is HOLDS if no
-        attacker can have more, INCONCLUSIVE if these rows cannot tell.
+        The largest advantage over guessing that counts as erased; of a number, the largest share
+        of its variance. The verdict is HOLDS if no attacker can have more, INCONCLUSIVE if these
+        rows cannot tell.
     attack_rows : "unseen", "seen" or "cross-fit"
         Attackers learn from ``data.validation``, which the eraser was not fitted on; or from
         ``data.train``, which it was: more rows as a rule, but they look cleaner than new ones.
@@ -85,6 +89,9 @@ def certify(
         anew, attackers learn from two others and are judged on the fifth, five times over, so that
         every row is judged on once. It is about the recipe rather than one fitted eraser, and its
         p-values are approximate: a row to judge on is a row of the fit in other folds.
+    given : "y", optional
+        Attackers know the task of every row, and only what rows tell beyond it counts: whether
+        rows and concept are independent *given* the task, as equalised odds ask.
     random_state : int, Generator or None
         Decides everything that is random.
     verbose : bool
@@ -125,12 +132,41 @@ def certify(
     check_choice("budget", budget, tuple(_TWO_SAMPLE))
     check_share("margin", margin)
     check_attack_rows(attack_rows)
+    if given is not None:
+        check_choice("given", given, ("y",))
+    how: dict[str, Any] = {"attackers": attackers, "budget": budget, "margin": margin}
+    how |= {"attack_rows": attack_rows, "given": given, "verbose": verbose}
+    how["random_state"] = random_state
+    parts = parts_of(data) if isinstance(data, Dataset) else []
+    if not parts:
+        return _certified(eraser, data, alpha=alpha, **how)
+    found = {}
+    for part, own in zip(parts, restricted(eraser, data, len(parts)), strict=True):
+        with naming_concept(part.name):
+            found[part.name] = _certified(own, part.data, alpha=alpha / len(parts), **how)
+    return Certificate.of_several(found, tuple(part.note for part in parts if part.note))
+
+
+def _certified(
+    eraser: Any,
+    data: Dataset,
+    *,
+    attackers: Sequence[str] | None,
+    budget: str,
+    alpha: float,
+    margin: float,
+    attack_rows: AttackRows,
+    given: str | None,
+    random_state: Any,
+    verbose: bool,
+) -> Certificate:
+    """The certificate of one concept."""
     seed = as_seed(random_state)
     labels = None
     if attack_rows != "cross-fit":
         labels = checked_labels(eraser, data, attack_rows)
         learn = getattr(data, SPLIT_OF[attack_rows])
-        warn_if_grouped((learn, labels[0].codes), (data.test, labels[1].codes))
+        warn_if_grouped((learn, strata(labels[0])), (data.test, strata(labels[1])))
     attacked = attack_eraser(
         eraser,
         data,
@@ -140,11 +176,11 @@ def certify(
         attackers=attackers,
         random_state=seed,
         verbose=verbose,
+        given=given is not None,
     )
-    results, judged = attacked.results, attacked.labels
-    two_sample = _two_sample(*attacked.sample, budget=budget, alpha=alpha, seed=seed)
-    p_values = _agreement(results, judged.codes, alpha, seed, attacked.groups)
-    counts = judged.counts
+    results = attacked.results
+    two_sample = _two_sample(attacked, budget=budget, alpha=alpha, seed=seed)
+    p_values = _agreement(attacked, alpha, seed)
     return Certificate(
         attackers=tuple(
             _report(attacked, result, float(p_value), alpha)
@@ -152,35 +188,30 @@ def certify(
         ),
         attack_p_value=float(p_values.min()),
         p_value=two_sample.p_value,
-        detectable=detectable_advantage(
-            1 / len(counts), attacked.effective_rows, alpha / (2 * len(results))
-        ),
-        majority=float(counts.max() / len(judged)),
+        detectable=attacked.detectable(alpha / (2 * len(results))),
         alpha=alpha,
-        n_classes=len(counts),
         n_attack_rows=results[0].n_rows,
-        n_test_rows=len(judged),
+        n_test_rows=len(attacked.labels),
         attack_rows=attack_rows,
         budget=budget,
         margin=margin,
-        rows_of_class={str(c): int(n) for c, n in zip(judged.classes, counts, strict=True)},
+        **attacked.facts(),
+        given=given or "",
+        baseline=None if given is None else attacked.chance,
         metadata=_metadata(eraser, data, random_state),
+        learning=attack_curve(attacked, budget=budget, seed=seed),
     )
 
 
-def _report(
-    attacked: Attacked, result: AttackResult, p_value: float, alpha: float
-) -> AttackerReport:
-    chance = 1 / len(attacked.labels.classes)
+def _report(attacked: Attacked, result: Any, p_value: float, alpha: float) -> AttackerReport:
     low, high = attacked.interval(result, alpha)
+    scores = ("accuracy", "balanced_accuracy", "log_loss_bits", "r2")
     return AttackerReport(
         name=result.name,
-        accuracy=result.accuracy,
-        balanced_accuracy=result.balanced_accuracy,
-        advantage=result.advantage,
-        interval=(low - chance, high - chance),
+        advantage=attacked.advantage(result),
+        interval=(low - attacked.chance, high - attacked.chance),
         p_value=p_value,
-        log_loss_bits=result.log_loss_bits,
+        **{name: getattr(result, name, None) for name in scores},
     )
 
 
@@ -191,6 +222,7 @@ def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
+        "concept": concept_name(eraser, data),
         "n_features": data.n_features,
         "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,
@@ -208,47 +240,29 @@ def _check_alpha(alpha: Any) -> None:
         )
 
 
-def _agreement(
-    results: Sequence[AttackResult],
-    codes: NDArray[np.int64],
-    alpha: float,
-    seed: int,
-    groups: NDArray[np.int64] | None,
-) -> NDArray[np.float64]:
+def _agreement(attacked: Attacked, alpha: float, seed: int) -> NDArray[np.float64]:
     """The attackers' p-values, of more permutations where few leave the verdict open.
 
     A first p-value above the smallest possible one stands: it is above half of alpha too. So the
     second look can only take back what the first one found, and the level holds.
     """
-    predicted = [r.probabilities for r in results], [r.guesses for r in results]
     many = max(_AGREEMENT, math.ceil(4 / alpha))  # one may be as extreme as the labels
-    judged = partial(agreement_p_values, *predicted, codes, seed, groups=groups)
-    p_values = judged(n_permutations=_AGREEMENT)
+    p_values = attacked.p_values(seed, _AGREEMENT)
     if many == _AGREEMENT or p_values.min() > 1 / (1 + _AGREEMENT):
         return p_values
-    return judged(n_permutations=many)
+    return attacked.p_values(seed, many)
 
 
-def _two_sample(
-    X: NDArray[Any],
-    labels: Labels,
-    groups: NDArray[np.int64] | None,
-    *,
-    budget: str,
-    alpha: float,
-    seed: int,
-) -> TwoSampleTest:
+def _two_sample(attacked: Attacked, *, budget: str, alpha: float, seed: int) -> TwoSampleTest:
     """The two-sample test, of more permutations where few leave the verdict open, as above."""
-    from unspot.evaluation.two_sample import compare_laws
-
     max_rows, usual = _TWO_SAMPLE[budget]
     # The cost grows with the classes: many of them get fewer rows, and still some of each.
-    K = len(labels.classes)
+    K = attacked.width
     max_rows = max(round(max_rows * min(1.0, (10 / K) ** 0.5)), 4 * K)
     many = max(
         usual, math.ceil(2 / alpha)
     )  # one extreme permutation is too many here: each takes long
-    compare = partial(compare_laws, X, labels, random_state=seed, groups=groups)
+    compare = partial(attacked.compare, random_state=seed)
     test = compare(max_rows=max_rows, n_permutations=usual)
     if many == usual or test.p_value > 1 / (1 + usual):
         return test

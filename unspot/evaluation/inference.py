@@ -17,17 +17,20 @@ __all__ = [
     "counts_in_groups",
     "detectable_advantage",
     "effective_rows",
+    "paired_covariance",
     "recalls",
     "smallest_bound",
+    "standardised",
+    "stratum_means",
 ]
 
 Array = NDArray[Any]
 
 #: Values of one block of permuted labels: 2²⁴ float32 are 64 MB.
-_BLOCK_VALUES = 2**24
+BLOCK_VALUES = 2**24
 
 #: Statistics closer than this share of their spread are ties: rounding, not evidence.
-_TIE = 1e-6
+TIE = 1e-6
 
 
 def accuracy_interval(hits: float, n: float, alpha: float) -> tuple[float, float]:
@@ -175,6 +178,36 @@ def _design(
     return between / independent, freedom
 
 
+def paired_covariance(
+    guesses: Sequence[NDArray[np.int64]],
+    codes: NDArray[np.int64],
+    groups: NDArray[np.int64] | None,
+    n_classes: int,
+) -> Array:
+    """How the balanced accuracies of several guesses of the same rows vary together, (F, F).
+
+    By the variation from row to row, or from group to group: guesses that are wrong on the same
+    rows differ by less luck than their own intervals suggest.
+
+    Examples
+    --------
+    >>> codes = np.arange(100) % 2
+    >>> guess = np.where(np.arange(100) < 60, codes, 1 - codes)
+    >>> paired_covariance([guess, guess], codes, None, 2).round(4)
+    array([[0.0024, 0.0024],
+           [0.0024, 0.0024]])
+    """
+    units = np.arange(len(codes)) if groups is None else groups
+    weights = 1 / (n_classes * np.bincount(codes, minlength=n_classes)[codes])
+    luck = np.zeros((len(guesses), int(units.max()) + 1))
+    for of_one, guess in zip(luck, guesses, strict=True):
+        shares = recalls(guess, codes, n_classes)
+        np.add.at(of_one, units, weights * ((guess == codes) - shares[codes]))
+    n_units = len(np.unique(units))
+    joint: Array = luck @ luck.T * (n_units / max(n_units - 1, 1))
+    return joint
+
+
 def effective_rows(counts: Array) -> float:
     """Rows in equal classes whose balanced accuracy varies as much as that of these classes.
 
@@ -250,6 +283,7 @@ def agreement_p_values(
     *,
     n_permutations: int = 999,
     groups: NDArray[np.int64] | None = None,
+    strata: NDArray[np.int64] | None = None,
 ) -> Array:
     """Corrected p-values, one for each attacker, that its guesses agree with the labels by luck.
 
@@ -273,6 +307,8 @@ def agreement_p_values(
         The labels 0…K−1.
     groups : array of shape (n,), optional
         Numbers of the groups that rows come in.
+    strata : array of shape (n,), optional
+        Labels are permuted within each: what is known anyhow explains no agreement.
 
     Examples
     --------
@@ -285,25 +321,41 @@ def agreement_p_values(
     shares = group_shares(codes, groups, K)
     hits = [np.eye(K)[guess] for guess in guesses]
     scores = [s * (1 - shares) for s in (*hits, *(p * shares for p in probabilities))]
-    stacked = _in_units(np.stack(scores, axis=2))  # (n, K, 2·attackers)
-    shuffled, rng = shuffler(codes, groups), np.random.default_rng(seed)
+    stacked = _in_units(np.stack(scores, axis=2), strata)  # (n, K, 2·attackers)
+    shuffled, rng = shuffler(codes, groups, strata), np.random.default_rng(seed)
     agreement = _agreement(stacked, codes, lambda: shuffled(rng), n_permutations)
-    standard = _standardised(agreement)  # (1 + B, 2·attackers)
+    standard = standardised(agreement)  # (1 + B, 2·attackers)
     best = np.maximum(*np.split(standard, 2, axis=1))  # (1 + B, attackers)
     largest = best[1:].max(axis=1)
-    extreme = (largest[:, None] >= best[0] - _TIE).sum(axis=0)
+    extreme = (largest[:, None] >= best[0] - TIE).sum(axis=0)
     return (1 + extreme) / (1 + n_permutations)
 
 
-def _in_units(scores: Array) -> NDArray[np.float32]:
+def _in_units(scores: Array, strata: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
     """Scores without their means and of size one, so that single precision loses nothing.
 
-    Neither changes the order of permutations: the first is a constant, the second a unit.
+    Neither changes the order of permutations: the first is a constant, the second a unit. So it is
+    within strata, where an attacker that knows nothing else has the same score throughout.
     """
-    centred = scores - scores.mean(axis=0)
+    centred = scores - (scores.mean(axis=0) if strata is None else stratum_means(scores, strata))
     size = np.abs(centred).max(axis=(0, 1))
     size[size <= 1e-12] = np.inf  # an attacker that says the same of every row
     return (centred / size).astype(np.float32)
+
+
+def stratum_means(values: Array, strata: NDArray[np.int64]) -> Array:
+    """The mean of the values of each row's stratum, in the shape of the values.
+
+    Examples
+    --------
+    >>> stratum_means(np.array([1.0, 3.0, 7.0]), np.array([0, 0, 1]))
+    array([2., 2., 7.])
+    """
+    _, number, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, number, values)
+    means: Array = sums[number] / counts[number].reshape(-1, *(1,) * (values.ndim - 1))
+    return means
 
 
 def _agreement(
@@ -319,7 +371,7 @@ def _agreement(
     """
     n, K, _ = scores.shape
     means = [_contrasts(scores, codes[None], K)]
-    step = max(1, _BLOCK_VALUES // n)
+    step = max(1, BLOCK_VALUES // n)
     for start in range(0, n_permutations, step):
         block = [permuted() for _ in range(min(step, n_permutations - start))]
         means.append(_contrasts(scores, np.stack(block), K))
@@ -340,7 +392,7 @@ def _contrasts(scores: Array, labels: NDArray[np.int64], K: int) -> Array:
     return total
 
 
-def _standardised(values: Array) -> Array:
+def standardised(values: Array) -> Array:
     """In units of the spread over observed and permuted labels, which so stay exchangeable."""
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import Dataset, Split, stratified_parts, was_fitted_on
+from unspot.data.dataset import (
+    Dataset,
+    Split,
+    refuse_other_than_classes,
+    stratified_parts,
+    was_fitted_on,
+)
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import generator, in_memory, refuse_nonfinite, row_hashes
 from unspot.evaluation.attack_models import log_loss
@@ -74,6 +80,7 @@ def informed_attack(
     >>> result.n_rows, result.advantage > 0.2
     (2100, True)
     """
+    refuse_other_than_classes(data.validation, "an informed attacker")
     if was_fitted_on(eraser, data.test):
         raise ValueError(
             "Got an eraser that was fitted on the test split, but expected one fitted on other "

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from unspot.data.dataset import Dataset
+from unspot.data.dataset import Dataset, is_number
+from unspot.data.labels import Labels
 from unspot.evaluation.group_fairness import Fairness
 from unspot.evaluation.problem import Coded, Finding, MetricFunction, Problem
 from unspot.evaluation.results import Direction, Row, Value
@@ -23,6 +24,7 @@ __all__ = [
     "GROUPS",
     "LESS_IS_BETTER",
     "METRICS",
+    "OF_CONCEPT",
     "PAPER",
     "REGISTRY",
     "TASK_METRICS",
@@ -44,6 +46,7 @@ _RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
 
 #: What a metric may need besides rows and the concept.
 _TASK, _LEXICON, _FIT_ROWS = "task labels", "lexicon of words", "rows of the fit"
+_CLASSES = "classes of a concept, but numbers"
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Metric:
         What ``evaluate`` calls the function, where that is not the key.
     needs : str
         What the data must have.
+    of_numbers : bool
+        Whether it is defined where the concept is a number, and so has no classes.
     group, report_title, tile : str
         In the report: the heading it stands under, its title if not the label, and what a tile
         says under its number.
@@ -80,6 +85,7 @@ class Metric:
     measure: MetricFunction | None = None
     name: str = ""
     needs: str = ""
+    of_numbers: bool = True
     group: str = _OTHER
     report_title: str = ""
     tile: str = ""
@@ -95,8 +101,14 @@ class Metric:
 
 
 def about(key: str) -> Metric:
-    """The entry of a row; one that is not known here stands at the end of the report."""
-    return _BY_KEY.get(key, Metric(key, ""))
+    """The entry of a row; one that is not known here stands at the end of the report.
+
+    Rows of several concepts are called such as "attack:gender", and stand where "attack" does; what
+    they are called says the row itself.
+    """
+    known, _, concept = key.partition(":")
+    metric = _BY_KEY.get(known, Metric(key, ""))
+    return replace(metric, key=key, label="", report_title="") if concept else metric
 
 
 def lacking(data: Dataset) -> dict[str, str]:
@@ -108,7 +120,14 @@ def lacking(data: Dataset) -> dict[str, str]:
         missing.add(_LEXICON)
     if data.train is data.validation:
         missing.add(_FIT_ROWS)
-    return {m.name or m.key: m.needs for m in REGISTRY if m.needs in missing}
+    without = {m.name or m.key: m.needs for m in REGISTRY if m.needs in missing}
+    if data.concepts:  # what needs classes is measured for the concepts that have some
+        numbers = all(not isinstance(data.train.z[name], Labels) for name in data.concepts)
+        without |= {"task": "single concept, by whose classes its network is judged too"}
+    else:
+        numbers = is_number(data.train.z, data.train.kind)
+    classless = {m.name or m.key: _CLASSES for m in REGISTRY if not m.of_numbers and numbers}
+    return {**classless, **without}
 
 
 def one_row(key: str, before: Value | None, after: Value | None, note: str = "") -> Finding:
@@ -116,9 +135,11 @@ def one_row(key: str, before: Value | None, after: Value | None, note: str = "")
     return Finding((_row(key, before, after, note),))
 
 
-def _row(key: str, before: Value | None, after: Value | None, note: str = "") -> Row:
+def _row(
+    key: str, before: Value | None, after: Value | None, note: str = "", label: str = ""
+) -> Row:
     metric = _BY_KEY[key]
-    return Row(key, metric.label, metric.unit, before, after, metric.better, note)
+    return Row(key, label or metric.label, metric.unit, before, after, metric.better, note)
 
 
 def mean_value(values: Iterable[float | None]) -> Value | None:
@@ -172,6 +193,9 @@ def linear(problem: Problem) -> Finding:
 
     from unspot.evaluation.description_length import standardisation
 
+    if problem.of_number:
+        return _ridge(problem)
+
     def accuracy(data: Dataset) -> Value:
         X, X_test = (split.X.astype(np.float64) for split in (data.train, data.test))
         mean, scale = standardisation(X)
@@ -184,6 +208,23 @@ def linear(problem: Problem) -> Finding:
 
     note = "a logistic regression that learned from the train rows, as the paper's probe does."
     return one_row("linear", *problem.on_both(accuracy), note)
+
+
+def _ridge(problem: Problem) -> Finding:
+    """The linear probe of a number."""
+    from unspot.evaluation.regression import regress_values
+
+    learned, sought = problem.train.target, problem.test.target
+
+    def share(data: Dataset) -> Value:
+        rows: Any = data.train.X, learned, data.test.X, sought
+        (result,) = regress_values(
+            *rows, attackers=["ridge"], budget=problem.budget, random_state=problem.random_state
+        )
+        return Value(result.r2)
+
+    note = "a ridge regression that learned from the train rows: the share of the variance."
+    return Finding((_row("linear", *problem.on_both(share), note, "Linear probe R²"),))
 
 
 def strongest_attack(problem: Problem) -> Finding:
@@ -218,9 +259,11 @@ _LEARNED = {
 def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None) -> Finding:
     from sklearn.preprocessing import FunctionTransformer
 
-    from unspot.evaluation.unseen import Attacked, attack_eraser
+    from unspot.evaluation.attacked import Attacked
+    from unspot.evaluation.unseen import attack_eraser
 
-    problem.concept.refuse_missing_class()
+    if not problem.of_number:
+        problem.concept.refuse_missing_class()
 
     def attacked(data: Dataset) -> Attacked:
         eraser: Any = data  # the rows are erased already, but for those of other fits
@@ -239,19 +282,48 @@ def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None)
     before, after = (side.strongest for side in both)
     low, high = both[1].interval(after)
     learned = _LEARNED[attack_rows].format(n=after.n_rows)
+    guessing = "R², the share of the variance of the number: zero or less is nothing."
+    if not problem.of_number:
+        share = 100 / len(problem.concept.train.classes)
+        guessing = f"Every class counts alike, so that guessing gets {share:.1f} %."
     note = (
         f"{before.name} before, {after.name} after: the strongest of {len(both[1].results)} on the "
         f"test rows; {100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of "
-        f"them at once. They learned {learned}. Every class counts alike, so that guessing gets "
-        f"{100 / len(problem.concept.train.classes):.1f} %."
+        f"them at once. They learned {learned}. {guessing}"
     )
+    problem.attacked[attack_rows] = both[1]
+    if attack_rows == "seen" and "unseen" in problem.attacked:
+        note += _seen_against_unseen(both[1], problem.attacked["unseen"])
     attackers = {
         side: [_facts_of(result, one) for result in one.results]
         for side, one in zip(("before", "after"), both, strict=True)
     }
     details = {"attackers" if key == "attack" else key: attackers}
-    values = Value(before.balanced_accuracy), Value(after.balanced_accuracy)
-    return Finding((_row(key, *values, note),), details)
+    values = Value(before.score), Value(after.score)
+    label = f"{_BY_KEY[key].label}, R²" if problem.of_number else ""
+    return Finding((_row(key, *values, note, label),), details)
+
+
+def _seen_against_unseen(seen: Any, unseen: Any) -> str:
+    """Why the two differ, if they do by more than luck with the test rows explains."""
+    from unspot.evaluation.inference import paired_covariance
+
+    first, second = unseen.strongest, seen.strongest
+    guesses, codes = [first.guesses, second.guesses], seen.labels.codes
+    joint = paired_covariance(guesses, codes, seen.groups, len(seen.labels.classes))
+    error = float(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1]) ** 0.5
+    gap = first.balanced_accuracy - second.balanced_accuracy
+    if abs(gap) <= 1.96 * error:
+        return ""
+    if gap > 0:
+        return (
+            f" Seen rows show {100 * gap:.1f} points less than unseen ones: the eraser has adapted "
+            "to its rows; more rows of the fit would help."
+        )
+    return (
+        f" Seen rows show {-100 * gap:.1f} points more than unseen ones: attackers learned from "
+        f"{second.n_rows:,} of them, and from {first.n_rows:,} unseen ones."
+    )
 
 
 def _facts_of(result: Any, attacked: Any) -> dict[str, Any]:
@@ -312,17 +384,22 @@ def papers_description_length(problem: Problem) -> Finding:
 
 
 def two_sample(problem: Problem) -> Finding:
-    from unspot.evaluation.two_sample import compare_laws
+    from unspot.evaluation.two_sample import compare_laws, compare_with_number
+
+    if problem.of_number:
+        compare: Any = compare_with_number
+        concept: Any = problem.test.target
+    else:
+        compare, concept = compare_laws, problem.concept.test_labels
 
     def p_value(data: Dataset) -> Value:
-        test = compare_laws(
-            data.test.X,
-            problem.concept.test_labels,
-            random_state=problem.random_state,
-            groups=data.test.group_codes,
-        )
-        return Value(test.p_value)
+        seed, groups = problem.random_state, data.test.group_codes
+        return Value(compare(data.test.X, concept, random_state=seed, groups=groups).p_value)
 
+    if problem.of_number:
+        note = "of the hypothesis that rows and number are independent; a small one refutes it."
+        both = problem.on_both(p_value)
+        return Finding((_row("two_sample", *both, note, "Independence p-value"),))
     note = "of the hypothesis that the classes have one law; a small one refutes it."
     return one_row("two_sample", *problem.on_both(p_value), note)
 
@@ -355,7 +432,21 @@ def variance(problem: Problem) -> Finding:
     from unspot.evaluation.geometry import variance_kept
 
     share = variance_kept(problem.test.X, problem.after.test.X)
-    return one_row("variance", Value(1.0), Value(share))
+    return one_row("variance", Value(1.0), Value(share), _lost_norm(problem))
+
+
+def _lost_norm(problem: Problem) -> str:
+    """A note if rows had unit norm before erasure and have it no longer."""
+    norms = [np.linalg.norm(data.test.X, axis=1) for data in (problem.before, problem.after)]
+    had, has = (bool(np.abs(of_rows - 1).max() < 1e-2) for of_rows in norms)
+    if not had or has or not norms[1].any():
+        return ""
+    low, high = np.quantile(norms[1], [0.05, 0.95])
+    return (
+        f"the rows had unit norm, and most now have norms from {low:.2g} to {high:.2g}. If you "
+        "store unit vectors, fit with normalise=True: to scale the rows later changes what was "
+        "judged here."
+    )
 
 
 def words(problem: Problem) -> Finding:
@@ -467,12 +558,13 @@ def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[st
 #: In the order of an evaluation's rows. The benchmark measures the two entries without a function.
 # fmt: off
 REGISTRY = (
-    Metric("chance", "Chance", "share", "none", chance, group=_RECOVERED,
+    Metric("chance", "Chance", "share", "none", chance, of_numbers=False, group=_RECOVERED,
            term="Chance", meaning=
            "What a guess without looking at the vectors gets right. Of attackers every class "
            "counts alike, so that it is one in the number of classes; of probes every row, so "
            "that it is the share of the largest class. An attacker at chance recovers nothing."),
-    Metric("probe", "Probe of the paper", "share", "lower", probe, group=_RECOVERED,
+    Metric("probe", "Probe of the paper", "share", "lower", probe, of_numbers=False,
+           group=_RECOVERED,
            tile="a small, untuned network",
            axis="accuracy of the paper’s probe", column="probe of the text, %",
            term="Probe of the paper", meaning=
@@ -495,7 +587,7 @@ REGISTRY = (
            strongest_attack_seen, needs=_FIT_ROWS, group=_RECOVERED,
            report_title="Strongest attacker that learned from the rows of the fit",
            column="strongest attacker, rows of the fit, %"),
-    Metric("mdl", "MDL", "kbit", "higher", description_length, group=_RECOVERED,
+    Metric("mdl", "MDL", "kbit", "higher", description_length, of_numbers=False, group=_RECOVERED,
            report_title="Description length (MDL)", column="MDL online, kbit",
            term="MDL (minimum description length)", meaning=
            "How many bits it takes to send the concept’s labels to someone who has the vectors. "
@@ -504,7 +596,8 @@ REGISTRY = (
     Metric("mdl_prior", "MDL, prior code", "kbit", "none", description_length, name="mdl",
            group=_RECOVERED, report_title="MDL with nothing left"),
     Metric("mdl_paper", "MDL, paper's scheme", "kbit", "higher", papers_description_length,
-           group=_RECOVERED, report_title="MDL as in the paper", column="MDL of the paper, kbit"),
+           of_numbers=False, group=_RECOVERED, report_title="MDL as in the paper",
+           column="MDL of the paper, kbit"),
     Metric("two_sample", "Two-sample p-value", "p", "none", two_sample, group=_RECOVERED,
            term="Two-sample p", meaning=
            "How often classes of one law would look as different as these do. Small values (of "
@@ -531,11 +624,12 @@ REGISTRY = (
            group=_KEPT, tile="of a logistic regression",
            axis="accuracy of the task, logistic", column="task, logistic, %"),
     Metric("task", "Task accuracy, paper's MLP", "share", "higher", task, needs=_TASK,
-           group=_KEPT, report_title="Task accuracy, the paper’s MLP (a_y)",
+           of_numbers=False, group=_KEPT, report_title="Task accuracy, the paper’s MLP (a_y)",
            tile="a small, untuned network",
            axis="accuracy of the task, the paper’s MLP", column="a_y, %"),
     Metric("tpr_gap", "TPR gap, RMS", "", "lower", fairness, name="fairness", needs=_TASK,
-           group=_FAIR, report_title="TPR gap, root mean square", tile="0 treats all classes alike",
+           of_numbers=False, group=_FAIR, report_title="TPR gap, root mean square",
+           tile="0 treats all classes alike",
            column="TPR gap, RMS",
            term="TPR gap", meaning=
            "True positive rate of a task classifier for one class of the concept minus that for "
@@ -567,3 +661,6 @@ DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
 LESS_IS_BETTER = frozenset(
     metric.key for metric in REGISTRY if metric.better == "lower" and metric.measure is not None
 )
+
+#: Names of those about the concept: of several concepts, each has them.
+OF_CONCEPT = frozenset(m.name or m.key for m in REGISTRY if m.group in (_RECOVERED, _FAIR))

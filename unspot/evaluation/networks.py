@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,6 +40,9 @@ class Recipe:
 
 class Networks:
     """S networks of one shape; parameters of a layer lie side by side, (S, inputs, outputs)."""
+
+    #: Whether the outputs are numbers, and not logits of classes.
+    of_numbers = False
 
     def __init__(self, widths: Sequence[int], n_networks: int) -> None:
         shapes = [
@@ -96,36 +100,46 @@ class Networks:
     def squared_weights(self) -> Tensor:
         return sum((W**2).sum(dim=(1, 2)) for W in self.weights)  # type: ignore[return-value]
 
-    @torch.no_grad()
-    @one_thread()
+    def outputs(self, X: NDArray[np.float32]) -> Tensor:
+        """Logits, or predicted numbers: (S, n, outputs)."""
+        return self._by_chunks(X, lambda logits: logits)
+
     def log_probabilities(self, X: NDArray[np.float32]) -> Tensor:
         """(S, n, K)."""
-        return torch.cat([self._chunk(rows) for rows in torch.as_tensor(X).split(_CHUNK)], dim=1)
+        return self._by_chunks(X, _log_probabilities)
 
-    def _chunk(self, rows: Tensor) -> Tensor:
-        shared = rows.expand(len(self.weights[0]), *rows.shape)
-        return _log_probabilities(self.activations(shared)[-1])
+    def predict(self, X: NDArray[np.float32]) -> Tensor:
+        """Probabilities (S, n, K), or predicted numbers (S, n, m)."""
+        return self.outputs(X) if self.of_numbers else self.log_probabilities(X).exp()
+
+    @torch.no_grad()
+    @one_thread()
+    def _by_chunks(self, X: NDArray[np.float32], last: Callable[[Tensor], Tensor]) -> Tensor:
+        S, chunks = len(self.weights[0]), torch.as_tensor(X).split(_CHUNK)
+        shared = (rows.expand(S, *rows.shape) for rows in chunks)
+        return torch.cat([last(self.activations(rows)[-1]) for rows in shared], dim=1)
 
 
 @torch.no_grad()
 @one_thread()
 def train_networks(
     X: NDArray[np.float32],
-    codes: NDArray[np.int64],
+    codes: NDArray[Any],
     n_classes: int,
     recipe: Recipe,
     seeds: Sequence[int],
     *,
-    validation: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None,
+    validation: tuple[NDArray[np.float32], NDArray[Any]] | None = None,
 ) -> Networks:
     """Train one network for each seed, all of them in one pass.
 
     Parameters
     ----------
     X, codes : arrays of shape (n, d) and (n,)
-        Training rows in single precision and their classes 0…K−1.
+        Training rows in single precision and their classes 0…K−1; or numbers (n, m) in single
+        precision, which are learned by least squares.
     n_classes : int
-        K, of which some may have no row.
+        K, of which some may have no row. Numbers have none.
     recipe : Recipe
         Shape and schedule; the batch size is cut to n.
     seeds : sequence of int
@@ -139,14 +153,17 @@ def train_networks(
     """
     rows, targets = torch.as_tensor(X), torch.as_tensor(codes)
     outputs = 1 if n_classes == 2 else n_classes
+    if targets.is_floating_point():
+        outputs = targets.shape[1]
     networks = Networks((rows.shape[1], *recipe.hidden, outputs), len(seeds))
+    networks.of_numbers = targets.is_floating_point()
     generators = networks.initialise(seeds)
     adam, stop = _Adam(networks, recipe.learning_rate), _Stop(networks, recipe)
     for _ in range(recipe.epochs):
         order = torch.stack([torch.randperm(len(rows), generator=g) for g in generators])
         loss = _epoch(networks, adam, rows, targets, order, recipe)
         if validation is not None:
-            loss = _loss(networks.log_probabilities(validation[0]), validation[1])
+            loss = _held_out_loss(networks, *validation)
         adam.active = stop.update(loss, keep_best=validation is not None)
         if not adam.active.any():
             break
@@ -172,7 +189,13 @@ def _epoch(
 
 
 def _loss_and_delta(logits: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean log-loss (S,), and the gradient of the summed one at the logits (S, b, outputs)."""
+    """Mean log-loss (S,), and the gradient of the summed one at the logits (S, b, outputs).
+
+    Of numbers it is half the squared error.
+    """
+    if codes.is_floating_point():
+        delta = logits - codes
+        return (delta**2).sum(dim=2).mean(dim=1) / 2, delta
     log_p = _log_probabilities(logits)
     chosen = log_p.gather(2, codes[:, :, None])
     delta = log_p[:, :, 1:].exp() if logits.shape[2] == 1 else log_p.exp()
@@ -187,6 +210,12 @@ def _log_probabilities(logits: Tensor) -> Tensor:
     if logits.shape[2] == 1:
         return torch.cat([functional.logsigmoid(-logits), functional.logsigmoid(logits)], dim=2)
     return torch.log_softmax(logits, dim=2)
+
+
+def _held_out_loss(networks: Networks, X: NDArray[np.float32], codes: NDArray[Any]) -> Tensor:
+    if networks.of_numbers:
+        return _loss_and_delta(networks.outputs(X), torch.as_tensor(codes))[0]
+    return _loss(networks.log_probabilities(X), codes)
 
 
 def _loss(log_p: Tensor, codes: NDArray[np.int64]) -> Tensor:

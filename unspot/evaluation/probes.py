@@ -178,6 +178,14 @@ def checked_rows(
     X_train: Any, z_train: Any, X_test: Any, dtype: Any = (np.float64, np.float32)
 ) -> tuple[NDArray[Any], Labels, NDArray[Any]]:
     """Training rows, their labels and test rows: finite numbers of the same features."""
+    rows, test_rows = rows_of_both(X_train, X_test, dtype)
+    return rows, encode(z_train, n_rows=len(rows), name="z_train"), test_rows
+
+
+def rows_of_both(
+    X_train: Any, X_test: Any, dtype: Any = (np.float64, np.float32)
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Training rows and test rows: finite numbers of the same features."""
     from sklearn.utils.validation import check_array
 
     def checked(X: Any, name: str) -> NDArray[Any]:
@@ -193,7 +201,7 @@ def checked_rows(
             f"Got {test_rows.shape[1]} features in X_test and {rows.shape[1]} in X_train, but "
             "expected the same number."
         )
-    return rows, encode(z_train, n_rows=len(rows), name="z_train"), test_rows
+    return rows, test_rows
 
 
 def checked_codes(z_test: Any, labels: Labels, n_rows: int) -> NDArray[np.int64]:

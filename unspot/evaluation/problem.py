@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split
+from unspot.data.dataset import SPLITS, Dataset, Lexicon, Split, is_number
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.evaluation.results import Row
@@ -79,6 +79,8 @@ class Problem:
     budget: str = "quick"
     random_state: int = 0
     eraser: Any = None  # what erased ``before``, for those who fit it again
+    #: What attackers found after erasure, by the rows that they learned from: notes compare.
+    attacked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def train(self) -> Split:
@@ -91,6 +93,11 @@ class Problem:
     def on_both(self, measure: Callable[[Dataset], Any]) -> tuple[Any, Any]:
         """A measurement of the rows before and after erasure."""
         return measure(self.before), measure(self.after)
+
+    @property
+    def of_number(self) -> bool:
+        """Whether the concept is a number, and so has no classes."""
+        return is_number(self.train.z, self.train.kind)
 
     @cached_property
     def concept(self) -> Coded:
@@ -136,7 +143,7 @@ def present(codes: Codes, classes: NDArray[Any]) -> Labels:
     Examples
     --------
     >>> present(np.array([2, 0]), np.array(["a", "b", "c"]))
-    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'))
+    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'), kind='categories')
     """
     occurring = np.unique(codes)
     return Labels(np.searchsorted(occurring, codes), classes[occurring])
@@ -169,7 +176,7 @@ def erased(eraser: Any, data: Dataset) -> Dataset:
         lexicon = eraser.lexicon
     elif lexicon is not None:
         lexicon = Lexicon(lexicon.words, *erased_rows(eraser, data, "lexicon"))
-    return Dataset(train, validation, test, data.name, lexicon)
+    return replace(data, train=train, validation=validation, test=test, lexicon=lexicon)
 
 
 def erased_rows(eraser: Any, data: Dataset, *names: str) -> list[NDArray[Any]]:

@@ -16,7 +16,16 @@ from unspot.eraser import Eraser, method_name
 from unspot.io.records import as_type, parse
 from unspot.tables import latex, markdown
 
-__all__ = ["Evaluation", "Metadata", "Row", "Value", "eraser_facts", "eraser_name"]
+__all__ = [
+    "AttackerFacts",
+    "Evaluation",
+    "Metadata",
+    "Row",
+    "Value",
+    "concept_name",
+    "eraser_facts",
+    "eraser_name",
+]
 
 Direction = Literal["lower", "higher", "none"]
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -248,6 +257,7 @@ class Metadata(TypedDict, total=False):
     """The metadata of an evaluation or a certificate, as far as reports read them."""
 
     eraser: _EraserFacts
+    concept: str
     n_rows: int | Mapping[str, int]
     classes: list[Any] | None
     versions: Mapping[str, Any]
@@ -256,16 +266,19 @@ class Metadata(TypedDict, total=False):
 
 class _AttackerName(TypedDict):
     name: str
+
+
+class AttackerFacts(_AttackerName, total=False):
+    """An attacker in the details of an evaluation, as far as reports read it."""
+
     balanced_accuracy: float
-
-
-class _Attacker(_AttackerName, total=False):
+    r2: float  # of numbers, in its place
     interval: tuple[float, float] | None
 
 
 class _Attackers(TypedDict, total=False):
-    before: list[_Attacker]
-    after: list[_Attacker]
+    before: list[AttackerFacts]
+    after: list[AttackerFacts]
 
 
 _Gap = TypedDict(
@@ -291,6 +304,11 @@ def eraser_facts(eraser: Any) -> dict[str, Any]:
     facts = {key: value for key, value in frozen.metadata.items() if key not in KNOWN}
     plain: dict[str, Any] = json.loads(json.dumps(facts, default=str))
     return {**plain, "rank": frozen.rank}
+
+
+def concept_name(eraser: Any, data: Dataset) -> str:
+    """What the concept is called: by the data, else by the file of the eraser's fit; or nothing."""
+    return data.concept or str(eraser_facts(eraser).get("concept_name", ""))
 
 
 def eraser_name(eraser: Any) -> str:

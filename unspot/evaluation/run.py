@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,15 +17,16 @@ import numpy as np
 from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import (
     Dataset,
-    refuse_continuous,
     refuse_shared_groups,
+    strata,
     warn_if_grouped,
 )
 from unspot.data.rows import as_seed, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.metrics import DEFAULT, METRICS, PAPER, TASK_METRICS, lacking
+from unspot.evaluation.metrics import DEFAULT, METRICS, OF_CONCEPT, PAPER, TASK_METRICS, lacking
 from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
-from unspot.evaluation.results import Evaluation, eraser_facts, eraser_name
+from unspot.evaluation.results import Evaluation, concept_name, eraser_facts, eraser_name
+from unspot.evaluation.several import naming_concept, parts_of, restricted
 from unspot.machine import same_bits, versions
 
 __all__ = [
@@ -110,10 +111,13 @@ def evaluate(
         asked = replace(asked, lexicon=None)
     functions = check_metrics(_preset(metrics, asked), asked)
     problem = Problem(data, erased(eraser, data), seeds, budget, as_seed(random_state), eraser)
-    problem.concept.refuse_missing_class()
-    concept = problem.concept
-    warn_if_grouped((data.train, concept.train.codes), (data.test, concept.test))
-    if functions.keys() & set(TASK_METRICS):
+    if not (data.concepts or problem.of_number):
+        problem.concept.refuse_missing_class()
+        concept = problem.concept
+        warn_if_grouped((data.train, concept.train.codes), (data.test, concept.test))
+    elif problem.of_number:
+        warn_if_grouped(*((split, strata(split.target)) for split in (data.train, data.test)))
+    if functions.keys() & set(TASK_METRICS) and not (data.concepts or problem.of_number):
         _warn_if_concept_decides_task(problem)
     findings, seconds = _measure(problem, functions, verbose)
     return Evaluation(
@@ -192,18 +196,21 @@ def score(
 
 def over_seeds(
     eraser: Any, data: Dataset, metrics: Sequence[str], *, seeds: int, random_state: int = 0
-) -> dict[str, tuple[float, float]]:
-    """Mean and spread of every score over so many repetitions; undefined ones are left out."""
+) -> tuple[dict[str, tuple[float, float]], dict[str, Any]]:
+    """Mean and spread of every score over so many repetitions; undefined ones are left out.
+
+    And what lies behind those of the first repetition, as ``Scores.details``.
+    """
     repetitions = [
-        score(eraser, data, metrics, random_state=random_state + seed).values
-        for seed in range(seeds)
+        score(eraser, data, metrics, random_state=random_state + seed) for seed in range(seeds)
     ]
-    columns = {key: [values[key] for values in repetitions] for key in repetitions[0]}
-    return {
+    columns = {key: [one.values[key] for one in repetitions] for key in repetitions[0].values}
+    means = {
         key: (float(np.mean(column)), float(np.std(column)))  # type: ignore[arg-type]
         for key, column in columns.items()
         if None not in column
     }
+    return means, repetitions[0].details
 
 
 def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
@@ -212,7 +219,7 @@ def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
     Attackers learn from one half of them, and all is judged on the other half.
     """
     learn, judge = data.validation.halves(random_state)
-    return Dataset(data.train, learn, judge, data.name, data.lexicon)
+    return replace(data, validation=learn, test=judge)
 
 
 def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
@@ -222,7 +229,7 @@ def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
     half of them, the ``validation`` rows, and are judged on the other half.
     """
     learn, judge = data.test.halves(random_state)
-    return Dataset(data.train.joined(data.validation), learn, judge, data.name, data.lexicon)
+    return replace(data, train=data.train.joined(data.validation), validation=learn, test=judge)
 
 
 def check_metrics(metrics: Any, data: Dataset) -> dict[str, MetricFunction]:
@@ -250,14 +257,45 @@ def _measure(
     """What each metric finds, and how many seconds it takes."""
     from tqdm import tqdm
 
-    findings, seconds = [], {}
+    findings: list[Finding] = []
+    seconds: dict[str, float] = {}
     bar = tqdm(functions.items(), desc="evaluate", unit="metric", leave=False, disable=not verbose)
+    parts = _parts(problem)
     for name, function in bar:
         bar.set_postfix_str(name)
         started = time.perf_counter()
-        findings.append(function(problem))
+        if parts and name in OF_CONCEPT:
+            findings.extend(_of_each(name, function, parts))
+        else:
+            findings.append(function(problem))
         seconds[name] = round(time.perf_counter() - started, 3)
     return findings, seconds
+
+
+def _parts(problem: Problem) -> dict[str, Problem]:
+    """Of several concepts: the same problem about each of them, and about their combination."""
+    before, after = parts_of(problem.before), parts_of(problem.after)
+    erasers = restricted(problem.eraser, problem.before, len(before))
+    return {
+        a.name: replace(problem, before=a.data, after=b.data, eraser=eraser)
+        for a, b, eraser in zip(before, after, erasers, strict=True)
+    }
+
+
+def _of_each(
+    name: str, function: MetricFunction, parts: Mapping[str, Problem]
+) -> Iterator[Finding]:
+    """What a metric finds about each concept that it is defined for: keys and labels say which."""
+    for concept, problem in parts.items():
+        if name in lacking(problem.before):
+            continue
+        with naming_concept(concept):
+            found = function(problem)
+        rows = tuple(
+            replace(row, key=f"{row.key}:{concept}", label=f"{row.label}, {concept}")
+            for row in found.rows
+        )
+        yield Finding(rows, {f"{key}:{concept}": value for key, value in found.details.items()})
 
 
 def _check_data(data: Any) -> None:
@@ -268,7 +306,6 @@ def _check_data(data: Any) -> None:
         )
     for split in data:
         refuse_nonfinite(split.X)
-        refuse_continuous(split.z)
     learn = {} if data.train is data.validation else {"train": data.train}
     refuse_shared_groups(**learn, validation=data.validation, test=data.test)
 
@@ -311,11 +348,20 @@ def _facts(eraser: Any, problem: Problem) -> dict[str, Any]:
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
+        "concept": concept_name(eraser, data),
         "n_rows": {"train": len(data.train), "test": len(data.test)},
         "n_features": data.n_features,
         "n_features_erased": int(problem.after.test.X.shape[1]),
-        "classes": [str(c) for c in problem.concept.train.classes],
+        **_concept_facts(problem),
         "seeds": problem.seeds,
         "budget": problem.budget,
         "versions": versions(),
     }
+
+
+def _concept_facts(problem: Problem) -> dict[str, Any]:
+    if problem.before.concepts:
+        return {"classes": None, "kinds": problem.train.z.kinds}
+    if problem.of_number:
+        return {"classes": None, "kinds": {"z": problem.train.target.kind}}
+    return {"classes": [str(c) for c in problem.concept.train.classes]}

@@ -1,14 +1,15 @@
-"""A permutation test of equal laws: do the classes still differ in any way the kernels can see?
+"""Permutation tests: do classes still differ, or rows and a number depend, as kernels can see?
 
 The statistic is MMD² between the classes, for several bandwidths and in two metrics; the largest
 of them, each in units of its own permutations, decides. Labels are permuted over the pooled rows,
 so the p-value is valid at any number of rows, whatever the law and however many kernels. Rows in
 groups are compared with rows of other groups only, every group counts alike, and labels go from
-group to group.
+group to group. Of a number the statistic is HSIC with waves of its ranks, and all else is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,14 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspot.data.groups import group_codes, shuffler
-from unspot.data.labels import Labels, encode
+from unspot.data.dataset import number_bins
+from unspot.data.groups import group_codes, row_shuffler, shuffler
+from unspot.data.labels import Labels, Measurements, encode, measure
 from unspot.data.rows import balanced_counts, generator
 from unspot.density.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
 from unspot.evaluation.attack_models import whitened
 from unspot.machine import one_thread
 
-__all__ = ["TwoSampleTest", "two_sample_test"]
+__all__ = ["TwoSampleTest", "independence_test", "two_sample_test"]
 
 #: Statistics closer than this share of their spread are ties: rounding, not evidence.
 _TIE = 1e-4
@@ -124,6 +126,138 @@ def two_sample_test(
     )
 
 
+def independence_test(
+    X: Any,
+    z: Any,
+    *,
+    n_permutations: int = 200,
+    max_rows: int = 4000,
+    random_state: Any = 0,
+    groups: Any = None,
+) -> TwoSampleTest:
+    """Test whether rows are independent of a number, by HSIC and permutations.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Embeddings.
+    z : array-like of shape (n,) or (n, m)
+        A number for each row, or several.
+    n_permutations, max_rows, random_state, groups
+        As in ``two_sample_test``.
+
+    Notes
+    -----
+    HSIC is the sum over pairs of rows of the kernel times the product of centred features of z:
+    four waves √2 cos(πku)/k of its ranks u, each of which is large where a MMD² between low and
+    high values would be. Cost as of a ``two_sample_test`` of four classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(3)
+    >>> X, z = rng.normal(size=(200, 3)), rng.normal(size=200)
+    >>> independence_test(X, z).p_value > 0.05
+    True
+    >>> independence_test(X * (1 + abs(z[:, None])), z).p_value
+    0.0049...
+    """
+    from sklearn.utils.validation import check_array
+
+    rows = check_array(X, dtype=np.float64, input_name="X")
+    return compare_with_number(
+        rows,
+        measure(z, n_rows=len(rows)),
+        n_permutations=n_permutations,
+        max_rows=max_rows,
+        random_state=random_state,
+        groups=None if groups is None else group_codes(groups, len(rows)),
+    )
+
+
+@one_thread()
+def compare_with_number(
+    X: NDArray[Any],
+    numbers: Measurements,
+    *,
+    n_permutations: int = 200,
+    max_rows: int = 4000,
+    random_state: Any = 0,
+    groups: NDArray[np.int64] | None = None,
+    strata: NDArray[np.int64] | None = None,
+) -> TwoSampleTest:
+    """``independence_test`` of rows and numbers that are checked; with strata, within each."""
+    kernels = _checked(BANDWIDTHS, METRICS, n_permutations, max_rows, 1)
+    rng = generator(random_state)
+    if groups is None:
+        chosen = np.sort(rng.permutation(len(X))[:max_rows])
+    else:
+        chosen = _sample_of_groups(number_bins(numbers.coordinates), groups, max_rows, rng)
+    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
+    within = None if strata is None else strata[chosen]
+    features = _number_features(numbers.take(chosen))
+    shuffled = row_shuffler(numbers.values[chosen], among, within)
+    rows = [np.arange(len(chosen)), *(shuffled(rng) for _ in range(n_permutations))]
+    permuted = np.stack([_centred(features[taken], among, within) for taken in rows], axis=1)
+    sums = [
+        _quadratic_forms(
+            _in_metric(X[chosen].astype(np.float64), metric), permuted, kernels, among, within
+        )
+        for metric in METRICS
+    ]
+    return _outcome(np.concatenate(sums), len(chosen), n_permutations)
+
+
+def _number_features(numbers: Measurements) -> NDArray[np.float64]:
+    """Waves of the ranks of each number, or of its angle: (n, m)."""
+    from scipy.stats import rankdata
+
+    if numbers.period is None:
+        angles = np.pi * (rankdata(numbers.values, axis=0) - 0.5) / len(numbers)
+        waves = [np.cos(k * angles) / k for k in range(1, 5)]
+    else:
+        angles = numbers.values * (2 * np.pi / numbers.period)
+        waves = [wave(k * angles) / k for k in (1, 2) for wave in (np.cos, np.sin)]
+    return np.hstack(waves)
+
+
+def _centred(
+    features: NDArray[np.float64],
+    groups: NDArray[np.int64] | None,
+    strata: NDArray[np.int64] | None,
+) -> NDArray[np.float32]:
+    """Features without their mean, every group counted alike; within strata, that of each."""
+    weights = np.ones(len(features)) if groups is None else 1.0 / np.bincount(groups)[groups]
+    which = np.zeros(len(features), dtype=np.int64) if strata is None else strata
+    totals = np.maximum(np.bincount(which, weights=weights), 1e-300)
+    means = [np.bincount(which, weights=weights * f) / totals for f in features.T]
+    return (features - np.stack(means, axis=1)[which]).astype(np.float32)
+
+
+def _quadratic_forms(
+    Y: Tensor,
+    permuted: NDArray[np.float32],
+    bandwidths: tuple[float, ...],
+    groups: NDArray[np.int64] | None,
+    strata: NDArray[np.int64] | None,
+) -> NDArray[np.float64]:
+    """Σᵢⱼ K(xᵢ, xⱼ) ψᵢ·ψⱼ for every bandwidth and permutation of the features ψ: (M, 1 + B)."""
+    n, n_permuted, m = permuted.shape
+    group = torch.arange(n) if groups is None else torch.as_tensor(groups)
+    alike = 1.0 / torch.bincount(group)[group].float()
+    features = torch.as_tensor(permuted).flatten(1) * alike[:, None]  # (n, (1 + B)·m)
+    stratum = torch.zeros(n, dtype=torch.int64) if strata is None else torch.as_tensor(strata)
+    sums = torch.zeros(len(bandwidths), n_permuted, dtype=torch.float64)
+    for j in range(0, n, TILE_ROWS):
+        right = slice(j, j + TILE_ROWS)
+        for i, b, kernel in _kernels(Y, j, bandwidths, group):
+            left = slice(i, i + TILE_ROWS)
+            kernel.masked_fill_(stratum[left, None] != stratum[right], 0.0)
+            found = (kernel @ features[right] * features[left]).sum(dim=0)
+            sums[b] += (1 if i == j else 2) * found.view(n_permuted, m).sum(dim=1)
+    return sums.numpy()
+
+
 @one_thread()
 def compare_laws(
     X: NDArray[Any],
@@ -135,8 +269,13 @@ def compare_laws(
     max_rows: int = 4000,
     random_state: Any = 0,
     groups: NDArray[np.int64] | None = None,
+    strata: NDArray[np.int64] | None = None,
 ) -> TwoSampleTest:
-    """``two_sample_test`` of rows that are checked and labels that are encoded."""
+    """``two_sample_test`` of rows that are checked and labels that are encoded.
+
+    With strata, classes are compared and permuted within each: their labels must be those of the
+    cells of stratum and class.
+    """
     _refuse_single_rows(labels)
     rows = X.astype(np.float64, copy=False)
     kernels = _checked(bandwidths, metrics, n_permutations, max_rows, len(labels.classes))
@@ -147,18 +286,22 @@ def compare_laws(
         chosen = _sample_of_groups(labels.codes, groups, max_rows, rng)
     codes = labels.codes[chosen]
     among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
-    shuffled = shuffler(codes, among)
+    shuffled = shuffler(codes, among, None if strata is None else strata[chosen])
     permuted = np.stack([codes, *(shuffled(rng) for _ in range(n_permutations))])
     similarity = [
         _within_similarity(_in_metric(rows[chosen], metric), permuted, kernels, among)
         for metric in metrics
     ]
-    standard = _standardised(np.concatenate(similarity)).max(axis=0)  # (1 + B,)
+    return _outcome(np.concatenate(similarity), len(codes), n_permutations)
+
+
+def _outcome(sums: NDArray[np.float64], n_rows: int, n_permutations: int) -> TwoSampleTest:
+    standard = _standardised(sums).max(axis=0)  # (1 + B,)
     extreme = int((standard[1:] >= standard[0] - _TIE).sum())
     return TwoSampleTest(
         p_value=(1 + extreme) / (1 + n_permutations),
         statistic=float(standard[0]),
-        n_rows=len(codes),
+        n_rows=n_rows,
         n_permutations=int(n_permutations),
     )
 
@@ -235,24 +378,29 @@ def _within_similarity(
     alike = 1.0 / torch.bincount(group)[group].float()  # (n,)
     weights = _class_weights(permuted[0], groups)
     sums = torch.zeros(len(bandwidths), codes.shape[1], dtype=torch.float64)
-    tiles = range(0, len(Y), TILE_ROWS)
-    for j in tiles:
-        right, right_codes = Y[j : j + TILE_ROWS], codes[j : j + TILE_ROWS]
+    for j in range(0, len(Y), TILE_ROWS):
+        right_codes = codes[j : j + TILE_ROWS]
         indicators = torch.nn.functional.one_hot(right_codes, len(weights)).flatten(1).float()
         indicators *= alike[j : j + TILE_ROWS, None]
-        for i in tiles:
-            if i > j:
-                break
+        for i, m, kernel in _kernels(Y, j, bandwidths, group):
             left_codes = codes[i : i + TILE_ROWS]
-            squared = torch.cdist(Y[i : i + TILE_ROWS], right).square_()
-            same_group = group[i : i + TILE_ROWS, None] == group[j : j + TILE_ROWS]
-            for m, bandwidth in enumerate(bandwidths):
-                kernel = _centred_kernel(squared, bandwidth).masked_fill_(same_group, 0.0)
-                found = (kernel @ indicators).view(*left_codes.shape, -1)  # (rows, 1 + B, K)
-                same = found.gather(2, left_codes[:, :, None]).squeeze(2)
-                same *= alike[i : i + TILE_ROWS, None]
-                sums[m] += (1 if i == j else 2) * (same * weights[left_codes]).sum(dim=0)
+            found = (kernel @ indicators).view(*left_codes.shape, -1)  # (rows, 1 + B, K)
+            same = found.gather(2, left_codes[:, :, None]).squeeze(2)
+            same *= alike[i : i + TILE_ROWS, None]
+            sums[m] += (1 if i == j else 2) * (same * weights[left_codes]).sum(dim=0)
     return sums.numpy()
+
+
+def _kernels(
+    Y: Tensor, j: int, bandwidths: tuple[float, ...], group: Tensor
+) -> Iterator[tuple[int, int, Tensor]]:
+    """The tiles of column j from the top to the diagonal, for every bandwidth by its number."""
+    right = Y[j : j + TILE_ROWS]
+    for i in range(0, j + 1, TILE_ROWS):
+        squared = torch.cdist(Y[i : i + TILE_ROWS], right).square_()
+        same_group = group[i : i + TILE_ROWS, None] == group[j : j + TILE_ROWS]
+        for m, bandwidth in enumerate(bandwidths):
+            yield i, m, _centred_kernel(squared, bandwidth).masked_fill_(same_group, 0.0)
 
 
 def _class_weights(codes: NDArray[np.int64], groups: NDArray[np.int64]) -> Tensor:

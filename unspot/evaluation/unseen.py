@@ -7,7 +7,8 @@ for the same rows, budget and seed they give the same number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -15,32 +16,39 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.checks import check_choice
+from unspot.data.concepts import Concepts, Target
 from unspot.data.dataset import (
     MAX_SEEN,
     MAX_SHARED,
     Dataset,
     Split,
-    refuse_continuous,
+    is_number,
+    joined_columns,
+    one_concept,
     refuse_shared_groups,
     share_among,
     share_fitted_on,
+    strata,
     stratified_parts,
 )
 from unspot.data.groups import group_codes
 from unspot.data.labels import Labels, encode
 from unspot.data.rows import refuse_extreme
-from unspot.evaluation.attackers import MIN_OF_A_CLASS, AttackResult, attack_codes, rows_needed
-from unspot.evaluation.inference import (
-    balanced_interval,
-    counts_in_groups,
-    effective_rows,
-    recalls,
+from unspot.evaluation.attacked import (
+    Attacked,
+    Known,
+    Sample,
+    attacked_rows,
+    from_known,
+    relative_guesses,
+    with_known,
 )
+from unspot.evaluation.attackers import MIN_OF_A_CLASS, AttackResult, rows_needed
 from unspot.evaluation.problem import erased_rows
+from unspot.evaluation.regression import MIN_NUMBER_ROWS, RegressionResult
 
 __all__ = [
     "AttackRows",
-    "Attacked",
     "attack_both_ways",
     "attack_eraser",
     "can_cross_fit",
@@ -61,52 +69,6 @@ MIN_TEST_ROWS = 30
 FOLDS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Attacked:
-    """Attackers, the labels that they guessed, and erased rows that no eraser was fitted on.
-
-    Attributes
-    ----------
-    results : tuple of AttackResult
-    labels : Labels
-        Of the judged rows, in the order of the attackers' guesses.
-    groups : array of int or None
-        What the judged rows come in.
-    sample : tuple of array, Labels and groups
-        Judged rows that one eraser has erased: what a two-sample test compares.
-    """
-
-    results: tuple[AttackResult, ...]
-    labels: Labels
-    groups: Groups
-    sample: tuple[NDArray[Any], Labels, Groups]
-
-    @property
-    def strongest(self) -> AttackResult:
-        """The attacker that was right most often on the judged rows, every class counted alike."""
-        return max(self.results, key=lambda result: result.balanced_accuracy)
-
-    def interval(self, result: AttackResult, alpha: float = 0.05) -> tuple[float, float]:
-        """Of a balanced accuracy, for all attackers at once: it pays for the choice of one."""
-        each = alpha / len(self.results)
-        shares = recalls(result.guesses, self.labels.codes, len(self.labels.classes))
-        return balanced_interval(shares, self._counts(result, each), each)
-
-    @property
-    def effective_rows(self) -> int:
-        """Rows in equal classes, independent of each other, that would tell as much."""
-        return int(min(effective_rows(self._counts(result)) for result in self.results))
-
-    def _counts(self, result: AttackResult, alpha: float = 0.05) -> NDArray[Any]:
-        codes, n_classes = self.labels.codes, len(self.labels.classes)
-        return counts_in_groups(result.guesses, codes, self.groups, n_classes, alpha)
-
-    def upper_bound(self, alpha: float = 0.05) -> float:
-        """No attacker's advantage over guessing is above this, with confidence 1 − alpha."""
-        ends = (self.interval(result, alpha)[1] for result in self.results)
-        return max(ends) - 1 / len(self.labels.classes)
-
-
 def attack_eraser(
     eraser: Any,
     data: Dataset,
@@ -116,7 +78,8 @@ def attack_eraser(
     attackers: Sequence[str] | None = None,
     random_state: int = 0,
     verbose: bool = False,
-    labels: tuple[Labels, Labels] | None = None,
+    labels: tuple[Target, Target] | None = None,
+    given: bool = False,
 ) -> Attacked:
     """Let attackers learn from some rows of the data, and judge them on others.
 
@@ -129,21 +92,54 @@ def attack_eraser(
     attack_rows : {"unseen", "seen", "cross-fit"}
         Attackers learn from the validation rows; from the train rows, which look cleaner to them
         than new ones; or fold by fold, where rows are few: see ``certify``.
-    labels : pair of Labels, optional
+    labels : pair of Labels or Measurements, optional
         What ``checked_labels`` gave for these rows, for those who have it already.
+    given : bool
+        Attackers know the task ``y`` of every row, and only what rows add to it counts.
     """
     how: dict[str, Any] = {"budget": budget, "attackers": attackers, "verbose": verbose}
     check_attack_rows(attack_rows)
     if attack_rows == "cross-fit":
-        return _cross_fitted(eraser, data, random_state, how)
+        return _cross_fitted(eraser, data, random_state, {**how, "given": given})
     learned, judged = labels or checked_labels(eraser, data, attack_rows)
+    learn = getattr(data, SPLIT_OF[attack_rows])
     X, X_test = erased_rows(eraser, data, SPLIT_OF[attack_rows], "test")
-    groups = getattr(data, SPLIT_OF[attack_rows]).group_codes
-    results = attack_codes(
-        X, learned, X_test, judged.codes, random_state=random_state, groups=groups, **how
+    sample = Sample(X_test, judged, data.test.group_codes)
+    known = None
+    if given:
+        codes = known_codes(learn, data.test)
+        sample = replace(sample, known=codes[1])
+        X, X_test = with_known(X, X_test, *codes)
+        known = Known(codes[1], from_known(learned, codes[0], judged, codes[1], "y alone"))
+    results = attacked_rows(
+        X, learned, X_test, judged, random_state=random_state, groups=learn.group_codes, **how
     )
-    judged_groups = data.test.group_codes
-    return Attacked(results, judged, judged_groups, (X_test, judged, judged_groups))
+    if known is not None and isinstance(judged, Labels):
+        results = tuple(relative_guesses(result, known.alone) for result in results)
+    taught = X, learned, learn.group_codes
+    return Attacked.of(results, judged, sample.groups, sample, known, taught)
+
+
+def known_codes(*splits: Split) -> list[NDArray[np.int64]]:
+    """The classes of the task, which attackers know, in each split."""
+    if any(split.y is None for split in splits):
+        raise ValueError(
+            "Got given='y', but the data have no task labels y. Give them to "
+            "Dataset.from_arrays(X, z, y), or name their column with --given."
+        )
+    if any(split.groups is not None for split in splits):
+        raise ValueError(
+            "Got given='y' and groups, but expected one of both: labels cannot be permuted within "
+            "the classes of y and by group at once. Leave one of them out."
+        )
+    if any(is_number(split.y) for split in splits):
+        raise ValueError(
+            "Got given='y' and fractional numbers as y, but expected categories: labels are "
+            "permuted within each. Cut y into bins."
+        )
+    y = np.concatenate([np.asarray(split.y, dtype=object) for split in splits])
+    codes = encode(y, name="y").codes
+    return np.split(codes, np.cumsum([len(split) for split in splits])[:-1])
 
 
 def check_attack_rows(attack_rows: str) -> None:
@@ -158,10 +154,28 @@ def attack_both_ways(eraser: Any, data: Dataset, **how: Any) -> Attacked:
     """
     swapped = replace(data, validation=data.test, test=data.validation)
     ways = [attack_eraser(eraser, rows, **how) for rows in (data, swapped)]
-    classes = ways[0].labels.classes
-    judged = Labels(np.concatenate([way.labels.codes for way in ways]), classes)
+    judged = _joined_targets([way.labels for way in ways])
     groups = _joined_groups([data.test, data.validation])
-    return Attacked(_pooled_results(ways, judged), judged, groups, ways[0].sample)
+    return _pooled_attacks(ways, judged, groups)
+
+
+def _pooled_attacks(parts: Sequence[Attacked], judged: Target, groups: Groups) -> Attacked:
+    """The attacks on all parts as one."""
+    known = None
+    if parts[0].known is not None:
+        each = [part.known for part in parts if part.known is not None]
+        codes = np.concatenate([one.codes for one in each])
+        known = Known(codes, _joined([one.alone for one in each], judged))
+    results = _pooled_results(parts, judged)
+    return Attacked.of(results, judged, groups, parts[0].sample, known)
+
+
+def _joined_targets(parts: Sequence[Target]) -> Target:
+    """Of the same classes, or numbers of the same kind."""
+    first = parts[0]
+    if isinstance(first, Labels):
+        return replace(first, codes=np.concatenate([part.codes for part in parts]))  # type: ignore[union-attr]
+    return replace(first, values=np.concatenate([part.values for part in parts]))
 
 
 # -- fold by fold ----------------------------------------------------------------------------------
@@ -196,23 +210,35 @@ def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) ->
         _fold(eraser, whole, labels, folds[j:] + folds[:j], seed + j, how) for j in range(FOLDS)
     ]
     order = np.concatenate(folds)
-    judged = Labels(labels.codes[order], labels.classes)
-    groups = whole.take(order).group_codes
-    return Attacked(_pooled_results(parts, judged), judged, groups, parts[0].sample)
+    return _pooled_attacks(parts, labels.take(order), whole.take(order).group_codes)
 
 
-def _pooled_results(parts: Sequence[Attacked], judged: Labels) -> tuple[AttackResult, ...]:
+def _pooled_results(parts: Sequence[Attacked], judged: Target) -> tuple[Any, ...]:
     """Each attacker over all parts."""
     each = zip(*(part.results for part in parts), strict=True)
-    return tuple(_joined(results, judged.codes) for results in each)
+    return tuple(_joined(results, judged) for results in each)
 
 
 def _pooled(data: Dataset) -> Split:
     """All rows of the data, each once: two splits may be the same rows."""
     splits = list({id(split): split for split in data}.values())
-    z = np.concatenate([np.asarray(split.z, dtype=object) for split in splits])
     X = np.concatenate([np.asarray(split.X) for split in splits])
-    return Split(X, encode(z).values, groups=_joined_groups(splits))
+    y = None if any(s.y is None for s in splits) else np.concatenate([s.y for s in splits])
+    tables = [split.table for split in splits if split.table is not None]
+    table = joined_columns(tables) if len(tables) == len(splits) else None
+    kind = _kind_of(splits)
+    if is_number(None, kind):
+        z = np.concatenate([np.asarray(split.z) for split in splits])
+    else:
+        z = encode(np.concatenate([np.asarray(s.z, dtype=object) for s in splits])).values
+    return Split(X, z, y, groups=_joined_groups(splits), kind=kind, table=table)
+
+
+def _kind_of(splits: Sequence[Split]) -> str | None:
+    """The kind of the concept of several splits: of a number, if one of them shows that."""
+    if splits[0].kind is None and any(is_number(split.z) for split in splits):
+        return "continuous"
+    return splits[0].kind
 
 
 def _joined_groups(splits: Sequence[Split]) -> Groups:
@@ -222,44 +248,63 @@ def _joined_groups(splits: Sequence[Split]) -> Groups:
     return group_codes(joined, len(joined))
 
 
-def _folds(whole: Split, seed: int) -> tuple[Labels, list[NDArray[np.int64]]]:
+def _folds(whole: Split, seed: int) -> tuple[Target, list[NDArray[np.int64]]]:
     """The labels of all rows, and the rows of each fold; too few rows are an error."""
-    labels = encode(whole.z, n_rows=len(whole))
+    labels = whole.target
+    if isinstance(labels, Labels):
+        _refuse_few_of_a_class(labels)
+    elif len(labels) < FOLDS * MIN_NUMBER_ROWS // 2:
+        raise ValueError(
+            f"Got {len(labels)} rows, but cross-fitting of a number needs at least "
+            f"{FOLDS * MIN_NUMBER_ROWS // 2}. Give more rows."
+        )
+    rng = np.random.default_rng(seed)
+    return labels, stratified_parts(strata(labels), (1 / FOLDS,) * FOLDS, rng, whole.groups)
+
+
+def _refuse_few_of_a_class(labels: Labels) -> None:
     needed = FOLDS * max(MIN_TEST_ROWS // FOLDS, -(-rows_needed(len(labels.classes)) // 2))
     few = int(np.argmin(labels.counts))
-    if len(whole) < needed or labels.counts[few] < FOLDS * MIN_OF_A_CLASS:
+    if len(labels) < needed or labels.counts[few] < FOLDS * MIN_OF_A_CLASS:
         raise ValueError(
-            f"Got {len(whole)} rows, {labels.counts[few]} of them of class "
+            f"Got {len(labels)} rows, {labels.counts[few]} of them of class "
             f"{labels.classes[few]!s}, but cross-fitting needs at least {needed}, and "
             f"{FOLDS * MIN_OF_A_CLASS} of every class. Give more rows, or merge small classes."
         )
-    rng = np.random.default_rng(seed)
-    return labels, stratified_parts(labels.codes, (1 / FOLDS,) * FOLDS, rng, whole.groups)
 
 
 def _fold(
     eraser: Any,
     whole: Split,
-    labels: Labels,
+    labels: Target,
     folds: Sequence[NDArray[np.int64]],
     seed: int,
     how: dict[str, Any],
 ) -> Attacked:
     """Attackers that judge the first fold."""
     judge, learn, fit = folds[0], np.concatenate(folds[1:3]), np.concatenate(folds[3:])
-    fitted = clone(eraser).fit(whole.X[fit], whole.z[fit])
+    concept = whole.z if whole.table is None else whole.table
+    fitted = clone(eraser).fit(whole.X[fit], concept[fit])
     unseen = Dataset(whole.take(fit), whole.take(learn), whole.take(judge))
-    learned, judged = (Labels(labels.codes[rows], labels.classes) for rows in (learn, judge))
-    return attack_eraser(fitted, unseen, random_state=seed, labels=(learned, judged), **how)
+    both = labels.take(learn), labels.take(judge)
+    return attack_eraser(fitted, unseen, random_state=seed, labels=both, **how)
 
 
-def _joined(folds: Sequence[AttackResult], codes: NDArray[np.int64]) -> AttackResult:
+def _joined(folds: Sequence[Any], judged: Target) -> AttackResult | RegressionResult:
     """One attacker over all parts of the rows."""
+    if not isinstance(judged, Labels):
+        return RegressionResult.of(
+            folds[0].name,
+            np.concatenate([fold.predictions for fold in folds]),
+            judged.coordinates,
+            n_rows=min(fold.n_rows for fold in folds),
+            seconds=sum(fold.seconds for fold in folds),
+        )
     return AttackResult.of(
         folds[0].name,
         np.concatenate([fold.guesses for fold in folds]),
         np.concatenate([fold.probabilities for fold in folds]),
-        codes,
+        judged.codes,
         n_rows=min(fold.n_rows for fold in folds),
         seconds=sum(fold.seconds for fold in folds),
     )
@@ -268,8 +313,11 @@ def _joined(folds: Sequence[AttackResult], codes: NDArray[np.int64]) -> AttackRe
 # -- which rows ------------------------------------------------------------------------------------
 
 
-def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, Labels]:
-    """Labels of the rows to learn from and to judge on: every class in both, new to the eraser."""
+def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Target, Target]:
+    """Labels of the rows to learn from and to judge on: every class in both, new to the eraser.
+
+    Or their numbers.
+    """
     if not isinstance(data, Dataset):
         raise ValueError(
             f"Got data of type {type(data).__name__}, but expected a Dataset. Make one with "
@@ -278,18 +326,16 @@ def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, La
     names = SPLIT_OF[attack_rows], "test"
     splits = [getattr(data, name) for name in names]
     for name, split in zip(names, splits, strict=True):
-        refuse_continuous(split.z)
         refuse_extreme(np.asarray(split.X))  # before hashes of the rows are taken
         if len(split) == 0:
             raise ValueError(f"Got no rows in the {name} split, but expected some to certify on.")
-    # As objects, so that the label "1" and the label 1 are not made one.
-    z = np.concatenate([np.asarray(split.z, dtype=object) for split in splits])
-    both = encode(z, name=f"z of the {names[0]} and test splits")
-    parts = np.split(both.codes, [len(splits[0])])
-    labels, test_labels = (Labels(codes, both.classes) for codes in parts)
-    _refuse_missing_class(labels, names[0])
-    _refuse_missing_class(test_labels, "test")
-    _refuse_too_few(labels, test_labels, names[0])
+    labels, test_labels = _targets_of(splits, f"z of the {names[0]} and test splits")
+    if isinstance(labels, Labels) and isinstance(test_labels, Labels):
+        _refuse_missing_class(labels, names[0])
+        _refuse_missing_class(test_labels, "test")
+        _refuse_too_few(labels, test_labels, names[0])
+    else:
+        _refuse_few_numbers(labels, test_labels, names[0])
     refuse_shared_groups(**dict(zip(names, splits, strict=True)))
     _refuse_single_groups(data.test, test_labels)
     _refuse_shared(data.test, splits[0], names[0])
@@ -297,6 +343,44 @@ def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Labels, La
     if attack_rows == "unseen":
         _refuse_fitted_on(eraser, splits[0], labels, names[0])
     return labels, test_labels
+
+
+def _targets_of(splits: Sequence[Split], name: str) -> list[Target]:
+    """The concept of each split, with the classes of all of them."""
+    kind = _kind_of(splits)
+    if is_number(None, kind):
+        z = np.concatenate([np.asarray(split.z) for split in splits])
+        both = one_concept(z, kind, len(z), name=name)
+    else:  # as objects, so that the label "1" and the label 1 are not made one
+        both = encode(np.concatenate([_objects(split) for split in splits]), name=name)
+    ends = np.cumsum([0, *map(len, splits)])
+    return [both.take(slice(*pair)) for pair in pairwise(ends)]
+
+
+def _objects(split: Split) -> NDArray[Any]:
+    if isinstance(split.z, Concepts):
+        return split.target.codes  # type: ignore[union-attr]  # says that one must be chosen
+    return np.asarray(split.z, dtype=object)
+
+
+def _refuse_few_numbers(learned: Target, judged: Target, name: str) -> None:
+    if len(learned) < MIN_NUMBER_ROWS:
+        raise ValueError(
+            f"Got {len(learned)} rows in the {name} split, but attackers need at least "
+            f"{MIN_NUMBER_ROWS} to learn a number. Give more rows, or an estimator and "
+            "attack_rows='cross-fit'."
+        )
+    if len(judged) < MIN_TEST_ROWS:
+        raise ValueError(
+            f"Got {len(judged)} rows in the test split, but a certificate needs at least "
+            f"{MIN_TEST_ROWS}."
+        )
+    for target, which in ((learned, name), (judged, "test")):
+        if np.all(target.values == target.values[0]):
+            raise ValueError(
+                f"Got the same number in every row of the {which} split, but expected one that "
+                "varies. Give other rows."
+            )
 
 
 def _refuse_missing_class(labels: Labels, name: str) -> None:
@@ -330,10 +414,17 @@ def _refuse_too_few(labels: Labels, test_labels: Labels, name: str) -> None:
         )
 
 
-def _refuse_single_groups(test: Split, labels: Labels) -> None:
+def _refuse_single_groups(test: Split, labels: Target) -> None:
     """A class that is in one group only cannot be told from that group."""
     groups = test.group_codes
     if groups is None:
+        return
+    if not isinstance(labels, Labels):
+        if len(np.unique(groups)) < 3:
+            raise ValueError(
+                f"Got {len(np.unique(groups))} groups in the test split, but expected at least 3: "
+                "a number is not told from its group. Add groups."
+            )
         return
     for k, name in enumerate(labels.classes):
         if len(np.unique(groups[labels.codes == k])) < 2:
@@ -354,7 +445,7 @@ def _refuse_shared(test: Split, learn: Split, name: str) -> None:
         )
 
 
-def _refuse_fitted_on(eraser: Any, split: Split, labels: Labels, name: str) -> None:
+def _refuse_fitted_on(eraser: Any, split: Split, labels: Target, name: str) -> None:
     share = share_fitted_on(eraser, split, labels)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "

@@ -1,6 +1,5 @@
 """Embeddings in and out of files: tables, sources of rows that stay on disk, atomic writing."""
 
-from unspot.io.sources import RowSource, as_source, open_table
-from unspot.io.tables import Table, read_table
+import lazy_loader
 
-__all__ = ["RowSource", "Table", "as_source", "open_table", "read_table"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

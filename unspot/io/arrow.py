@@ -6,6 +6,8 @@ the file.
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowFile",
     "column_kinds",
+    "csv_dialect",
     "csv_options",
     "first_text",
+    "header_names",
     "is_list",
+    "is_text",
     "matrix",
     "matrix_dtype",
     "open_arrow",
@@ -189,6 +194,8 @@ def values(column: Any) -> NDArray[Any]:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pa.types.is_integer(column.type) and column.null_count:  # 7 must not become 7.0
+        return np.array(column.to_pylist(), dtype=object)
     result: NDArray[Any] = column.to_numpy()
     return result
 
@@ -233,24 +240,69 @@ def open_arrow(path: Path) -> ArrowFile:
 
     Parquet costs the footer until columns are read; CSV is parsed whole to find its types.
     """
-    return _open_csv(path) if path.suffix.lower() == ".csv" else _open_parquet_parts(path)
+    return _open_csv(path) if is_text(path) else _open_parquet_parts(path)
 
 
 def _open_csv(path: Path) -> ArrowFile:
     require_pyarrow("Reading a CSV file")
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     with reading_arrow(path):
-        table = csv.read_csv(path, parse_options=csv_options())
+        parse, convert = csv_options(path)
+        table = arrow_csv.read_csv(path, parse_options=parse, convert_options=convert)
         _ = table.schema.names  # decodes them
     return ArrowFile(table.schema, len(table) > 0, lambda columns: table.select(_distinct(columns)))
 
 
-def csv_options() -> Any:
-    """How CSV is parsed: texts may contain line breaks, wherever a block of the file ends."""
-    from pyarrow import csv
+def csv_options(path: Path, **convert: Any) -> tuple[Any, Any]:
+    """How a text table is parsed and converted, with more options of the conversion."""
+    from pyarrow import csv as arrow_csv
 
-    return csv.ParseOptions(newlines_in_values=True)
+    delimiter, decimal = csv_dialect(path)
+    # Texts may contain line breaks, wherever a block of the file ends.
+    parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    return parse, arrow_csv.ConvertOptions(decimal_point=decimal, **convert)
+
+
+def csv_dialect(path: Path) -> tuple[str, str]:
+    """What separates the columns of a text table, and the decimal point of its numbers.
+
+    A ``.tsv`` has tabs. In a ``.csv`` it is what divides the header into most names: some countries
+    write ``e_0;e_1``, and then often ``0,5`` too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
+    >>> _ = path.write_text("id;e_0\\n7;0,5\\n")
+    >>> csv_dialect(path)
+    (';', ',')
+    """
+    with reading_arrow(path), path.open(encoding="utf-8", errors="replace") as file:
+        header, first = file.readline(), file.readline()
+    is_tsv = path.suffix.lower() == ".tsv"
+    delimiter = "\t" if is_tsv else max(",;\t", key=lambda d: len(_cells(header, d)))
+    numbers = [cell for cell in _cells(first, delimiter) if re.fullmatch(r"-?\d+[.,]\d+.*", cell)]
+    comma = delimiter != "," and numbers and not any("." in cell for cell in numbers)
+    return delimiter, "," if comma else "."
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # Arrow will say what is wrong with it
+        return []
+
+
+def header_names(path: Path) -> list[str]:
+    """The names in the first line of a text table."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        return _cells(file.readline(), csv_dialect(path)[0])
+
+
+def is_text(path: Path) -> bool:
+    """Whether it is a table of text, by its ending: ``.csv`` or ``.tsv``."""
+    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def _open_parquet_parts(path: Path) -> ArrowFile:
@@ -341,7 +393,7 @@ def reading_arrow(path: Path) -> Iterator[None]:
     """Turn Arrow's errors of reading a CSV or Parquet file into one that names it."""
     import pyarrow as pa
 
-    is_csv = path.suffix.lower() == ".csv"
+    is_csv = is_text(path)
     try:
         yield
     except UnicodeError as error:  # Arrow's texts are UTF-8, the path included

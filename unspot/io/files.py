@@ -289,7 +289,7 @@ def sampled_hash(path: Path, *, n_blocks: int = 16, block: int = 4096) -> str:
 # -- Formats, by the ending of the name ------------------------------------------------------------
 
 
-FORMATS = (".npy", ".npz", ".csv", ".parquet")
+FORMATS = (".npy", ".npz", ".csv", ".tsv", ".parquet")
 
 
 def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:

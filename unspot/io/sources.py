@@ -11,6 +11,7 @@ import mmap
 import os
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -32,7 +33,7 @@ from unspot.io.arrow import (
 )
 from unspot.io.columns import OTHER, check_matrix, choose_features, missing
 from unspot.io.files import file_format
-from unspot.io.tables import READERS, Read, Table, read_table, read_with
+from unspot.io.tables import READERS, Read, Table, read_table, read_with, without_missing
 
 __all__ = ["LOAD_BYTES", "ParquetSource", "RowSource", "as_source", "open_table", "prefetched"]
 
@@ -131,6 +132,8 @@ def open_table(
     names: str | None = None,
     groups: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
+    key: str | None = None,
+    drop_missing: bool = False,
     in_memory: int = LOAD_BYTES,
 ) -> Table:
     """As ``read_table``, but the vectors of Parquet files above ``in_memory`` bytes stay on disk.
@@ -139,7 +142,7 @@ def open_table(
 
     Parameters
     ----------
-    path, features, concept, task, names, groups, labels_file
+    path, features, concept, task, names, groups, labels_file, key, drop_missing
         As in ``read_table``.
     in_memory : int
         The size on disk up to which Parquet files are read whole.
@@ -150,7 +153,17 @@ def open_table(
     n_bytes = sum(part.stat().st_size for part in parts if part.is_file())
     reader = READERS[format_] if n_bytes <= in_memory else _leave_on_disk
     roles = {"z": concept, "y": task, "names": names, "groups": groups}
-    return read_with(reader, path, features, roles, labels_file)
+    table = read_with(reader, path, features, roles, labels_file, key)
+    if not drop_missing:
+        return table
+    return without_missing(table, roles, partial(_some_rows, most=in_memory))
+
+
+def _some_rows(X: Any, rows: NDArray[np.int64], most: int) -> Any:
+    """Rows by number, in memory if they are small, else left where they are."""
+    if isinstance(X, np.ndarray) and X.nbytes <= most:
+        return X[rows]
+    return SomeRows(as_source(X), rows)
 
 
 def _leave_on_disk(path: Path, features: Any, roles: dict[str, str]) -> Read:
@@ -218,6 +231,42 @@ class ArraySource(_Source):
     def _release(self) -> None:
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
+
+
+class SomeRows(_Source):
+    """Some rows of another source, in its order.
+
+    Parameters
+    ----------
+    source : RowSource
+    rows : array of int
+        Their numbers, ascending.
+    """
+
+    def __init__(self, source: RowSource, rows: NDArray[np.int64]) -> None:
+        self._all, self._rows = source, rows
+        self.shape = (len(rows), source.shape[1])
+        self.dtype = source.dtype
+
+    def read(self, start: int, stop: int) -> Floats:
+        return self._all.take(self._rows[start:stop])
+
+    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        out[:] = self._all.take(self._rows[wanted])
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        """As in ``RowSource``; a chunk of the other source gives one of fewer rows or none."""
+        wanted = self._rows[start:stop]
+        if not len(wanted):
+            return
+        first, last = int(wanted[0]), int(wanted[-1]) + 1
+        for X in self._all.chunks(rows_per_chunk, first, last):
+            here = slice(*np.searchsorted(wanted, [first, first + len(X)]))
+            if here.start < here.stop:
+                yield X[wanted[here] - first]
+            first += len(X)
 
 
 class SliceSource(_Source):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.labels import missing_values, uncast
 from unspot.io.arrays import npz_names, read_npy, read_npz
-from unspot.io.arrow import column_kinds, first_text, matrix, open_arrow, values
-from unspot.io.columns import check_matrix, choose_features, missing
+from unspot.io.arrow import (
+    column_kinds,
+    first_text,
+    header_names,
+    is_text,
+    matrix,
+    open_arrow,
+    values,
+)
+from unspot.io.columns import FLOAT, VECTOR, check_matrix, choose_features, missing
 from unspot.io.files import FORMATS, file_format
 
-__all__ = ["READERS", "Table", "has_column", "read_labels", "read_table", "read_with"]
+__all__ = [
+    "READERS",
+    "Table",
+    "has_column",
+    "joined",
+    "read_labels",
+    "read_table",
+    "read_with",
+    "refuse_other_order",
+    "without_missing",
+]
+
+#: The role of the column by which labels find their rows.
+_KEY = "key"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +47,12 @@ class Table:
     """Rows of a file: embeddings, and the labels that were asked for."""
 
     X: Any  # (n, d): an array; from ``open_table`` perhaps a ``RowSource``
-    z: NDArray[Any] | None = None  # (n,), the concept
+    z: Any = None  # (n,), the concept; of several, a dict of such arrays
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), the name of each row
     groups: NDArray[Any] | None = None  # (n,), what rows come in
     features: tuple[str, ...] = ()  # the columns or the array that X came from
+    dropped: str = ""  # which rows were left out for want of a label, in words
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -44,22 +67,29 @@ def read_table(
     names: str | None = None,
     groups: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
+    key: str | None = None,
+    drop_missing: bool = False,
 ) -> Table:
     """Read embeddings and labels.
 
     Parameters
     ----------
     path : path
-        ``.npy``, ``.npz``, ``.csv`` or ``.parquet`` (a file or a folder of them).
+        ``.npy``, ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` (a file or a folder of them).
     features : str or list of str, optional
         What holds the vectors: an array of the ``.npz`` ("X" by default), a vector
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
     concept, task, names, groups : str, optional
-        Columns, or arrays of the ``.npz``.
+        Columns, or arrays of the ``.npz``. Several concepts are a comma list.
     labels_file : path, optional
-        A second file with the labels, row by row: ``.txt`` (one label per line), ``.npy``,
-        ``.npz``, ``.csv`` or ``.parquet``. ``concept`` may be left out if it has one column.
+        A second file with the labels: ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv``,
+        ``.tsv`` or ``.parquet``. ``concept`` may be left out if it has one column beside the key.
+    key : str, optional
+        A column of both files, by which labels find their rows. Without it, labels are taken row by
+        row. Rows without a partner have no label.
+    drop_missing : bool
+        Leave out rows that lack one of the labels. ``dropped`` of the table says how many.
 
     Notes
     -----
@@ -76,7 +106,8 @@ def read_table(
     """
     path = Path(path)
     roles = {"z": concept, "y": task, "names": names, "groups": groups}
-    return read_with(READERS[file_format(path)], path, features, roles, labels_file)
+    table = read_with(READERS[file_format(path)], path, features, roles, labels_file, key)
+    return without_missing(table, roles) if drop_missing else table
 
 
 def read_with(
@@ -85,24 +116,59 @@ def read_with(
     features: str | Sequence[str] | None,
     roles: Mapping[str, str | None],
     labels_file: str | os.PathLike[str] | None,
+    key: str | None = None,
 ) -> Table:
     """A table whose X, and whose labels that are not in the second file, ``reader`` reads."""
-    columns = {} if labels_file is None else read_labels(Path(labels_file), roles)
-    remaining = {
-        role: name for role, name in roles.items() if name is not None and role not in columns
-    }
-    X, used, more_columns = reader(path, features, remaining)
+    if key is not None and labels_file is None:
+        raise ValueError(
+            f"Got key {key!r} without a second file, but expected the file with the labels that "
+            "the key belongs to. Give it with --labels."
+        )
+    concepts = _concept_names(roles.get("z"), Path(labels_file or path))
+    more = {_role_of(name): name for name in concepts[1:]}
+    roles = {**roles, **more, **({"z": concepts[0]} if more else {})}
+    labels = {} if labels_file is None else read_labels(Path(labels_file), roles, key)
+    own = {role: name for role, name in roles.items() if name is not None and role not in labels}
+    X, used, columns = reader(path, features, own if key is None else {**own, _KEY: key})
     if isinstance(X, np.ndarray):
         check_matrix(X, str(path))
+    if labels_file is not None and key is not None:
+        labels = joined(labels, columns.pop(_KEY), str(labels_file), str(path))
+    elif labels_file is not None:
+        refuse_other_order(path, Path(labels_file), taken=[*used, *roles.values()])
+    by_role: dict[str, Any] = {**labels, **columns}
     n_rows = int(X.shape[0])
-    for role, column in {**columns, **more_columns}.items():
+    for role, column in by_role.items():
         if len(column) != n_rows:
             raise ValueError(
                 f"Got {len(column)} labels in {roles[role] or role} of "
                 f"{str(labels_file or path)!r} for {n_rows} rows of X, but expected one label per "
-                "row."
+                "row. If a column of both files says which label belongs to which row, name it "
+                "with --key."
             )
-    return Table(X, **columns, **more_columns, features=tuple(used))
+    if more:
+        others = {name: by_role.pop(role) for role, name in more.items()}
+        by_role["z"] = {concepts[0]: by_role["z"], **others}
+    return Table(X, **by_role, features=tuple(used))
+
+
+def _concept_names(concept: str | None, path: Path) -> list[str]:
+    """The names of several concepts in a comma list; of one, or of a name with a comma, that."""
+    names = [name.strip() for name in (concept or "").split(",")]
+    if concept is None or len(names) == 1 or has_column(path, concept):
+        return [] if concept is None else [concept]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or not all(names):
+        raise ValueError(
+            f"Got the concepts {concept!r}, but expected different names between the commas, such "
+            "as gender,age."
+        )
+    return names
+
+
+def _role_of(concept: str) -> str:
+    """Of one of several concepts: no other role has such a name."""
+    return f"concept {concept}"
 
 
 # -- One reader per format: X, the names it came from, and the labels by role ----------------------
@@ -116,7 +182,7 @@ def _read_npy(path: Path, features: Any, roles: dict[str, str]) -> Read:
         if name is not None:
             raise ValueError(
                 f"Got {name!r}, but {str(path)!r} is one array and has no columns. Give the labels "
-                "in a second file, with --labels."
+                "in a second file, with --labels, in the order of the rows."
             )
     return read_npy(path), [], {}
 
@@ -151,6 +217,7 @@ READERS: dict[str, Reader] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".csv": _read_arrow,
+    ".tsv": _read_arrow,
     ".parquet": _read_arrow,
 }
 
@@ -158,16 +225,20 @@ READERS: dict[str, Reader] = {
 # -- Labels in a file of their own, row by row -----------------------------------------------------
 
 
-def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
+def read_labels(
+    path: Path, wanted: Mapping[str, str | None], key: str | None = None
+) -> dict[str, NDArray[Any]]:
     """The labels of a file, by role: at least the concept, which is called "z".
 
     Parameters
     ----------
     path : Path
-        ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv`` or ``.parquet``.
+        ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv``, ``.tsv`` or ``.parquet``.
     wanted : mapping
         The column or array of each role. That of the concept may be None if there is only one;
         other roles are left out if the file has no such column.
+    key : str, optional
+        A column that says which row a label belongs to. It is read too, and called "key".
 
     Examples
     --------
@@ -178,16 +249,23 @@ def read_labels(path: Path, wanted: Mapping[str, str | None]) -> dict[str, NDArr
     ['f', 'm']
     """
     suffix = file_format(path, (*FORMATS, ".txt"))
+    if key is not None and suffix in (".txt", ".npy"):
+        raise ValueError(
+            f"Got key {key!r}, but {str(path)!r} has no columns. Leave the key out if its labels "
+            "are in the order of the rows, or give a table with a column of keys."
+        )
     if suffix == ".txt":
         return {"z": _without_empty(np.array(_lines(path), dtype=object))}
     if suffix == ".npy":
         return {"z": np.asarray(read_npy(path))}
     names, read = _columns(path, suffix)
-    concept = wanted["z"] or _only(names, path)
+    if key is not None and key not in names:
+        raise missing(key, names, str(path))
+    concept = wanted["z"] or _only([name for name in names if name != key], path)
     if concept not in names:
         raise missing(concept, names, str(path))
     others = {role: name for role, name in wanted.items() if role != "z" and name in names}
-    roles = {"z": concept, **others}
+    roles = {"z": concept, **others, **({} if key is None else {_KEY: key})}
     columns = read(list(roles.values()))
     return {role: columns[name] for role, name in roles.items()}
 
@@ -211,7 +289,7 @@ def _columns(
 def _labels(table: Any, names: Iterable[str], path: Path) -> dict[str, NDArray[Any]]:
     """Columns of labels of an Arrow table that was read from ``path``."""
     columns = {name: values(table.column(name)) for name in names}
-    if path.suffix.lower() == ".csv":
+    if is_text(path):
         return {name: _without_empty(column) for name, column in columns.items()}
     return columns
 
@@ -238,3 +316,157 @@ def _only(names: list[str], path: Path) -> str:
             "no concept. Say which one with --concept."
         )
     return names[0]
+
+
+# -- Which label belongs to which row --------------------------------------------------------------
+
+
+def joined(
+    labels: Mapping[str, NDArray[Any]], keys: NDArray[Any], labels_file: str, path: str
+) -> dict[str, NDArray[Any]]:
+    """Labels in the order of the rows' keys, None where the second file does not have the key.
+
+    Parameters
+    ----------
+    labels : mapping of str to array
+        By role, with the keys of the second file as the role "key".
+    keys : array of shape (n,)
+        The keys of the rows.
+    labels_file, path : str
+        The names of the two files, for messages.
+
+    Examples
+    --------
+    >>> labels = {"z": np.array(["f", "m"]), "key": np.array([8, 7])}
+    >>> joined(labels, np.array([7, 8, 9]), "labels.csv", "rows.npz")["z"].tolist()
+    ['m', 'f', None]
+    """
+    theirs, mine = _comparable(labels[_KEY], keys)
+    place: dict[Any, int] = {}
+    for row, value in enumerate(theirs):
+        if value is not None and place.setdefault(value, row) != row:
+            raise ValueError(
+                f"Got the key {value!r} twice in {labels_file!r} (rows {place[value]} and {row}), "
+                "but expected one row of labels for each key. Drop one of them."
+            )
+    rows = np.array([-1 if key is None else place.get(key, -1) for key in mine])
+    if not (rows >= 0).any():
+        raise ValueError(
+            f"Got no key of {path!r} in {labels_file!r}: there is {_example(mine)} in the first, "
+            f"{_example(theirs)} in the second. Name a column by which they belong together."
+        )
+    return {role: _taken(column, rows) for role, column in labels.items() if role != _KEY}
+
+
+def _comparable(*keys: NDArray[Any]) -> list[list[Any]]:
+    """Keys of two files, None where they are missing; as text if only one of them has numbers."""
+    as_text = len({column.dtype.kind in "iuf" for column in keys}) > 1
+    lists = []
+    for column in keys:
+        gaps = missing_values(uncast(column)).tolist()
+        known = map(str, column.tolist()) if as_text else column.tolist()
+        lists.append([None if gap else key for key, gap in zip(known, gaps, strict=True)])
+    return lists
+
+
+def _example(keys: list[Any]) -> str:
+    return repr(next((key for key in keys if key is not None), None))
+
+
+def _taken(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    found = column[rows]
+    if (rows >= 0).all():
+        return found
+    return np.where(rows >= 0, found.astype(object), None)  # type: ignore[call-overload]
+
+
+def refuse_other_order(path: Path, labels_file: Path, *, taken: Iterable[str | None]) -> None:
+    """Raise an error if a column of both files shows that their rows are in another order.
+
+    Columns that name each row once are compared, but those that are taken as vectors or labels.
+    """
+    free = _names_of_rows(path) - set(taken)
+    for name in sorted(free & _names_of_rows(labels_file)) if free else ():
+        mine, theirs = (_columns(p, file_format(p))[1]([name])[name] for p in (path, labels_file))
+        ids, others = _comparable(mine, theirs)
+        if len(set(others)) == len(others) and ids != others:
+            pairs = enumerate(zip(ids, others, strict=False))
+            row = next((row for row, (a, b) in pairs if a != b), None)
+            where = "" if row is None else f" (row {row}: {ids[row]!r} and {others[row]!r})"
+            raise ValueError(
+                f"Got {str(labels_file)!r} in another order than {str(path)!r}: their columns "
+                f"{name!r} differ{where}, so that labels would go to other rows. Join the files "
+                f"by it, with --key {name}."
+            )
+
+
+def _names_of_rows(path: Path) -> set[str]:
+    """Columns that could name the rows: texts and whole numbers."""
+    suffix = file_format(path, (*FORMATS, ".txt"))
+    if suffix in (".npy", ".txt"):
+        return set()
+    if suffix == ".npz":
+        return set(npz_names(path))
+    if is_text(path):  # to find the types of its columns would parse all of it
+        return set(header_names(path))
+    kinds = column_kinds(open_arrow(path).schema)
+    return {name for name, kind in kinds.items() if kind not in (FLOAT, VECTOR)}
+
+
+# -- Rows without a label --------------------------------------------------------------------------
+
+
+def without_missing(
+    table: Table,
+    roles: Mapping[str, str | None],
+    take: Callable[[Any, NDArray[np.int64]], Any] = lambda X, rows: np.asarray(X)[rows],
+) -> Table:
+    """The rows that have all their labels; ``dropped`` says in words which ones were left out.
+
+    Parameters
+    ----------
+    table : Table
+    roles : mapping
+        The name of the column of each role, for the words.
+    take : callable
+        Takes rows of X by number.
+
+    Examples
+    --------
+    >>> table = Table(np.zeros((3, 2)), z=np.array(["f", None, "m"]))
+    >>> kept = without_missing(table, {"z": "gender"})
+    >>> len(kept), kept.dropped
+    (2, "Left out 1 of 3 rows: 1 has no label in 'gender'.")
+    """
+    # A table of several concepts may lack some: such rows serve the others.
+    named = ("y", "groups", "names") if isinstance(table.z, dict) else ("z", "y", "groups", "names")
+    columns = {role: getattr(table, role) for role in named}
+    columns = {role: column for role, column in columns.items() if column is not None}
+    gaps = {role: missing_values(uncast(column)) for role, column in columns.items()}
+    lacking = np.zeros(len(table), dtype=bool)
+    for role in gaps.keys() - {"names"}:  # a row may be without a name
+        lacking |= gaps[role]
+    if not lacking.any():
+        return table
+    if lacking.all():
+        raise ValueError(
+            f"Got no row with a label: all {len(table):,} lack one. Are these the right columns?"
+        )
+    rows = np.flatnonzero(~lacking)
+    kept: dict[str, Any] = {role: _plain(column[rows]) for role, column in columns.items()}
+    if isinstance(table.z, dict):
+        kept["z"] = {name: np.asarray(column)[rows] for name, column in table.z.items()}
+    counts = {roles.get(role) or role: int(gap.sum()) for role, gap in gaps.items() if gap.any()}
+    reasons = " and ".join(
+        f"{count:,} {'has' if count == 1 else 'have'} no label in {name!r}"
+        for name, count in counts.items()
+    )
+    dropped = f"Left out {int(lacking.sum()):,} of {len(table):,} rows: {reasons}."
+    return replace(table, X=take(table.X, rows), **kept, dropped=dropped)
+
+
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that were objects only because some were missing, as numbers again."""
+    if column.dtype.kind != "O" or {type(value) for value in column.tolist()} - {int, float, bool}:
+        return column
+    return np.array(column.tolist())

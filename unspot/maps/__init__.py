@@ -1,19 +1,26 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
+from unspot.maps.boundary import Boundary
+from unspot.maps.gaussian import Gaussianised
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Nystrom, Transport
+from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Normalise, Nystrom, Transport
 from unspot.maps.program import Program, Step, trace
+from unspot.maps.routed import FreeForm
 
 __all__ = [
     "MAPS",
+    "Boundary",
     "Cells",
     "Compress",
     "Dense",
     "Expand",
+    "FreeForm",
+    "Gaussianised",
     "LayerNorm",
     "Map",
     "Mixture",
+    "Normalise",
     "Nystrom",
     "Oblique",
     "Program",

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPS", "Map", "chain_fault", "like", "register_map"]
+__all__ = ["MAPS", "Map", "as_numpy", "chain_fault", "like", "register_map"]
 
 Array = NDArray[Any]
 
@@ -31,12 +31,21 @@ def like(array: Array, x: Any) -> Any:
     return x.new_tensor(np.asarray(array))
 
 
+def as_numpy(x: Any) -> Array:
+    """The rows of a torch tensor, for maps whose steps are none of those that both kinds share."""
+    if not hasattr(x, "detach"):
+        raise NotImplementedError("its steps depend on the row")
+    return np.asarray(x.detach().cpu().numpy())
+
+
 @dataclass(frozen=True, eq=False)
 class Map:
     """One step of an eraser. Its fields are arrays, or values that JSON can hold."""
 
     kind: ClassVar[str] = ""
     linear: ClassVar[bool] = False
+    #: Whether rows stay in the space that they come from, though the map is not linear.
+    same_space: ClassVar[bool] = False
     #: One letter for each axis of every array. Axes of the same letter have the same length.
     shapes: ClassVar[Mapping[str, str]] = {}
     #: The letters of the axes whose lengths are the number of inputs and of outputs.

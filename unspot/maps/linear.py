@@ -17,7 +17,25 @@ import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
 
-__all__ = ["Compress", "Expand", "Oblique", "Projection"]
+__all__ = ["Compress", "Expand", "Oblique", "Projection", "range_basis"]
+
+
+def range_basis(P: Array) -> Array:
+    """Orthonormal basis (d, r) of the range of a matrix (d, m), r its numerical rank.
+
+    Embeddings may have a column of size 1e-33, for which LEACE has a factor of 1e30. Columns of P
+    are scaled to unit norm at most, which keeps the range, so that none hides the others.
+
+    Examples
+    --------
+    >>> range_basis(np.diag([1e30, 1.0, 1e-17])).round(6)
+    array([[1., 0.],
+           [0., 1.],
+           [0., 0.]])
+    """
+    scaled = P / np.maximum(np.linalg.norm(P, axis=0), 1.0)
+    left, values, _ = np.linalg.svd(scaled, full_matrices=False)
+    return np.ascontiguousarray(left[:, values > 1e-8])
 
 
 class Reflections:

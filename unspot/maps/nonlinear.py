@@ -1,4 +1,4 @@
-"""Maps that are not linear: layers of a network, kernel features, one map per class or a mixture.
+"""Maps that are not linear: layers of a network, unit norm, kernel features, maps per class.
 
 A network is a chain of ``Dense`` and ``LayerNorm``, so an eraser that was trained with torch is
 saved, loaded and applied without torch. Training uses the same ``LayerNorm`` on its tensors, so the
@@ -16,7 +16,16 @@ import numpy as np
 from unspot.maps.base import Array, Map, like, register_map
 from unspot.maps.program import Traced
 
-__all__ = ["Cells", "Dense", "LayerNorm", "Mixture", "Nystrom", "Transport", "squared_distances"]
+__all__ = [
+    "Cells",
+    "Dense",
+    "LayerNorm",
+    "Mixture",
+    "Normalise",
+    "Nystrom",
+    "Transport",
+    "squared_distances",
+]
 
 
 @register_map
@@ -89,6 +98,50 @@ class LayerNorm(Map):
 
 @register_map
 @dataclass(frozen=True, eq=False)
+class Normalise(Map):
+    """x ↦ x/‖x‖, and zero for rows whose norm is at most ``floor``.
+
+    Of a row that lies in removed directions, erasure leaves only rounding errors, which are a
+    function of what was removed. Without a floor they would be enlarged to unit norm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Normalise(2)(np.array([[3.0, 4.0], [0.0, 1e-15]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+
+    kind: ClassVar[str] = "normalise"
+
+    width: int
+    floor: float = 1e-5
+
+    @property
+    def n_in(self) -> int:
+        return self.width
+
+    @property
+    def n_out(self) -> int:
+        return self.width
+
+    def __call__(self, x: Any) -> Any:
+        norms = (x * x).sum(-1)[..., None] ** 0.5
+        is_zero = (norms - self.floor).clip(min=0) == 0
+        # 1 and 0, by which numpy, torch and programs can compute.
+        is_zero = is_zero.astype(x.dtype) if isinstance(x, np.ndarray) else is_zero.to(x)
+        return x * (1 - is_zero) / (norms + is_zero)
+
+    def fault(self) -> str:
+        if fault := super().fault():
+            return fault
+        if self.width < 1:
+            return f"width={self.width}, but expected at least 1"
+        return "" if self.floor >= 0 else f"floor={self.floor}, but expected at least 0"
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
 class Nystrom(Map):
     """x ↦ k(x, landmarks)·whitening, whose inner products approximate k(x, x′).
 
@@ -150,6 +203,7 @@ class Transport(Map):
     """
 
     kind: ClassVar[str] = "transport"
+    same_space: ClassVar[bool] = True
     shapes: ClassVar[Mapping[str, str]] = {
         "shifts": "Kd",
         "matrices": "Kdd",

@@ -1,4 +1,5 @@
 from .embedding import embed_texts as embed_texts
+from .erased import ErasedEmbeddings as ErasedEmbeddings
 from .folding import fold_after as fold_after
 from .folding import fold_before as fold_before
 from .folding import fold_between as fold_between

@@ -23,13 +23,13 @@ def embed_texts(
     texts: Any,
     model: str | os.PathLike[str],
     *,
-    pooling: str = "cls",
+    pooling: str | None = None,
     batch_size: int = 32,
     max_length: int | None = None,
     device: str | None = None,
     verbose: bool = False,
 ) -> NDArray[np.float32]:
-    """Embed texts by the last hidden state of a frozen language model.
+    """Embed texts by a frozen language model.
 
     Texts of similar length share a batch, so that little padding is computed; the vectors come
     back in the order of the texts. Memory: the model, one batch and the result. ``batch_size``
@@ -42,8 +42,11 @@ def embed_texts(
     model : str or path
         A folder with a model and its tokenizer (then nothing is fetched), or a name on the hub such
         as "bert-base-uncased".
-    pooling : {"cls", "mean"}
-        The state of the [CLS] token, the paper's choice, or the mean over the text's tokens.
+    pooling : {"cls", "mean", "model"}, optional
+        How the last hidden states become one vector: the state of the [CLS] token, the paper's
+        choice, or the mean over the text's tokens. "model": by all modules of a model of
+        sentence-transformers, as its ``encode`` does (extra ``models``). By default "model" for
+        folders of such models, so that none of their modules is left out, and else "cls".
     batch_size : int
         The number of texts in one pass through the model.
     max_length : int, optional
@@ -63,9 +66,12 @@ def embed_texts(
     array([[-0.1, ...
     """
     texts = _checked(texts)
-    check_choice("pooling", pooling, ("cls", "mean"))
+    if pooling is None:
+        pooling = "model" if (Path(model) / "modules.json").is_file() else "cls"
+    check_choice("pooling", pooling, ("cls", "mean", "model"))
     check_count("batch_size", batch_size)
-    encoder = _Encoder(model, pooling, max_length, device)
+    kind = _WholeModel if pooling == "model" else _Encoder
+    encoder = kind(model, pooling, max_length, device)
     from tqdm import tqdm
 
     # Longest first: if a batch does not fit in memory, it fails at once.
@@ -148,6 +154,41 @@ class _Encoder:
                 mask = tokens["attention_mask"].unsqueeze(-1)  # 0 where there is padding
                 pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         return np.asarray(pooled.cpu())
+
+
+class _WholeModel:
+    """All modules of a sentence-transformers model: a batch of texts → (b, d)."""
+
+    def __init__(
+        self,
+        name: str | os.PathLike[str],
+        _: str,
+        max_length: int | None,
+        device: str | None,
+    ) -> None:
+        require("pooling='model'", "models", "sentence_transformers")
+        import transformers
+        from sentence_transformers import SentenceTransformer
+
+        local = _is_folder(name)
+        try:
+            with _quiet(transformers):
+                self._model = SentenceTransformer(
+                    str(name), device=device or None, local_files_only=local
+                )
+        except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
+            raise ValueError(
+                f"Got {str(name)!r}, which sentence-transformers cannot load "
+                f"({_first_line(error)}). Expected what SentenceTransformer.save_pretrained "
+                "writes; models with modules that are not the library's own are loaded in Python "
+                "only."
+            ) from None
+        if max_length is not None:
+            self._model.max_seq_length = max_length
+
+    def __call__(self, texts: list[str]) -> NDArray[np.float32]:
+        vectors = self._model.encode(texts, batch_size=len(texts), show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)
 
 
 def _length(max_length: int | None, tokenizer: Any, model: Any) -> int:

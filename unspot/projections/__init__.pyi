@@ -6,7 +6,9 @@ from .objective import Preservation as Preservation
 from .objective import narrow as narrow
 from .solvers import ManifoldSolver as ManifoldSolver
 from .solvers import PaperSolver as PaperSolver
+from .subspaces import column_space as column_space
 from .subspaces import complement as complement
+from .subspaces import feature_moments_start as feature_moments_start
 from .subspaces import nearest_projector as nearest_projector
 from .subspaces import projection_loss as projection_loss
 from .subspaces import start as start

@@ -1,4 +1,4 @@
-"""The function of a subspace that a fit minimises: MMD² minus the share of variance kept.
+"""The function of a subspace that a fit minimises: MMD² or HSIC minus the share of variance kept.
 
 ``Objective`` holds its rows in memory, ``LazyObjective`` reads them one mini-batch at a time, and
 ``narrow`` looks at the gradient of an objective to choose directions inside a subspace.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.data.rows import stratified_batches
-from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
+from unspot.density import GaussianMixture, PairWeights, discrepancy, discrepancy_and_grad
 from unspot.machine import divisible, in_threads
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "narrow",
     "project",
     "pull_back",
+    "unit_rows",
 ]
 
 
@@ -78,6 +79,25 @@ def pull_back(X: Tensor, G: Tensor) -> Tensor:
     return total
 
 
+def unit_rows(Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Rows of unit norm, and the gradient for Y as a function of the gradient for them. O(nr).
+
+    Examples
+    --------
+    >>> unit, back = unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    >>> unit.tolist()[1], back(unit).abs().max().item() < 1e-6  # no way along a row changes it
+    ([0.0, 0.0], True)
+    """
+    norms = Y.norm(dim=1, keepdim=True)
+    norms[norms == 0] = torch.inf  # a row of zeros stays, and nothing pulls at it
+    unit = Y / norms
+
+    def back(gradient: Tensor) -> Tensor:
+        return (gradient - (gradient * unit).sum(dim=1, keepdim=True) * unit) / norms
+
+    return unit, back
+
+
 def _by_blocks(work: Callable[[slice], Any], X: Tensor) -> Iterator[Any]:
     """Results of every block of rows, in order."""
     blocks = (slice(i, i + BLOCK_ROWS) for i in range(0, len(X), BLOCK_ROWS))
@@ -86,46 +106,55 @@ def _by_blocks(work: Callable[[slice], Any], X: Tensor) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Objective:
-    """MMD²(XV) − λ·(share of variance kept), and its gradient with respect to V.
+    """MMD²(XV), or HSIC, − λ·(share of variance kept), and its gradient with respect to V.
 
     Parameters
     ----------
     X : Tensor of shape (n, d)
         Rows in working coordinates.
-    z : Tensor of shape (n,)
-        Class codes.
+    z : Tensor of shape (n,), or PairWeights
+        Class codes, or what pairs of rows weigh for any other concept.
     kernel : GaussianMixture
     preservation : Preservation, optional
     weight : float
         λ, already in units of MMD².
+    on_sphere : bool
+        Whether the projected rows are compared after they are scaled to unit norm.
     """
 
     is_lazy: ClassVar[bool] = False
 
     X: Tensor
-    z: Tensor
+    z: Tensor | PairWeights
     kernel: GaussianMixture
     preservation: Preservation | None = None
     weight: float = 0.0
+    on_sphere: bool = False
 
     def value(self, V: Tensor) -> float:
         """Only the value, for a third of the cost of value and gradient."""
-        loss = float(mmd2(project(self.X, V), self.z, self.kernel))
-        return loss - self.kept(V)[0]
+        Y, _ = self.shown(project(self.X, V))
+        return float(discrepancy(Y, self.z, self.kernel)) - self.kept(V)[0]
 
     def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
         """Value and gradient. O(n²r + ndr)."""
-        loss, grad_Y = mmd2_and_grad(
-            project(self.X, V), self.z, self.kernel, detach_bandwidth=detach_bandwidth
+        Y, back = self.shown(project(self.X, V))
+        loss, grad_Y = discrepancy_and_grad(
+            Y, self.z, self.kernel, detach_bandwidth=detach_bandwidth
         )
         kept, grad_kept = self.kept(V)
-        grad = pull_back(self.X, grad_Y).to(V.dtype)
+        grad = pull_back(self.X, back(grad_Y)).to(V.dtype)
         return float(loss) - kept, grad if grad_kept is None else grad - grad_kept
 
     def subset(self, rows: NDArray[np.int64]) -> Objective:
-        """The objective of a mini-batch."""
+        """The objective of a mini-batch, of rows with class codes."""
+        assert isinstance(self.z, Tensor)
         index = torch.from_numpy(rows).to(self.X.device)
-        return Objective(self.X[index], self.z[index], self.kernel, self.preservation, self.weight)
+        return replace(self, X=self.X[index], z=self.z[index])
+
+    def shown(self, Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Projected rows as the kernel sees them, and the way back of a gradient."""
+        return unit_rows(Y) if self.on_sphere else (Y, lambda gradient: gradient)
 
     def new_empty(self, shape: tuple[int, int]) -> Tensor:
         """A matrix of the rows' dtype and device."""
@@ -151,6 +180,7 @@ class LazyObjective:
         Class codes, on the CPU.
     kernel : GaussianMixture
     device : torch.device
+    on_sphere : bool
     """
 
     is_lazy: ClassVar[bool] = True
@@ -159,11 +189,15 @@ class LazyObjective:
     z: Tensor
     kernel: GaussianMixture
     device: torch.device
+    on_sphere: bool = False
 
     def subset(self, rows: NDArray[np.int64]) -> Objective:
         """The objective of a mini-batch. Reads its rows."""
         X = torch.from_numpy(self.rows[rows]).to(self.device)
-        return Objective(X, self.z[torch.from_numpy(rows)].to(self.device), self.kernel)
+        z = self.z[torch.from_numpy(rows)].to(self.device)
+        return Objective(X, z, self.kernel, on_sphere=self.on_sphere)
+
+    shown = Objective.shown
 
     def sample(self, size: int = 8192) -> Objective:
         """The objective of one batch of about ``size`` rows, the same batch in every call."""

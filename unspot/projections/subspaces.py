@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from unspot.checks import did_you_mean
 from unspot.data.statistics import ClassStatistics, whitening
 
-__all__ = ["STARTS", "complement", "nearest_projector", "projection_loss", "start"]
+__all__ = [
+    "STARTS",
+    "column_space",
+    "complement",
+    "feature_moments_start",
+    "nearest_projector",
+    "projection_loss",
+    "start",
+]
 
 Array = NDArray[Any]
 STARTS = ("identity", "moments", "pca")
@@ -37,6 +45,12 @@ def complement(Q: Array) -> Array:
     d, q = Q.shape
     full, _ = np.linalg.qr(Q, mode="complete")
     return np.ascontiguousarray(full[:, q:]) if q else np.eye(d)
+
+
+def column_space(A: Array, *, floor: float) -> Array:
+    """Orthonormal basis of the column space: what is above the floor and 1e-6 of the largest."""
+    left, values, _ = np.linalg.svd(A, full_matrices=False)
+    return np.ascontiguousarray(left[:, (values > 1e-6 * values[0]) & (values > floor)])
 
 
 def start(init: Any, statistics: ClassStatistics, rank: int) -> Array:
@@ -89,6 +103,29 @@ def moments_start(statistics: ClassStatistics, rank: int) -> Array:
     # Zero in directions without variance, as it should be: nothing can differ there.
     deviation = W.T @ (statistics.class_covariances[observed] - statistics.covariance) @ W
     A = m.T @ m + np.einsum("kij,kjl->il", deviation, deviation)
+    return nearest_projector(W @ _smallest(A, rank))
+
+
+def feature_moments_start(X: Array, psi: Array, covariance: Array, rank: int) -> Array:
+    """The same for a concept with features: where E[ψ x̃] and E[ψ x̃x̃ᵀ] of whitened rows are least.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Centred rows.
+    psi : array of shape (n, m)
+        Centred features. O(nd²m) time.
+    covariance : array of shape (d, d)
+        Of the rows.
+    rank : int
+    """
+    W, _ = whitening(covariance, invertible=True)
+    rows, n = X @ W, len(X)
+    m = psi.T @ rows / n
+    A = m.T @ m
+    for feature in psi.T:
+        deviation = (rows * feature[:, None]).T @ rows / n
+        A += deviation @ deviation
     return nearest_projector(W @ _smallest(A, rank))
 
 

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.data.dataset import Split
-from unspot.data.labels import encode
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
 from unspot.erasers.cascade import Cascade, Way
 from unspot.erasers.leopard import LEOPARD
 from unspot.projections import ManifoldSolver
 
-__all__ = ["Stage", "at_rank", "fits", "seeded", "stages"]
+__all__ = ["Own", "Stage", "at_rank", "fits", "frozen", "seeded", "stages"]
 
 #: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
 #: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
@@ -73,14 +71,15 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     """The estimator whose rank varies, and the rows that it is fitted on."""
     ranked, stage = eraser, Stage(train, np.asarray(train.X))
     if isinstance(eraser, Cascade):
-        ranked = LEOPARD() if eraser.eraser is None else eraser.eraser
+        ranked = eraser._inner()
         first = clone(eraser)
-        way, rows = first._fit_first(stage.X, encode(train.z))
+        way, rows = first._fit_first(stage.X, first._target(train.z, len(train)))
         stage = Stage(train, rows, first, way)
-    if not isinstance(ranked, BaseEraser) or "rank" not in ranked.get_params(deep=False):
+    parameters = ranked.get_params(deep=False) if hasattr(ranked, "get_params") else ()
+    if "rank" not in parameters:
         raise ValueError(
             f"Got {type(ranked).__name__}, which has no rank, but expected an eraser with one, "
-            "such as LEOPARD() or Cascade(LEOPARD())."
+            "such as LEOPARD() or Cascade(LEOPARD()), or your own with a parameter rank."
         )
     return ranked, stage
 
@@ -101,6 +100,23 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) 
             fitted.fit(stage.X, stage.train.z)
         yield stage.whole(fitted, rank)
         U = fitted.eraser_.U if warm else None
+
+
+@dataclass(frozen=True)
+class Own:
+    """A fitted transformer of somebody's own, as the rules of a path call erasers."""
+
+    transformer: Any
+
+    def __call__(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.transformer.transform(X))
+
+    reduce = __call__
+
+
+def frozen(fitted: Any) -> Any:
+    """The eraser that a fit left; of somebody's own transformer, what transforms."""
+    return fitted.eraser_ if hasattr(fitted, "eraser_") else Own(fitted)
 
 
 def at_rank(eraser: Any, rank: int, seed: int) -> Any:
@@ -152,10 +168,13 @@ def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
     """The cascade of fitted first stages and an eraser fitted after them, without another fit."""
     whole = clone(first).set_params(eraser=clone(fitted))
     whole.first_, whole.estimator_ = first.first_, fitted
-    whole.classes_, whole.n_features_in_ = fitted.classes_, first.first_[0].n_features
-    if hasattr(fitted, "history_"):
-        whole.history_ = fitted.history_
+    whole.n_features_in_ = first.first_[0].n_features
+    for name in ("classes_", "history_"):  # numbers have no classes
+        if hasattr(fitted, name):
+            setattr(whole, name, getattr(fitted, name))
     composed = whole._compose(way, fitted.eraser_)
-    metadata = whole._metadata(np.asarray(train.X), encode(train.z))
+    if fitted.eraser_.is_normalised:
+        composed = composed.normalised(fitted.eraser_.maps[-1].floor)
+    metadata = whole._metadata(np.asarray(train.X), first._target(train.z, len(train)))
     whole.eraser_ = Eraser(composed.maps, {**metadata, **composed.metadata})
     return whole

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
-from unspot.data.dataset import Dataset, Split, stratified_parts
+from unspot.data.concepts import Concepts, Target
+from unspot.data.dataset import Dataset, Split, is_number, strata, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.run import after_refit, check_metrics, on_validation, over_seeds
-from unspot.ranks.fits import at_rank, fits, seeded, stages
+from unspot.ranks.fits import at_rank, fits, frozen, seeded, stages
 from unspot.ranks.selection import decidable, select
 from unspot.tables import Number, markdown, number_text
 
@@ -57,7 +57,8 @@ class PathPoint:
     estimator : estimator
         Fitted; ``rank_`` is its rank.
     held_out : float
-        MMD² between the classes on validation rows, the same rows for every rank.
+        MMD² between the classes on validation rows, the same rows for every rank; of a number,
+        between its tenths.
     loss : float or None
         The loss of the fit, if the method has one.
     metrics : mapping of str to (mean, spread over seeds)
@@ -66,6 +67,8 @@ class PathPoint:
         The number of evaluations of loss and gradient in the fit.
     seconds : float
         Time of the fit.
+    attackers : tuple of mappings
+        Every attacker of the metric "attack": its name, balanced accuracy and interval.
     """
 
     rank: int
@@ -75,11 +78,12 @@ class PathPoint:
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     evaluations: int | None = None
     seconds: float = 0.0
+    attackers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def eraser(self) -> Eraser:
         """The frozen eraser of this rank."""
-        result: Eraser = self.estimator.eraser_
+        result: Eraser = frozen(self.estimator)
         return result
 
     def row(self) -> dict[str, Any]:
@@ -88,6 +92,17 @@ class PathPoint:
         for name, (mean, spread) in self.metrics.items():
             numbers |= {name: mean, f"{name}_spread": spread}
         return numbers | {"evaluations": self.evaluations, "seconds": self.seconds}
+
+    def measured(
+        self, data: Dataset, metrics: Sequence[str], *, seeds: int, random_state: int
+    ) -> PathPoint:
+        """The point with its metrics on the test rows of the data."""
+        eraser = self.estimator and self.eraser  # none leaves the rows as they are
+        scores, details = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
+        shown = ("name", "balanced_accuracy", "r2", "interval")  # r2 of numbers, in its place
+        attackers = details.get("attackers", {}).get("after", ())
+        kept = tuple({key: one[key] for key in shown if key in one} for one in attackers)
+        return replace(self, metrics=scores, attackers=kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +123,8 @@ class RankPath:
     refine : bool
         Whether a rule may choose a rank between two of the path. It may between the default ranks,
         and not between those that someone listed.
+    original : PathPoint or None
+        The rows without erasure, from ``with_original``.
     """
 
     points: tuple[PathPoint, ...]
@@ -116,7 +133,7 @@ class RankPath:
     random_state: int = 0
     eraser: Any = field(default=None, repr=False)
     refine: bool = False
-    _between: dict[int, PathPoint] = field(default_factory=dict, init=False, repr=False)
+    original: PathPoint | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -157,17 +174,26 @@ class RankPath:
 
     def at(self, rank: int) -> PathPoint:
         """The point of a rank; between two ranks of the path it is fitted when first asked for."""
-        known = {point.rank: point for point in self.points} | self._between
-        if rank not in known:
-            above = known[min(other for other in known if other > rank)]
-            ranked, stage = stages(self.eraser, self.data.train)
-            estimator, _ = seeded(ranked)
-            started = time.perf_counter()
-            fitted = next(fits(estimator, stage, [rank], above.estimator))
-            held_out = held_out_discrepancy(self.data, estimator, self.random_state)
-            seconds = time.perf_counter() - started
-            known[rank] = self._between[rank] = _point(fitted, held_out, seconds)
-        return known[rank]
+        if rank in self.ranks:
+            return self[rank]
+        if rank not in self._fitted:
+            self._fitted[rank] = self._fit_between(rank)
+        return self._fitted[rank]
+
+    @cached_property
+    def _fitted(self) -> dict[int, PathPoint]:
+        """What ``at`` has fitted: it saves time, and changes no result."""
+        return {}
+
+    def _fit_between(self, rank: int) -> PathPoint:
+        # From the rank above of the path itself, whatever else was asked for before.
+        above = self[min(other for other in self.ranks if other > rank)]
+        ranked, stage = stages(self.eraser, self.data.train)
+        estimator, _ = seeded(ranked)
+        started = time.perf_counter()
+        fitted = next(fits(estimator, stage, [rank], above.estimator))
+        held_out = held_out_discrepancy(self.data, estimator, self.random_state)
+        return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
         """The path with a rank that a rule found between two, and its metrics."""
@@ -175,12 +201,19 @@ class RankPath:
             return self
         point, names = self.at(rank), list(self.points[0].metrics)
         if names:
-            scores = over_seeds(
-                point.eraser, self.judged, names, seeds=seeds, random_state=self.random_state
-            )
-            point = replace(point, metrics=scores)
+            how = {"seeds": seeds, "random_state": self.random_state}
+            point = point.measured(self.judged, names, **how)
         points = sorted((*self.points, point), key=lambda point: -point.rank)
         return replace(self, points=tuple(points))
+
+    def with_original(self, *, seeds: int = 1) -> RankPath:
+        """The path with the same metrics of the original rows: what there was to erase."""
+        point = PathPoint(self.data.n_features, None, held_out=float("nan"))
+        names = list(self.points[0].metrics)
+        if names:
+            how = {"seeds": seeds, "random_state": self.random_state}
+            point = point.measured(self.judged, names, **how)
+        return replace(self, original=point)
 
     def fit_again(self, rank: int) -> Any:
         """The eraser of a rank, fitted on train and validation rows, and so not on test rows."""
@@ -226,13 +259,29 @@ class RankPath:
 
     def to_json(self) -> str:
         """The same numbers as JSON."""
-        content = {
+        content: dict[str, Any] = {
             "format": "unspot-path/1",
             "method": self.method,
             "random_state": self.random_state,
             "points": [point.row() for point in self.points],
+            "attackers": {str(point.rank): point.attackers for point in self.points},
+            "metadata": self._facts(),
         }
+        if self.original is not None:
+            content["original"] = {**self.original.row(), "held_out": None}
+            content["attackers"]["original"] = self.original.attackers
         return json.dumps(content, indent=1)
+
+    def _facts(self) -> dict[str, Any]:
+        """In the words of an evaluation, so that a report reads both."""
+        rows = {"train": len(self.data.train), "validation": len(self.data.validation)}
+        return {
+            "data": self.data.name,
+            "concept": self.data.concept,
+            "classes": _class_names(self.data),
+            "n_rows": rows,
+            "n_features": self.data.n_features,
+        }
 
     def to_markdown(self) -> str:
         """The same numbers as a Markdown table, each metric with its spread."""
@@ -246,7 +295,7 @@ class RankPath:
 
 
 def rank_path(
-    eraser: BaseEraser,
+    eraser: Any,
     data: Dataset,
     ranks: Sequence[int | float] | None = None,
     *,
@@ -261,7 +310,8 @@ def rank_path(
     eraser : estimator with a ``rank``
         ``LEOPARD`` and ``Cascade(LEOPARD())`` start from the directions of the previous subspace
         with the least discrepancy, and refine them in a few steps. The linear stage of a cascade is
-        fitted once. Any other eraser is fitted from scratch at every rank.
+        fitted once. Any other eraser, or transformer of your own with a parameter ``rank``, is
+        fitted from scratch at every rank.
     data : Dataset
         Erasers are fitted on ``train`` and measured on ``validation``; ``test`` is not used.
     ranks : sequence of int or fractions, optional
@@ -303,8 +353,7 @@ def rank_path(
     for fitted in tqdm(fitted_ranks, "ranks", len(checked), unit="rank", disable=not verbose):
         point = _point(fitted, held_out, seconds=time.perf_counter() - started)
         if metrics:
-            scores = over_seeds(point.eraser, judged, metrics, seeds=seeds, random_state=seed)
-            point = replace(point, metrics=scores)
+            point = point.measured(judged, metrics, seeds=seeds, random_state=seed)
         points.append(point)
         started = time.perf_counter()
     method = type(eraser).__name__
@@ -330,7 +379,7 @@ def check_ranks(
     return tuple(falling)
 
 
-def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None) -> Any:
+def fit_auto(estimator: Any, X: Any, labels: Target | Concepts, max_advantage: float | None) -> Any:
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
@@ -344,16 +393,19 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     estimator : LEOPARD
         Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
     X : array of shape (n, d), or ``Rows``
-    labels : Labels
+    labels : Labels, Measurements or Concepts
+        Rows of one of its groups stay together.
     max_advantage : float or None
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
     share = _share_to_choose_with(labels, estimator.max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
-    parts = stratified_parts(labels.codes, sizes, generator(estimator.random_state))[:2]
-    _refuse_small_classes(labels, parts[1])
-    train, aside = (Split(_floats(X[rows]), labels.classes[labels.codes[rows]]) for rows in parts)
+    rng, groups = generator(estimator.random_state), getattr(labels, "groups", None)
+    parts = stratified_parts(strata(labels), sizes, rng, groups)[:2]
+    if isinstance(labels, Labels):
+        _refuse_small_classes(labels, parts[1])
+    train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
     data = Dataset(train, aside, aside)
     decidable(aside, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
@@ -361,10 +413,29 @@ def fit_auto(estimator: Any, X: Any, labels: Labels, max_advantage: float | None
     return path.select("largest", refit=False, max_advantage=max_advantage)
 
 
-def _share_to_choose_with(labels: Labels, max_rows: int) -> float:
+def _class_names(data: Dataset) -> list[str] | None:
+    """Of one concept of classes; others have none."""
+    if data.concepts or is_number(data.train.z, data.train.kind):
+        return None
+    return [str(c) for c in encode(data.train.z).classes]
+
+
+def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
+    if isinstance(concept, Concepts):
+        return Split(X, concept)
+    if isinstance(concept, Labels):
+        return Split(X, concept.values, groups=concept.groups)
+    values = concept.values
+    kind = concept.kind if concept.period is None else f"cyclic:{concept.period:.17g}"
+    return Split(X, values[:, 0] if values.shape[1] == 1 else values, kind=kind)
+
+
+def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:
     """The share of the rows that choose a rank: a sample, with enough rows of the rarest class."""
     usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
-    for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
+    for_the_rarest = 0.0
+    if isinstance(labels, Labels):
+        for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
     return min(1.0, max(usual, for_the_rarest), max_rows / (1 - ASIDE) / len(labels))
 
 
@@ -397,7 +468,7 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
     return PathPoint(
         fitted.rank_,
         fitted,
-        held_out(fitted.eraser_),
+        held_out(frozen(fitted)),
         loss=float(losses[-1]) if len(losses) else None,
         evaluations=int(counts[-1]) if len(counts) else None,
         seconds=seconds,
@@ -407,10 +478,14 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
 def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[Eraser], float]:
     """A function of an eraser: MMD² between the classes, always on the same validation rows.
 
-    The kernel is that of the estimator if it is a LEOPARD, or else the paper's.
+    A number has bins for classes, and several concepts have cells. The kernel is that of the
+    estimator if it is a LEOPARD, or else the paper's.
     """
-    classes = encode(data.train.z, n_rows=len(data.train)).classes
-    codes = encode_as(data.validation.z, classes)
+    z = data.validation.z
+    if isinstance(z, Concepts) or is_number(data.train.z, data.train.kind):
+        codes = strata(z if isinstance(z, Concepts) else data.validation.target)
+    else:
+        codes = encode_as(z, encode(data.train.z, n_rows=len(data.train)).classes)
     rng = np.random.default_rng(seed)
     taken = balanced_counts(np.bincount(codes), MAX_HELD_OUT_ROWS)
     by_class = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]

@@ -18,15 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
-from unspot.data.dataset import Dataset, Split
+from unspot.data.dataset import Dataset, Split, refuse_other_than_classes
 from unspot.data.groups import counts_at_worst
-from unspot.data.labels import encode
+from unspot.data.labels import Labels
+from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.description_length import mdl as description_length
 from unspot.evaluation.inference import smallest_bound
 from unspot.evaluation.metrics import LESS_IS_BETTER
+from unspot.evaluation.regression import smallest_share
 from unspot.evaluation.run import check_metrics, over_seeds
+from unspot.evaluation.several import Part, parts_of
 from unspot.evaluation.unseen import attack_both_ways, attack_eraser
 from unspot.ranks.fits import at_rank
 
@@ -44,7 +47,7 @@ __all__ = ["RULES", "Promise", "Selection", "knee", "largest", "mdl", "select", 
 
 @dataclass(frozen=True)
 class Promise:
-    """What test rows say about "no attacker gains more than this".
+    """What test rows say about "no attacker gains more than this", of the worst of all concepts.
 
     Attackers that learn from one half of the test rows are judged on the other half, both ways.
 
@@ -60,6 +63,8 @@ class Promise:
         The name of the strongest.
     n_rows : int
         The test rows that attackers were judged on.
+    unit : str
+        What the numbers are per cent of: balanced accuracy over guessing, or variance.
     """
 
     max_advantage: float
@@ -67,6 +72,7 @@ class Promise:
     upper_bound: float
     attacker: str
     n_rows: int
+    unit: str = "points over guessing"
 
     @property
     def outcome(self) -> Literal["kept", "open", "broken"]:
@@ -82,7 +88,7 @@ class Promise:
             "broken": "was not kept",
         }[self.outcome]
         return (
-            f"The promise of at most {100 * self.max_advantage:.3g} points over guessing {said} on "
+            f"The promise of at most {100 * self.max_advantage:.3g} {self.unit} {said} on "
             f"{self.n_rows:,} test rows: the strongest attacker ({self.attacker}) has "
             f"{100 * self.advantage:.1f}, and with 95 % confidence none has more than "
             f"{100 * self.upper_bound:.1f}."
@@ -173,25 +179,41 @@ def _checked(
     # Quick attackers search; a promise is to hold against those who try harder.
     asked = "standard" if attackers == "quick" else attackers
     try:
-        attacked = attack_both_ways(
-            fitted, path.unseen, random_state=path.random_state, **_effort(asked)
+        each = _of_each(
+            path.unseen,
+            lambda data: attack_both_ways(
+                fitted, data, random_state=path.random_state, **_effort(asked)
+            ),
         )
     except ValueError as error:  # of too few rows: the choice stands
         reason = str(error).split(". ")[0].rstrip(".")
         warnings.warn(f"The promise was not checked: {reason}.", UserWarning, stacklevel=4)
         return None
-    strongest = attacked.strongest
+    alpha = (1 - _CONFIDENCE) / len(each)
+    name = max(each, key=lambda name: each[name].upper_bound(alpha))
+    attacked, strongest = each[name], each[name].strongest
     promise = Promise(
         max_advantage=max_advantage,
-        advantage=strongest.advantage,
-        upper_bound=attacked.upper_bound(1 - _CONFIDENCE),
-        attacker=strongest.name,
+        advantage=attacked.advantage(strongest),
+        upper_bound=attacked.upper_bound(alpha),
+        attacker=f"{strongest.name}, of {name}" if name else strongest.name,
         n_rows=len(attacked.labels),
+        **({} if isinstance(attacked.labels, Labels) else {"unit": "% of the variance"}),
     )
     if promise.outcome == "broken":
         way_out = "Allow a larger max_advantage, fit on more rows, or take a lower rank."
         warnings.warn(f"{promise} {way_out}", UserWarning, stacklevel=4)
     return promise
+
+
+def _of_each(data: Dataset, attack: Callable[[Dataset], Attacked]) -> dict[str, Attacked]:
+    """Attacks on every concept of the data and on their combination; one has no name."""
+    return {part.name: attack(part.data) for part in parts_of(data) or [Part("", data)]}
+
+
+def _bound(each: Mapping[str, Attacked]) -> float:
+    """No attacker of any concept has more than this."""
+    return max(one.upper_bound((1 - _CONFIDENCE) / len(each)) for one in each.values())
 
 
 def _effort(attackers: str | Sequence[str]) -> dict[str, Any]:
@@ -226,7 +248,8 @@ def largest(
     Parameters
     ----------
     max_advantage : float, optional
-        The largest advantage of the strongest attacker over guessing, in balanced accuracy. By
+        The largest advantage of the strongest attacker over guessing, in balanced accuracy; of a
+        number, the largest share of its variance. It holds for each of several concepts. By
         default 0.05, or the smallest that the rows can decide. A smaller one is refused.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
@@ -275,6 +298,7 @@ def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
         The least length of the online code of the validation labels, as a share of the code that
         only knows the shares of the classes.
     """
+    refuse_other_than_classes(path.data.validation, "the rule 'mdl'")
     if not 0 < threshold < 2:
         raise ValueError(
             f"Got threshold={threshold!r}, but expected a share of the prior code such as 0.95."
@@ -361,9 +385,13 @@ def decidable(
     names = attackers
     if isinstance(attackers, str):
         names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
-    labels, groups = encode(split.z), split.group_codes
-    counts = counts_at_worst(labels.codes, groups, len(labels.classes))
-    smallest = smallest_bound(counts, 1 - _CONFIDENCE, len(names))
+    groups = split.group_codes
+    whole = Dataset(split, split, split)
+    parts = [part.data.test for part in parts_of(whole)] or [split]
+    alpha = (1 - _CONFIDENCE) / len(parts)
+    n_units, smallest = max(
+        (_smallest(part, alpha, len(names)) for part in parts), key=lambda found: found[1]
+    )
     if max_advantage is None:
         return max(MARGIN, smallest)
     if check_share("max_advantage", max_advantage) < smallest:
@@ -371,21 +399,29 @@ def decidable(
         units = "rows" if groups is None else "groups"
         raise ValueError(
             f"Got max_advantage={max_advantage:g}, but expected at least "
-            f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {counts.sum():,} "
+            f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {n_units:,} "
             f"{units}, on which attackers that only guess may look as good as that. Allow more, or "
             f"give about {more:.2g} times as many {units}."
         )
     return max_advantage
 
 
+def _smallest(split: Split, alpha: float, n_attackers: int) -> tuple[int, float]:
+    """Rows or groups to judge on, and the smallest advantage that they can rule out."""
+    target, groups = split.target, split.group_codes
+    if not isinstance(target, Labels):
+        n_units = len(split) if groups is None else len(np.unique(groups))
+        return n_units, smallest_share(n_units, alpha, n_attackers)
+    counts = counts_at_worst(target.codes, groups, len(target.classes))
+    return int(counts.sum()), smallest_bound(counts, alpha, n_attackers)
+
+
 def advantage_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
     """An upper bound on the advantage of the strongest attacker, on all validation rows."""
-    attacked = attack_both_ways(
-        point.eraser, path.judged, random_state=path.random_state, **_effort(attackers)
-    )
-    return attacked.upper_bound(1 - _CONFIDENCE)
+    how = {"random_state": path.random_state, **_effort(attackers)}
+    return _bound(_of_each(path.judged, lambda data: attack_both_ways(point.eraser, data, **how)))
 
 
 def cross_fitted_bound(
@@ -393,14 +429,14 @@ def cross_fitted_bound(
 ) -> float:
     """The same on train and validation rows, each judged after a fit on other rows."""
     rows = path.unseen.train
-    attacked = attack_eraser(
-        at_rank(path.eraser, point.rank, path.random_state),
-        Dataset(rows, rows, rows),
-        attack_rows="cross-fit",
-        random_state=path.random_state,
-        **_effort(attackers),
+    estimator = at_rank(path.eraser, point.rank, path.random_state)
+    how = {"random_state": path.random_state, **_effort(attackers)}
+    return _bound(
+        _of_each(
+            Dataset(rows, rows, rows),
+            lambda data: attack_eraser(estimator, data, attack_rows="cross-fit", **how),
+        )
     )
-    return attacked.upper_bound(1 - _CONFIDENCE)
 
 
 def _bisect(
@@ -429,7 +465,7 @@ def _value(path: RankPath, point: PathPoint, name: str) -> float:
     metrics = point.metrics
     if name not in metrics:
         seed = path.random_state
-        metrics = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
+        metrics, _ = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
         if name not in metrics:
             raise ValueError(f"Got metric {name!r}, which is undefined at rank {point.rank}.")
     return metrics[name][0]

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspot.report.contents import BEFORE, Contents, Gaps, Panel, Tradeoff, Views
+from unspot.report.contents import (
+    BEFORE,
+    Contents,
+    Curve,
+    Dial,
+    DialRows,
+    Gaps,
+    Panel,
+    Tradeoff,
+    Views,
+)
 from unspot.report.style import (
     CLASS_COLOURS,
     DASHES,
     PALETTES,
     SHAPES,
     class_slots,
+    labels_beside,
     mark_slot,
     method_slot,
     series_numbers,
@@ -22,6 +33,9 @@ __all__ = [
     "Spec",
     "attackers_chart",
     "charts",
+    "curve_chart",
+    "dial_attackers_chart",
+    "dial_map_chart",
     "gaps_chart",
     "map_chart",
     "tradeoff_chart",
@@ -45,7 +59,7 @@ CONFIG: Spec = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "titlePadding": 8,
-        "labelLimit": 150,
+        "labelLimit": 165,
     },
     "text": {"color": "var(--ink)", "fontSize": 12},
     "rule": {"color": "var(--soft)"},
@@ -56,11 +70,12 @@ CONFIG: Spec = {
 _BARE = {"labels": False, "ticks": False, "grid": False}
 #: Data of one row for a layer: without it, its marks are drawn once for every row of the chart.
 _ONCE: Spec = {"data": {"values": [{}]}}
+#: A text beside a point.
+_BESIDE: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
 #: Hides the classes that the page's legend has put on this list.
-_HIDING: Spec = {
-    "params": [{"name": "hidden", "value": []}],
-    "transform": [{"filter": "indexof(hidden, datum.k) < 0"}],
-}
+_HIDDEN: Spec = {"name": "hidden", "value": []}
+_SHOWN: Spec = {"filter": "indexof(hidden, datum.k) < 0"}
+_HIDING: Spec = {"params": [_HIDDEN], "transform": [_SHOWN]}
 
 
 def charts(contents: Contents, views: Views | None) -> dict[str, Spec]:
@@ -68,12 +83,19 @@ def charts(contents: Contents, views: Views | None) -> dict[str, Spec]:
     specs: dict[str, Spec] = {}
     if contents.attacks:
         specs["attackers"] = attackers_chart(contents)
+    if contents.curve is not None:
+        specs["curve"] = curve_chart(contents.curve, contents.chance)
     if views is not None:
         for i, panel in enumerate(views.panels):
             specs[f"witness-{i}"] = witness_chart(views, panel)
             specs[f"map-{i}"] = map_chart(views, panel)
+    dial = contents.dial
+    if dial is not None and dial.attackers:
+        specs["dial-attackers"] = dial_attackers_chart(dial)
+    if dial is not None and dial.rows is not None:
+        specs["dial-map"] = dial_map_chart(dial, dial.rows)
     if contents.tradeoff is not None:
-        specs["tradeoff"] = tradeoff_chart(contents.tradeoff)
+        specs["tradeoff"] = tradeoff_chart(contents.tradeoff, dial)
     for i, gaps in enumerate(contents.gaps):
         specs[f"gaps-{i}"] = gaps_chart(gaps, contents)
     return specs
@@ -96,8 +118,8 @@ def attackers_chart(contents: Contents) -> Spec:
         }
         for attack in contents.attacks
     ]
-    lowest = _lowest([contents.chance, *(row[end] for row in rows for end in ("accuracy", "low"))])
-    domain = {"domain": [lowest, 1.0], "nice": False}
+    ends = ("accuracy", "low", "high")
+    domain = _accuracies([contents.chance, *(row[end] for row in rows for end in ends)])
     x = _number("accuracy", "accuracy on held-out rows", domain, format="~%", tickCount=6)
     lanes = {
         "y": {
@@ -118,20 +140,62 @@ def attackers_chart(contents: Contents) -> Spec:
         rows,
         layer=[
             *_chance_rule(contents.chance, "x", x),
-            _layer("rule", intervals, only="isValid(datum.low)", strokeWidth=2),
+            *_interval_rules(rows, intervals, strokeWidth=2),
             _dots(75, dots),
         ],
     )
 
 
-def _lowest(values: list[float | None]) -> float:
-    """Where an axis of accuracies begins: a little below everything drawn."""
-    lowest = min([1.0, *(value for value in values if value is not None)])
-    return float(max(0.0, round(lowest - 0.05, 2)))
+def curve_chart(curve: Curve, chance: float | None) -> Spec:
+    """Accuracy against rows on a logarithmic axis: measured dots, and what to expect of more."""
+    n, expected = curve.further
+    ends = _ends(expected)
+    rows = [
+        {"kind": "dot", "n": n, "accuracy": a, "what": "measured", "shown": _share(a)}
+        for n, a in curve.points
+    ]
+    rows += [{"kind": "line", "n": n, "accuracy": a} for n, a in curve.means]
+    shown = interval_text(expected, "share")
+    more = {"n": n, "accuracy": expected.value, "what": "expected", "shown": shown, **ends}
+    rows.append({"kind": "further", **more})
+    scale = {"type": "log", "nice": False, "padding": 18}
+    x = _number("n", curve.rows, scale, format=",d", values=[n for n, _ in curve.means])
+    y = _measured("accuracy", "accuracy on held-out rows", format="~%")
+    plane = {"x": x, "y": y}
+    interval = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    count = {"field": "n", "title": "rows", "format": ",d"}
+    dots = {**plane, "tooltip": [count, *_tooltip(what="accuracy is", shown="accuracy")]}
+    colour = {"color": "var(--method-1)"}
+    return _chart(
+        "Accuracy of the strongest attacker against rows, measured and expected of more.",
+        220,
+        rows,
+        layer=[
+            *_chance_rule(chance, "y", y),
+            _layer("line", plane, "datum.kind == 'line'", strokeDash=[4, 3], opacity=0.6, **colour),
+            _layer("rule", interval, "datum.kind == 'further'", strokeWidth=2, **colour),
+            {**_dots(75, dots, **colour), "transform": [{"filter": "datum.kind == 'dot'"}]},
+            _layer("point", dots, "datum.kind == 'further'", size=90, filled=False, **colour),
+        ],
+    )
 
 
-def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
-    """Erasers on the plane of utility and erasure, the chosen one ringed."""
+def _share(value: float) -> str:
+    return number_text(Number(value), "share")
+
+
+def _accuracies(values: list[float | None]) -> Spec:
+    """A scale from a little below everything drawn, chance included, to a little above."""
+    drawn = [value for value in values if value is not None]
+    low, high = max(0.0, min(drawn) - 0.05), min(1.0, max(drawn) + 0.05)
+    return {"domain": [round(low, 2), round(high, 2)], "nice": False}
+
+
+def tradeoff_chart(tradeoff: Tradeoff, dial: Dial | None = None) -> Spec:
+    """Erasers on the plane of utility and erasure, the chosen one ringed.
+
+    With a dial, a disc is behind the point that it stands at.
+    """
     x = _measured("utility", tradeoff.utility, **_per_cent(tradeoff.utility_unit))
     y = _measured("erasure", tradeoff.erasure, **_per_cent(tradeoff.erasure_unit))
     plane = {"x": x, "y": y, "color": _colour("method")}
@@ -147,26 +211,32 @@ def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
         "order": {"field": "rank", "type": "quantitative"},
     }
     intervals = {**plane, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
-    rings = {**plane, "color": {"value": "var(--ink)"}}
+    # A ring that is not to be seen is transparent: a layer without rows has no extent.
+    ink = {"color": {"value": "var(--ink)"}}
+    rings = {**plane, **ink, "opacity": _opaque_where("datum.chosen")}
+    discs = {**plane, **ink, "opacity": _opaque_where("datum.stop === round(stop)", 0.16)}
     dots = {**plane, "shape": _shape(), "tooltip": named}
     texts = {"x": x, "y": y, "text": {"field": "beside"}}
-    beside: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
+    rows = _tradeoff_rows(tradeoff, dial)
     return _chart(
         "Erasers on the plane of utility kept and concept recovered; the chosen one is ringed.",
         340,
-        _tradeoff_rows(tradeoff),
+        rows,
+        **({"params": [_stop(dial)]} if dial else {}),
         layer=[
             *_chance_rule(tradeoff.reference, "y", y),
+            *([_dots(900, discs, shape="circle")] if dial else []),
             _layer("line", lines, opacity=0.5),
-            _layer("rule", intervals, only="isValid(datum.low)", opacity=0.6),
-            _layer("point", rings, only="datum.chosen", shape="circle", size=420, strokeWidth=2),
+            *_interval_rules(rows, intervals, opacity=0.6),
+            _layer("point", rings, shape="circle", size=420, strokeWidth=2),
             _dots(90, dots),
-            _layer("text", texts, **beside),
+            _layer("text", texts, **_BESIDE),
         ],
     )
 
 
-def _tradeoff_rows(tradeoff: Tradeoff) -> list[Spec]:
+def _tradeoff_rows(tradeoff: Tradeoff, dial: Dial | None = None) -> list[Spec]:
+    stops = {} if dial is None else {stop.name: i for i, stop in enumerate(dial.stops)}
     numbers = series_numbers(tradeoff)
     texts = texts_beside(tradeoff, width=500, height=250)
     return [
@@ -180,6 +250,7 @@ def _tradeoff_rows(tradeoff: Tradeoff) -> list[Spec]:
             "erasure": point.erasure.value,
             **_ends(point.erasure),
             "chosen": point.chosen,
+            **({"stop": stops.get(point.label)} if dial else {}),
             "shownUtility": number_text(point.utility, tradeoff.utility_unit),
             "shownErasure": interval_text(point.erasure, tradeoff.erasure_unit),
         }
@@ -204,6 +275,13 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
         {"field": "gap", "title": "TPR gap", "format": "+.3f"},
     ]
     named = [*_tooltip(label="label", where="vectors"), *numbers]
+    _name_labels(rows)
+    texts = {"x": x, "y": y, "text": {"field": "beside"}}
+    # In the right half of the chart, names stand to the left of their points.
+    inwards = {
+        "align": {"expr": "datum.right ? 'right' : 'left'"},
+        "dx": {"expr": "datum.right ? -10 : 10"},
+    }
     lines = {"x": x, "y": y, "detail": {"field": "label"}}
     dots = {"x": x, "y": y, "color": _colour("method"), "shape": _shape(), "tooltip": named}
     return _chart(
@@ -214,8 +292,25 @@ def gaps_chart(gaps: Gaps, contents: Contents) -> Spec:
             {**_layer("rule", {"y": _fixed(y, 0)}, strokeDash=[4, 3]), **_ONCE},
             _layer("line", lines, color="var(--line)", strokeWidth=1.5),
             _dots(70, dots),
+            _layer("text", texts, **{**_BESIDE, **inwards}),
         ],
     )
+
+
+def _name_labels(rows: list[Spec]) -> None:
+    """Add the name of each label to the end of its line that is further from zero, if it fits."""
+    by_label: dict[str, list[Spec]] = {}
+    for row in rows:
+        row["beside"] = ""
+        by_label.setdefault(row["label"], []).append(row)
+    ends = [max(of_one, key=lambda row: abs(row["gap"])) for of_one in by_label.values()]
+    names = [name if len(name) <= 20 else f"{name[:19]}…" for name in by_label]
+    places = ([row[key] for row in ends] for key in ("share", "gap"))
+    shares = [row["share"] for row in rows]
+    if not rows:  # every gap is undefined
+        return
+    for row, beside in zip(ends, labels_beside(names, *places, width=300, height=250), strict=True):
+        row |= {"beside": beside, "right": 2 * row["share"] > min(shares) + max(shares)}
 
 
 # -- Charts of the embeddings ----------------------------------------------------------------------
@@ -275,6 +370,102 @@ def map_chart(views: Views, panel: Panel) -> Spec:
     )
 
 
+# -- Charts that move with the dial ----------------------------------------------------------------
+
+
+def dial_map_chart(dial: Dial, of: DialRows) -> Spec:
+    """Rows in two dimensions at the stop of the dial; between two stops they are on their way."""
+    slots = class_slots(of)
+    # Whole hundredths are the shortest in the file.
+    xs, ys = (
+        [[round(100 * value) for value in row] for row in zip(*columns, strict=True)]
+        for columns in ([m.x for m in of.maps], [m.y for m in of.maps])
+    )
+    rows: list[Spec] = [
+        {"x": x, "y": y, "k": slots[i], "c": of.classes[i]}
+        for x, y, i in zip(xs, ys, of.codes, strict=True)
+    ]
+    for row, name in zip(rows, of.names or (), strict=False):
+        row["name"] = name
+    reach = max((abs(value) for row in (*xs, *ys) for value in row), default=1) or 1
+    scale = {"domain": [-reach, reach], "nice": False}
+    titles = ("first direction of most variance", "second direction")
+    x, y = (
+        _number(f"{at}_now", title, scale, **_BARE) for at, title in zip("xy", titles, strict=True)
+    )
+    named = _tooltip(name="row", c="class") if of.names else _tooltip(c="class")
+    dots = {"x": x, "y": y, "color": _colour("class", "k"), "shape": _shape("k"), "tooltip": named}
+    return _chart(
+        "Map of rows in two dimensions, at the rank of the dial.",
+        330,
+        rows,
+        params=[_HIDDEN, _stop(dial)],
+        transform=[_SHOWN, *(_between(at) for at in "xy")],
+        **_dots(26, dots, opacity=0.65, aria=False),
+    )
+
+
+def dial_attackers_chart(dial: Dial) -> Spec:
+    """Every attacker at the stop of the dial, and its accuracy on the original rows, if known."""
+    found = {(a.attacker, i): a.accuracy for i, s in enumerate(dial.stops) for a in s.attacks}
+    rows: list[Spec] = []
+    for name in dial.attackers:
+        numbers = [found.get((name, i)) for i in range(len(dial.stops))]
+        rows.append(
+            {
+                "attacker": name,
+                "at": [number and number.value for number in numbers],
+                "low": [number and number.low for number in numbers],
+                "high": [number and number.high for number in numbers],
+                "shown": [number and interval_text(number, "share") for number in numbers],
+            }
+        )
+    ends = [value for row in rows for key in ("at", "low", "high") for value in row[key]]
+    domain = _accuracies([dial.chance, *ends])
+    x = _number("at_now", "accuracy on held-out rows", domain, format="~%", tickCount=6)
+    lanes = {
+        "y": {
+            "field": "attacker",
+            "type": "nominal",
+            "sort": dial.attackers,
+            "axis": {"title": None, "grid": True, "tickBand": "extent", "labelPadding": 8},
+        }
+    }
+    whole = {**lanes, "x": {**x, "field": "low_now"}, "x2": {"field": "high_now"}}
+    dots = {**lanes, "x": x, "tooltip": _tooltip(attacker="attacker", shown_now="accuracy")}
+    before = {**lanes, "x": {**x, "field": "before"}}
+    has_original = dial.stops[-1].original
+    measured = {"filter": "isValid(datum.at[round(stop)])"}
+    original = {"calculate": f"datum.at[{len(dial.stops) - 1}]", "as": "before"}
+    shown = {"calculate": "datum.shown[round(stop)]", "as": "shown_now"}
+    bounded = any(value is not None for row in rows for value in row["low"])
+    moving = {"color": "var(--method-1)"}
+    return _chart(
+        "Accuracy of each attacker at the rank of the dial, against chance.",
+        90 + 22 * len(rows),
+        rows,
+        params=[_stop(dial)],
+        transform=[measured, original, shown, *(_between(at) for at in ("at", "low", "high"))],
+        layer=[
+            *_chance_rule(dial.chance, "x", x),
+            *([_dots(60, before, color="var(--method-0)", opacity=0.55)] if has_original else []),
+            *([_layer("rule", whole, strokeWidth=2, **moving)] if bounded else []),
+            _dots(90, dots, shape="square", **moving),
+        ],
+    )
+
+
+def _stop(dial: Dial) -> Spec:
+    """The signal by which the page moves a chart: the number of a stop, or between two."""
+    return {"name": "stop", "value": dial.start}
+
+
+def _between(field: str) -> Spec:
+    """The value of a list at the dial; between two stops it is between their values."""
+    low, high = (f"datum.{field}[{way}(stop)]" for way in ("floor", "ceil"))
+    return {"calculate": f"{low} + ({high} - {low}) * (stop - floor(stop))", "as": f"{field}_now"}
+
+
 # -- Parts that the charts share -------------------------------------------------------------------
 
 
@@ -296,6 +487,17 @@ def _layer(kind: str, encoding: Spec, only: str | None = None, **mark: Any) -> S
     """A kind of mark for the rows, or only for those that fulfil a condition."""
     layer: Spec = {"mark": {"type": kind, **mark}, "encoding": encoding}
     return {"transform": [{"filter": only}], **layer} if only else layer
+
+
+def _interval_rules(rows: list[Spec], encoding: Spec, **mark: Any) -> list[Spec]:
+    """The intervals of rows, if one has any: a layer without rows has no extent."""
+    if all(row["low"] is None for row in rows):
+        return []
+    return [_layer("rule", encoding, only="isValid(datum.low)", **mark)]
+
+
+def _opaque_where(test: str, opacity: float = 1) -> Spec:
+    return {"condition": {"test": test, "value": opacity}, "value": 0}
 
 
 def _dots(size: int, encoding: Spec, **mark: Any) -> Spec:

@@ -19,9 +19,11 @@ __all__ = [
     "Column",
     "Results",
     "facts",
+    "glance",
+    "glossary",
+    "no_certificate",
     "notes",
     "sort_results",
-    "subtitle",
     "title_of",
     "verdicts",
 ]
@@ -57,6 +59,20 @@ class Column:
         """The metadata of the eraser."""
         return dict(self.metadata.get("eraser", {}))
 
+    @property
+    def concept(self) -> str:
+        """What was to be erased, by its name; empty if it has none."""
+        if self.audit is not None:
+            return str(self.audit.concept)
+        return str(self.metadata.get("concept") or self.eraser.get("concept_name", ""))
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The classes of the concept."""
+        certified = getattr(self.certificate, "rows_of_class", {})
+        known = self.metadata.get("classes") or self.eraser.get("classes") or ()
+        return [str(name) for name in certified or known]
+
 
 @dataclass(frozen=True)
 class Results:
@@ -70,11 +86,25 @@ class Results:
     paths : mapping of str to sequence of mappings
         The points of each path of ranks, by the name of the method. A point maps the names of
         metrics to plain numbers.
+    path : mapping
+        The first path as its JSON has it: with metadata, attackers and the original rows.
     """
 
     columns: tuple[Column, ...] = ()
     before: Any = None
     paths: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    path: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def about_path(self) -> Mapping[str, Any]:
+        """The data, the concept and the classes of the first path."""
+        return dict(self.path.get("metadata", {}))
+
+    @property
+    def concept(self) -> str:
+        """The name of the concept, as the first result has it that knows it."""
+        known = [column.concept for column in self.columns] + [self.about_path.get("concept")]
+        return next(filter(None, known), "")
 
 
 def sort_results(results: Any) -> Results:
@@ -89,11 +119,15 @@ def sort_results(results: Any) -> Results:
         does not name its eraser belongs to the evaluation before it.
     """
     columns: dict[str, Column] = {}
-    before, paths = None, {}
+    before: Any = None
+    paths: dict[str, Any] = {}
+    first: dict[str, Any] = {}
     for name, result in _named(results):
         kind = _kind(result)
         if kind == "path":
-            paths[name or result.method] = json.loads(result.to_json())["points"]
+            content = json.loads(result.to_json())
+            paths[name or result.method] = content["points"]
+            first = first or content
         elif kind in ("certificate", "audit") and name == BEFORE:
             before = getattr(result, "certificate", result)
         else:
@@ -104,7 +138,7 @@ def sort_results(results: Any) -> Results:
         raise ValueError(
             "Got no results, but expected at least one: an Evaluation, a Certificate or a RankPath."
         )
-    return Results(tuple(_with_names(list(columns.values()))), before, paths)
+    return Results(tuple(_with_names(list(columns.values()))), before, paths, first)
 
 
 def _named(results: Any) -> Iterator[tuple[str, Any]]:
@@ -117,10 +151,10 @@ def _named(results: Any) -> Iterator[tuple[str, Any]]:
 
 def _kind(result: Any) -> str:
     marks = {
+        "path": "points",
         "evaluation": "rows",
         "certificate": "attackers",
         "audit": "threat_model",
-        "path": "points",
     }
     for kind, attribute in marks.items():
         if hasattr(result, attribute) and hasattr(result, "to_json"):
@@ -185,7 +219,7 @@ def _with_names(columns: list[Column]) -> Iterator[Column]:
         yield replace(column, name=name if seen[name] == 1 else f"{name} ({seen[name]})")
 
 
-#: From this share of the attackers' advantage on, "most" of it is gone.
+#: From this share on, most of the attackers' lead is gone, and the headline says so.
 MOST = 0.8
 #: The level of the two-sample test, as in a certificate: half of 0.05, as attackers have the rest.
 CLASSES_DIFFER = 0.025
@@ -213,13 +247,17 @@ def _verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
     return Verdict(
         column=i,
         tone=_TONES[word],
-        headline=_headline(word, gone, attack, chance),
-        sentence=_sentence(before, attack, len(attacks), chance),
+        headline=_headline(word, column.concept or "the concept", gone, attack, chance),
+        sentence=_sentence(before, attack, len(attacks), chance, contents.of_number),
         short=f"{_per_cent(attack)}, by {attack.attacker}",
         details=(
             (_limits(attacks),)
             if certificate is None
-            else (f"Certificate: {certificate.sentence}", f"Next: {certificate.next_step}")
+            else (
+                f"Certificate: {certificate.sentence}",
+                *(f"{name}: {_of_part(part)}" for name, part in certificate.parts.items()),
+                f"Next: {certificate.next_step}",
+            )
         ),
     )
 
@@ -242,31 +280,48 @@ def _word(column: Column, attacks: Sequence[Attack], chance: float) -> str:
     )
 
 
-def _share_gone(before: Attack | None, after: Attack, chance: float) -> float | None:
-    """The share of the strongest attacker's advantage over chance that erasure removed."""
+def _share_gone(before: Attack | None, after: Attack, chance: float) -> str:
+    """How much of the strongest attacker's lead over guessing erasure removed; "" if not most."""
     if before is None or before.accuracy.value <= chance:
-        return None
-    advantage = max(after.accuracy.value - chance, 0.0)
-    return max(0.0, 1 - advantage / (before.accuracy.value - chance))
+        return ""
+    leads = [max(attack.accuracy.value - chance, 0.0) for attack in (before, after)]
+    gone = 1 - leads[1] / leads[0]
+    if gone < MOST:
+        return ""
+    was, left = (f"{100 * lead:.1f}" for lead in leads)
+    return f"{100 * gone:.0f} % of an attacker’s lead over guessing is gone ({was} → {left} points)"
 
 
-def _headline(word: str, gone: float | None, attack: Attack, chance: float) -> str:
+def _headline(word: str, concept: str, gone: str, attack: Attack, chance: float) -> str:
     if word == "HOLDS":
-        return "HOLDS: no attacker can read the concept"
+        return f"HOLDS: no attacker can read {concept}"
     if word == "INCONCLUSIVE":
-        return "INCONCLUSIVE: no leak was found, but these rows cannot rule one out"
+        return f"INCONCLUSIVE: no leak of {concept} was found, but these rows cannot rule one out"
     low = attack.accuracy.low
     if low is not None and low <= chance:
-        return "LEAKS: attackers are at chance, yet the classes still differ"
-    if gone is not None and gone >= MOST:
-        return f"LEAKS, but {100 * gone:.0f} % of what attackers could read is gone"
-    return "LEAKS: the concept can still be read"
+        return f"LEAKS: attackers of {concept} are at chance, yet the classes still differ"
+    return f"LEAKS: {concept} can still be read" + (f", but {gone}" if gone else "")
 
 
-def _sentence(before: Attack | None, after: Attack, number: int, chance: float) -> str:
+def _of_part(part: Any) -> str:
+    """One of several concepts, in a line."""
+    return (
+        f"{part.verdict}. {part.strongest.name} has {100 * part.advantage:.1f} {part.unit}, and "
+        f"no attacker more than {100 * part.upper_bound:.1f}."
+    )
+
+
+def _sentence(
+    before: Attack | None, after: Attack, number: int, chance: float, of_number: bool = False
+) -> str:
     name = after.attacker[0].upper() + after.attacker[1:]
     subject = f"The strongest of {number} attackers, {after.attacker}," if number > 1 else name
     was = f" (before erasure: {_per_cent(before)})" if before else ""
+    if of_number:
+        return (
+            f"{subject} explains {_per_cent(after)} of the variance of the number on the held-out "
+            f"rows{was}. Zero or less is nothing."
+        )
     return (
         f"{subject} is right on {_per_cent(after)} of the held-out rows{was}. Guessing is right on "
         f"{value_text(chance, 'share')}. Every class counts equally."
@@ -290,28 +345,68 @@ def _limits(attacks: Sequence[Attack]) -> str:
 # -- Title and notes -------------------------------------------------------------------------------
 
 
+def no_certificate() -> Verdict:
+    """What stands in the place of a verdict where ranks were measured and none was certified."""
+    return Verdict(
+        column=0,
+        tone="unsure",
+        headline="NO VERDICT: no rank was chosen and certified",
+        sentence="The numbers of each rank are measured on validation rows, to choose a rank by. "
+        "They are no promise about the rank that looks best.",
+        details=(
+            "Next: unspot path with --max-advantage 0.05 chooses a rank, and certifies it on rows "
+            "that had no part in the choice.",
+        ),
+    )
+
+
 def title_of(results: Results) -> str:
     """A title for results without one."""
-    columns = results.columns
-    if len(columns) > 1:
-        return f"{len(columns)} erasers compared"
+    columns, concept = results.columns, results.concept
+    data = (columns[0].metadata if columns else results.about_path).get("data")
+    of_concept = f" of {concept}" if concept else ""
+    on_data = f" on {data}" if data else ""
     if not columns:
-        return f"Ranks of {', '.join(results.paths)}"
-    data = columns[0].metadata.get("data")
-    return f"{columns[0].name} on {data}" if data else columns[0].name
+        by = f"Ranks of {', '.join(results.paths)}"
+        return f"{by}: erasure of {concept}{on_data}" if concept else f"{by}{on_data}"
+    if len(columns) > 1:
+        return f"{len(columns)} erasers{of_concept} compared{on_data}"
+    name = columns[0].name
+    return f"Erasure{of_concept}{on_data}: {name}" if concept else f"{name}{on_data}"
 
 
-def subtitle(column: Column) -> str:
-    """The data in one line."""
-    metadata = column.metadata
-    features, classes = metadata.get("n_features"), metadata.get("classes")
-    parts = [metadata.get("data"), _rows_text(metadata)]
-    if features:
-        parts.append(f"{features} dimensions")
-    if classes:
-        shown = ", ".join(map(str, classes[:6])) + (", …" if len(classes) > 6 else "")
-        parts.append(f"{len(classes)} classes: {shown}")
-    return " · ".join(str(part) for part in parts if part)
+def glance(results: Results, chosen: int) -> Facts:
+    """What everybody asks first: which concept, which rows, which eraser."""
+    columns = results.columns
+    column = columns[chosen] if columns else None
+    metadata = column.metadata if column else results.about_path
+    classes = list(column.classes if column else metadata.get("classes", ()))
+    features = metadata.get("n_features")
+    listed = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
+    parts = (metadata.get("data"), f"{features} dimensions" if features else None)
+    return _as_facts(
+        {
+            "Concept": f"{results.concept} ({listed})" if results.concept and listed else listed,
+            "Data": ", ".join(str(part) for part in parts if part),
+            "Rows": _glance_rows(column, metadata),
+            "Eraser": _glance_eraser(column),
+        }
+    )
+
+
+def _glance_rows(column: Column | None, metadata: Mapping[str, Any]) -> str:
+    certificate = column.certificate if column else None
+    if certificate is None:
+        return _rows_text(metadata)
+    learned, judged = (f"{n:,}" for n in (certificate.n_attack_rows, certificate.n_test_rows))
+    return f"{judged} test rows, {learned} to learn from"
+
+
+def _glance_eraser(column: Column | None) -> str:
+    if column is None:
+        return ""
+    says_rank = column.rank is None or "rank" in column.name
+    return column.name if says_rank else f"{column.name}, rank {column.rank}"
 
 
 def notes(results: Results) -> tuple[str, ...]:
@@ -440,3 +535,35 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "How many dimensions are kept. Fewer erase more and keep less.",
     ),
 )
+
+
+#: Rows of the table that are explained by the term of another one.
+_EXPLAINED_BY = {
+    "attack_seen": "attack",
+    "mdl_paper": "mdl",
+    "mdl_prior": "mdl",
+    "neighbours_paper": "neighbours",
+    "probe_binary": "probe",
+    "probe_reference": "probe",
+    "tpr_gap_correlation": "tpr_gap",
+}
+
+
+def glossary(contents: Contents) -> tuple[tuple[str, str], ...]:
+    """The terms that occur on the page, and what they mean."""
+    tradeoff, dial = contents.tradeoff, contents.dial
+    axes = {tradeoff.utility, tradeoff.erasure} if tradeoff else set()
+    keys = {measure.key for measure in contents.measures}
+    keys |= {metric.key for metric in REGISTRY if axes & {metric.axis, metric.title}}
+    keys |= {measure.key for measure in dial.measures} if dial else set()
+    keys |= {_EXPLAINED_BY[key] for key in keys & _EXPLAINED_BY.keys()}
+    ranked = tradeoff is not None and any(point.rank is not None for point in tradeoff.points)
+    occurs = {
+        "Interval": any(attack.accuracy.low is not None for attack in contents.attacks),
+        "Chance": contents.chance is not None,
+        "Attacker": bool(contents.attacks) or "attack" in keys,
+        "TPR gap": bool(contents.gaps) or "tpr_gap" in keys,
+        "Rank": ranked or dial is not None or any("rank" in name for name in contents.columns),
+    }
+    occurs |= {m.term: m.key in keys for m in REGISTRY if m.term and m.term not in occurs}
+    return tuple((term, meaning) for term, meaning in GLOSSARY if occurs.get(term, True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from unspot.evaluation.certificate import mean_at_each_size
 from unspot.io.records import as_type
 from unspot.tables import Number
 
@@ -14,6 +15,10 @@ __all__ = [
     "Attack",
     "AuditPart",
     "Contents",
+    "Curve",
+    "Dial",
+    "DialMeasure",
+    "DialRows",
     "Facts",
     "GapPoint",
     "Gaps",
@@ -22,6 +27,7 @@ __all__ = [
     "NeighbourList",
     "Panel",
     "Points",
+    "Stop",
     "Tone",
     "Tradeoff",
     "TradeoffPoint",
@@ -55,6 +61,7 @@ class Measure:
     unit: str = ""  # "share" is shown in per cent, "p" as a p-value
     better: Better = "none"
     note: str = ""
+    published: tuple[Number | None, ...] = ()  # what a publication has for each method
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,32 @@ class NeighbourList:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """A leak against rows, and where it goes with more of them.
+
+    Parameters
+    ----------
+    rows : str
+        Which rows they are: the name of the axis.
+    points : tuple of (int, float)
+        Rows and accuracy of each fit, in the order of the rows.
+    further : tuple of (int, Number)
+        More rows, and the accuracy to expect with its interval.
+    sentence : str
+    """
+
+    rows: str
+    points: tuple[tuple[int, float], ...]
+    further: tuple[int, Number]
+    sentence: str
+
+    @property
+    def means(self) -> tuple[tuple[int, float], ...]:
+        """The mean at each number of rows, and what to expect of more."""
+        return (*mean_at_each_size(self.points), (self.further[0], self.further[1].value))
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The outcome in plain words, for one method."""
 
@@ -138,6 +171,91 @@ class Verdict:
     sentence: str
     short: str = ""  # for a list of verdicts
     details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DialMeasure:
+    """A number that the dial shows at every stop."""
+
+    key: str
+    title: str
+    unit: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One position of the dial: an eraser of one rank, or the original rows."""
+
+    rank: int
+    original: bool
+    attacks: tuple[Attack, ...]
+    numbers: tuple[Number | None, ...]  # one per measure of the dial
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return "no erasure" if self.original else f"rank {self.rank}"
+
+
+@dataclass(frozen=True)
+class DialRows:
+    """The rows of a dial: a map, and nearest rows of some of them, at every stop.
+
+    Parameters
+    ----------
+    classes : tuple of str
+    codes : tuple of int
+        The class of each point of the maps.
+    names : tuple of str or None
+        The name of each point.
+    maps : tuple of Points
+        One per stop.
+    queries : tuple of (str, int)
+        Rows by name and class.
+    nearest : tuple of tuple of tuple of (str, int)
+        The rows nearest to each query, by name and class: ``nearest[stop][query]``.
+    """
+
+    classes: tuple[str, ...]
+    codes: tuple[int, ...]
+    names: tuple[str, ...] | None
+    maps: tuple[Points, ...]
+    queries: tuple[tuple[str, int], ...]
+    nearest: tuple[tuple[tuple[tuple[str, int], ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class Dial:
+    """The ranks of a path, one stop each, from the fewest dimensions to all of them.
+
+    Parameters
+    ----------
+    stops : tuple of Stop
+    measures : tuple of DialMeasure
+    start : int
+        The stop that is shown first, and in print.
+    chosen : int or None
+        The stop that a rule has chosen.
+    chance : float or None
+    n_features : int or None
+    rows : DialRows or None
+    """
+
+    stops: tuple[Stop, ...]
+    measures: tuple[DialMeasure, ...]
+    start: int
+    chosen: int | None = None
+    chance: float | None = None
+    n_features: int | None = None
+    rows: DialRows | None = None
+
+    @property
+    def attackers(self) -> list[str]:
+        """Names of the attackers, those first that recover most from the original rows."""
+        last = self.stops[-1].attacks
+        ranked = sorted(last, key=lambda attack: -attack.accuracy.value)
+        return list(dict.fromkeys(attack.attacker for attack in ranked))
 
 
 @dataclass(frozen=True)
@@ -161,6 +279,10 @@ class Contents:
         The column that the headline is about.
     chance : float or None
         The accuracy of guessing without looking at the vectors.
+    glance : Facts
+        What everybody asks first: which concept, which rows, which eraser.
+    dial : Dial or None
+        The ranks of a path, to be moved through.
     facts : tuple of (str, Facts)
         Groups of settings, versions and fingerprints.
     """
@@ -170,15 +292,30 @@ class Contents:
     columns: tuple[str, ...] = ()
     chosen: int = 0
     chance: float | None = None
+    of_number: bool = False  # whether attackers explain variance rather than guess classes
     verdicts: tuple[Verdict, ...] = ()
     measures: tuple[Measure, ...] = ()
     attacks: tuple[Attack, ...] = ()
+    curve: Curve | None = None
     tradeoff: Tradeoff | None = None
     gaps: tuple[Gaps, ...] = ()
     neighbours: tuple[NeighbourList, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     notes: tuple[str, ...] = ()
     audit: tuple[AuditPart, ...] = ()
+    glance: Facts = ()
+    dial: Dial | None = None
+
+    @property
+    def measured_before(self) -> bool:
+        """Whether a measure has a number before erasure."""
+        return any(measure.before is not None for measure in self.measures)
+
+    @property
+    def attacked(self) -> tuple[int, ...]:
+        """The representations that were attacked; 0 is before erasure."""
+        found = {attack.column for attack in self.attacks}
+        return tuple(sorted(found))
 
     @property
     def headline(self) -> Verdict | None:

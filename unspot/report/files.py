@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
 from unspot.evaluation.audit import FORMAT as AUDIT_FORMAT
 from unspot.evaluation.audit import AuditRecord
 from unspot.evaluation.certificate import Certificate
-from unspot.evaluation.results import Evaluation
+from unspot.evaluation.results import AttackerFacts, Evaluation, Metadata
 from unspot.io.records import as_type, parse
 from unspot.report.contents import VIEWS_FORMAT, Views
 
@@ -30,10 +30,13 @@ class PathNumbers:
 
     method: str
     points: tuple[dict[str, int | float | None], ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    attackers: Mapping[str, tuple[AttackerFacts, ...]] = field(default_factory=dict)
+    original: dict[str, int | float | None] | None = None
 
     def to_json(self) -> str:
-        """JSON text with the method and the points, as ``RankPath.to_json`` has them."""
-        return json.dumps({"method": self.method, "points": self.points})
+        """JSON text with these fields, as ``RankPath.to_json`` has them."""
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_dict(cls, content: Any) -> PathNumbers:
@@ -47,8 +50,13 @@ class _Point(TypedDict):
     rank: int
 
 
-class _Path(TypedDict):
+class _Points(TypedDict):
     points: list[_Point]
+
+
+class _Path(_Points, total=False):
+    metadata: Metadata
+    original: _Point | None
 
 
 def read_results(files: Sequence[str]) -> tuple[dict[str, list[Any]], Views | None]:

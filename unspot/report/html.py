@@ -22,17 +22,34 @@ from unspot._version import __version__
 from unspot.checks import require
 from unspot.io.files import write_atomically
 from unspot.report.charts import charts
-from unspot.report.columns import GLOSSARY
-from unspot.report.contents import Contents, NeighbourList, Views
+from unspot.report.columns import glossary
+from unspot.report.contents import Contents, Dial, Facts, NeighbourList, Views
 from unspot.report.reading import read_contents
-from unspot.report.style import SHAPES, class_legend, column_legend, series_legend, theme_css
-from unspot.report.tables import attack_table, highlights, measure_groups, tradeoff_table
-from unspot.tables import value_text
+from unspot.report.style import (
+    SHAPES,
+    class_legend,
+    class_slots,
+    column_legend,
+    series_legend,
+    theme_css,
+)
+from unspot.report.tables import (
+    attack_table,
+    dial_table,
+    highlights,
+    measure_groups,
+    tradeoff_table,
+)
+from unspot.tables import number_text, value_text
 
 __all__ = ["render", "to_html", "write_page"]
 
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
+#: The heading of the table of measures.
+_NUMBERS = {True: "Before and after", False: "What was measured"}
+#: With more methods than this, a table of measures is set narrow.
+MANY = 4
 
 #: The marks of the legends, as SVG paths around the origin.
 _PATHS = {
@@ -83,7 +100,7 @@ def to_html(
     >>> row = Row("probe", "Probe", "share", Value(0.99, 0.01), Value(0.34, 0.01), "lower")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = to_html(Evaluation("words", (row,)), f"{folder}/report.html")
-    ...     "99.0 ± 1.0 %" in page.read_text(encoding="utf-8")
+    ...     "99.0 ± 1.0" in page.read_text(encoding="utf-8")
     True
     """
     contents = read_contents(
@@ -104,45 +121,84 @@ def write_page(
 def render(contents: Contents, views: Views | None = None, *, made: datetime | None = None) -> str:
     """The page as text; the same contents give the same page, apart from the time ``made``."""
     scripts = [*(_text("static", name) for name in LIBRARIES), _text("templates", "report.js")]
-    names, tradeoff = contents.representations, contents.tradeoff
+    names, tradeoff, dial = contents.representations, contents.tradeoff, contents.dial
     return _template().render(
         contents=contents,
         views=views,
         version=__version__,
         made=made.strftime("%Y-%m-%d %H:%M") if made else "",
+        glance=_glance(contents, made),
         light=_safe(theme_css(dark=False)),
         dark=_safe(theme_css(dark=True)),
         css=_safe(_text("templates", "report.css")),
         scripts=[_safe(script) for script in scripts],
         script_hashes=_safe(" ".join(map(_hash, scripts))),
         charts=_safe(script_json(charts(contents, views))),
+        dial_json=_safe(script_json(dial_texts(dial))) if dial else "",
+        dial_texts=dial_texts(dial) if dial else {},
+        dial_table=dial_table(dial) if dial else [],
+        dial_legend=class_legend(dial.rows) if dial and dial.rows else [],
+        many=len(contents.columns) > MANY,
+        numbers_title=_NUMBERS[contents.measured_before],
         licences=_safe(_text("static", "LICENSES.txt")),
         sections=sections(contents, views),
         highlights=highlights(contents),
         groups=measure_groups(contents),
         attack_table=attack_table(contents),
         tradeoff_table=tradeoff_table(contents),
-        column_legend=column_legend(names),
+        column_legend=column_legend(names, contents.attacked),
         gap_legend=column_legend(names, (0, contents.chosen + 1)),
         series_legend=series_legend(tradeoff) if tradeoff else [],
         class_legend=class_legend(views) if views else [],
         mark_paths=[_PATHS[shape] for shape in SHAPES],
         tones=TONES,
-        glossary=GLOSSARY,
+        glossary=glossary(contents),
         share=lambda value: value_text(value, "share"),
         gap=lambda value: "–" if value is None else f"{value:+.3f}",
     )
 
 
+def _glance(contents: Contents, made: datetime | None) -> Facts:
+    """What everybody asks first, and the day."""
+    return (*contents.glance, *((("Date", made.strftime("%Y-%m-%d")),) if made else ()))
+
+
+def dial_texts(dial: Dial) -> dict[str, Any]:
+    """What the page writes at every stop of the dial."""
+    slots = class_slots(dial.rows) if dial.rows else ()
+    stops = []
+    for i, stop in enumerate(dial.stops):
+        of_all = f" of {dial.n_features}" if dial.n_features and not stop.original else ""
+        name = stop.name[0].upper() + stop.name[1:] + of_all
+        mark = ", chosen" if i == dial.chosen else ""
+        pairs = list(zip(dial.measures, stop.numbers, strict=True))
+        numbers = [number_text(number, measure.unit) for measure, number in pairs]
+        spoken = (f"{m.title} {text}" for (m, _), text in zip(pairs, numbers, strict=True))
+        nearest = dial.rows.nearest[i] if dial.rows else ()
+        stops.append(
+            {
+                "name": name + mark,
+                "numbers": numbers,
+                "spoken": f"{name}{mark}: {', '.join(spoken)}",
+                "nearest": [[[row, slots[k]] for row, k in of_query] for of_query in nearest],
+            }
+        )
+    queries = [[row, slots[k]] for row, k in dial.rows.queries] if dial.rows else []
+    return {"start": dial.start, "stops": stops, "queries": queries}
+
+
 def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
     """The id and the name of each section with something in it, for the list at the top."""
+    dial = contents.dial
     everything = [
-        ("numbers", "Before and after", contents.measures),
+        ("dial", "Ranks", dial),
+        ("numbers", _NUMBERS[contents.measured_before], contents.measures),
         ("attackers", "Attackers", contents.attacks),
+        ("curve", "More rows", contents.curve),
         ("audit", "Audit", contents.audit),
         ("witness", "Strongest direction", views),
         ("map", "Maps", views),
-        ("tradeoff", "Erasure against utility", contents.tradeoff),
+        ("tradeoff", "Erasure against utility", None if dial else contents.tradeoff),
         ("fairness", "Fairness", contents.gaps),
         ("neighbours", "Neighbours", contents.neighbours),
         ("settings", "Settings", contents.facts or contents.notes),
@@ -185,12 +241,22 @@ def _template() -> Any:
     loader = PackageLoader("unspot.report", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters["unbroken"] = _unbroken
+    environment.filters["spread_below"] = _spread_below
     return environment.get_template("report.html.j2")
 
 
 def _unbroken(text: str) -> str:
     """Text whose numbers stay on one line with their per cent sign."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _spread_below(text: str) -> Any:
+    """A number with its spread on a line of its own, for narrow columns."""
+    from markupsafe import Markup
+
+    value, sign, spread = text.partition(" ±")
+    below = Markup("<small>± {}</small>").format(_unbroken(spread.strip())) if sign else ""
+    return Markup("{}{}").format(_unbroken(value), below)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -15,25 +15,31 @@ from unspot.report.columns import (
     Column,
     Results,
     facts,
+    glance,
+    no_certificate,
     notes,
     sort_results,
-    subtitle,
     title_of,
     verdicts,
 )
 from unspot.report.contents import (
+    BEFORE,
     Attack,
     Contents,
+    Curve,
+    Dial,
+    DialMeasure,
     GapPoint,
     Gaps,
     Measure,
     NeighbourList,
+    Stop,
     Tradeoff,
     TradeoffPoint,
 )
 from unspot.tables import Number
 
-__all__ = ["attacker_name", "read_contents"]
+__all__ = ["attacker_name", "curve_of", "read_contents"]
 
 
 def read_contents(
@@ -63,21 +69,24 @@ def read_contents(
     _check_rank(chosen_rank, sorted_results)
     contents = Contents(
         title=title or title_of(sorted_results),
-        subtitle=subtitle(columns[at]) if columns else "",
         columns=tuple(column.name for column in columns),
         chosen=at,
         chance=_chance(sorted_results),
+        of_number=_is_of_number(sorted_results),
         measures=(*_certified_measures(sorted_results), *_measures(columns, at)),
         attacks=_attacks(sorted_results),
+        curve=curve_of(columns[at].certificate) if columns else None,
         gaps=_gaps(columns),
         neighbours=tuple(neighbours),
         facts=facts(columns),
         notes=notes(sorted_results),
         audit=audit_parts(columns[at].audit) if columns else (),
+        glance=glance(sorted_results, at),
+        dial=_dial(sorted_results, chosen_rank),
     )
     return replace(
         contents,
-        verdicts=verdicts(contents, columns),
+        verdicts=verdicts(contents, columns) if columns else (no_certificate(),),
         tradeoff=_tradeoff(sorted_results, contents, chosen_rank),
     )
 
@@ -112,11 +121,28 @@ def _chance(results: Results) -> float | None:
     for certificate in (results.before, *(column.certificate for column in results.columns)):
         if certificate is not None:
             return float(certificate.chance)
+    if _is_of_number(results):
+        return 0.0
     for column in results.columns:
         classes = column.metadata.get("classes")
         if classes and column.evaluation is not None and "attackers" in column.evaluation.details:
             return 1 / len(classes)
-    return _majority(results)
+    of_path = results.about_path.get("classes")
+    return 1 / len(of_path) if of_path and not results.columns else _majority(results)
+
+
+def _is_of_number(results: Results) -> bool:
+    """Whether the concept that the attackers sought is a number."""
+    certificates = (results.before, *(column.certificate for column in results.columns))
+    first = next((c for c in certificates if c is not None), None)
+    if first is not None:
+        return bool(getattr(first, "of_number", False))
+    attacked = (
+        column.evaluation.details.get("attackers", {}).get("after", ())
+        for column in results.columns
+        if column.evaluation is not None
+    )
+    return any("r2" in attacker for side in attacked for attacker in side)
 
 
 def _majority(results: Results) -> float | None:
@@ -164,7 +190,7 @@ def _certified_measures(results: Results) -> tuple[Measure, ...]:
     if first is None:
         return ()
     everything = (results.before, *certificates)
-    accuracies = [c and Number(c.strongest.balanced_accuracy) for c in everything]
+    accuracies = [c and Number(c.strongest.score) for c in everything]
     p_values = [c and Number(c.p_value) for c in everything]
     attack = Measure(
         key="attack",
@@ -176,6 +202,9 @@ def _certified_measures(results: Results) -> tuple[Measure, ...]:
         note=f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows; every "
         f"class counts equally, so guessing gets {100 * first.chance:.1f} %.",
     )
+    if first.of_number:
+        note = f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: the "
+        attack = replace(attack, note=f"{note}share of the variance of the number.")
     two_sample = Measure(
         key="two_sample",
         title="Two-sample p-value",
@@ -185,7 +214,29 @@ def _certified_measures(results: Results) -> tuple[Measure, ...]:
         note="of the hypothesis that the classes have the same distribution; a small value "
         "refutes it.",
     )
-    return attack, two_sample
+    if first.of_number:
+        note = "of the hypothesis that rows and number are independent; a small value refutes it."
+        two_sample = replace(two_sample, title="Independence p-value", note=note)
+    return attack, two_sample, *_measures_of_parts(everything)
+
+
+def _measures_of_parts(certificates: Sequence[Any]) -> Iterator[Measure]:
+    """Of several concepts, the strongest attacker of each: one line."""
+    names = dict.fromkeys(name for c in certificates if c is not None for name in c.parts)
+    for name in names:
+        parts = [None if c is None else c.parts.get(name) for c in certificates]
+        scores = [part and Number(part.strongest.score) for part in parts]
+        last = next(part for part in reversed(parts) if part is not None)
+        yield Measure(
+            key=f"attack:{name}",
+            title=f"Strongest attacker, {name}" + (", R²" if last.of_number else ""),
+            before=scores[0],
+            after=tuple(scores[1:]),
+            unit="share",
+            better="lower",
+            note=f"{last.verdict}: {last.strongest.name}, at most {100 * last.upper_bound:.1f} "
+            f"{last.unit} over {100 * last.chance:.1f} % by guessing.",
+        )
 
 
 def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
@@ -220,9 +271,11 @@ def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> G
 
 _NAMES = {
     "logistic": "logistic regression",
-    "whitened-logistic": "logistic regression, whitened",
-    "residue": "rounding errors and last bits",
-    "interactions": "pairs of columns, products of signs",
+    "ridge": "ridge regression",
+    "whitened-ridge": "ridge regression, whitened",
+    "whitened-logistic": "logistic regr., whitened",
+    "residue": "rounding errors, last bits",
+    "interactions": "signs of pairs of columns",
     "waves": "waves of any direction",
     "quadratic": "quadratic features",
     "neighbours": "nearest neighbours",
@@ -274,9 +327,13 @@ def _measured_attacks(evaluation: Any, side: str, column: int) -> list[Attack]:
         return []
     entries = evaluation.details.get("attackers", {}).get(side, ())
     return [
-        _attack(entry["name"], column, entry["balanced_accuracy"], entry.get("interval"))
-        for entry in entries
+        _attack(entry["name"], column, _score(entry), entry.get("interval")) for entry in entries
     ]
+
+
+def _score(attacker: Mapping[str, Any]) -> float:
+    """Its balanced accuracy, or R² of a number."""
+    return float(attacker["r2"] if "r2" in attacker else attacker["balanced_accuracy"])
 
 
 def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
@@ -285,7 +342,7 @@ def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
         _attack(
             report.name,
             column,
-            report.balanced_accuracy,
+            report.score,
             [certificate.chance + end for end in report.interval],
         )
         for report in certificate.attackers
@@ -295,6 +352,33 @@ def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
 def _attack(name: str, column: int, accuracy: float, interval: Sequence[float] | None) -> Attack:
     low, high = interval or (None, None)
     return Attack(attacker_name(name), column, Number(float(accuracy), low=low, high=high))
+
+
+# -- Learning curves -------------------------------------------------------------------------------
+
+
+def curve_of(result: Any) -> Curve | None:
+    """The learning curve of a certificate's strongest attacker, or a ``LearningCurve`` itself."""
+    if hasattr(result, "points"):
+        rows, curve, sentence = "rows of the fit", result, result.sentence
+        points = [(point.n_rows, point.advantage) for point in result.points]
+    else:
+        curve = getattr(result, "learning", None)
+        if curve is None:
+            return None
+        rows, sentence = "rows that the attacker learns from", curve.sentence(result.chance)
+        points = list(zip(curve.n_rows, curve.advantages, strict=True))
+    chance = float(result.chance)
+    low, high = (chance + end for end in curve.interval)
+    return Curve(
+        rows=rows,
+        points=tuple((n, chance + advantage) for n, advantage in points),
+        further=(
+            round(curve.factor * max(n for n, _ in points)),
+            Number(chance + curve.advantage, low=low, high=high),
+        ),
+        sentence=sentence,
+    )
 
 
 # -- Erasers on the plane of utility and erasure ---------------------------------------------------
@@ -337,7 +421,8 @@ def _tradeoff_of_columns(columns: Sequence[Column], contents: Contents) -> Trade
             if accuracies[i] and (row := column.row(key)) is not None and row.after is not None
         )
         if len(points) > 1:
-            return Tradeoff(title, LEFT["attack"][0], points, unit, reference=contents.chance)
+            left = "share of variance explained" if contents.of_number else LEFT["attack"][0]
+            return Tradeoff(title, left, points, unit, reference=contents.chance)
     return None
 
 
@@ -365,6 +450,10 @@ def _tradeoff_of_paths(
         for name, path in results.paths.items()
         for point in path
     )
+    original = results.path.get("original")
+    if original and original.get(utility) is not None and original.get(left) is not None:
+        kept, recovered = (_point_number(original, key) for key in (utility, left))
+        points = (*points, TradeoffPoint(BEFORE, "no erasure", kept, recovered))
     (utility_title, utility_unit), (left_title, left_unit) = UTILITIES[utility], LEFT[left]
     reference = None
     if left_unit == "share":
@@ -374,5 +463,49 @@ def _tradeoff_of_paths(
 
 
 def _point_number(point: Mapping[str, Any], key: str) -> Number:
-    spread = point.get(f"{key}_spread")
-    return Number(float(point[key]), None if spread is None else float(spread))
+    # One seed has no spread.
+    return Number(float(point[key]), float(point.get(f"{key}_spread") or 0.0) or None)
+
+
+# -- The dial: the ranks of one path ---------------------------------------------------------------
+
+#: What the dial shows of each rank, if it was measured: what is left, then what is kept.
+_ON_DIAL = (*LEFT, *(key for key in UTILITIES if key != "rank"))
+
+
+def _dial(results: Results, chosen_rank: int | None) -> Dial | None:
+    """The dial of the only path, if it has attackers or metrics to show."""
+    points = next(iter(results.paths.values()), ()) if len(results.paths) == 1 else ()
+    ordered = sorted(points, key=lambda point: point["rank"])
+    original = results.path.get("original")
+    keys = [k for k in _ON_DIAL if k != "held_out" and any(p.get(k) is not None for p in ordered)]
+    if len(ordered) < 2 or not keys:
+        return None
+    ranks = [point["rank"] for point in ordered]
+    chosen = ranks.index(chosen_rank) if chosen_rank in ranks else None
+    attackers = results.path.get("attackers", {})
+    stops = [_stop(point, keys, attackers.get(str(point["rank"]), ())) for point in ordered]
+    if original:
+        stops.append(_stop(original, keys, attackers.get("original", ()), original=True))
+    return Dial(
+        stops=tuple(stops),
+        measures=tuple(
+            DialMeasure(k, about(k).title, about(k).unit, about(k).tile) for k in keys[:4]
+        ),
+        start=len(ordered) - 1 if chosen is None else chosen,
+        chosen=chosen,
+        chance=_chance(results),
+        n_features=results.about_path.get("n_features"),
+    )
+
+
+def _stop(
+    point: Mapping[str, Any],
+    keys: Sequence[str],
+    attackers: Sequence[Mapping[str, Any]],
+    *,
+    original: bool = False,
+) -> Stop:
+    attacks = (_attack(a["name"], 0, _score(a), a.get("interval")) for a in attackers)
+    numbers = (None if point.get(k) is None else _point_number(point, k) for k in keys[:4])
+    return Stop(point["rank"], original, tuple(attacks), tuple(numbers))

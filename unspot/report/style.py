@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unspot.report.contents import BEFORE, Tradeoff, Views
+from unspot.report.contents import BEFORE, DialRows, Tradeoff, Views
 
 __all__ = [
     "CLASS_COLOURS",
@@ -25,6 +25,7 @@ __all__ = [
     "class_legend",
     "class_slots",
     "column_legend",
+    "labels_beside",
     "mark_slot",
     "method_slot",
     "series_legend",
@@ -62,7 +63,7 @@ CLASS_COLOURS: tuple[tuple[str, str], ...] = (
     ("#5b6570", "#a8b2bd"),
 )
 
-#: The first is for "before erasure".
+#: The first is for "before erasure". A benchmark has a dozen methods: each has a colour of its own.
 METHOD_COLOURS: tuple[tuple[str, str], ...] = (
     ("#6a737d", "#9aa4af"),
     ("#8a3ffc", "#c2a0ff"),
@@ -72,6 +73,12 @@ METHOD_COLOURS: tuple[tuple[str, str], ...] = (
     ("#1a5fb4", "#84b6f4"),
     ("#4a7a00", "#a5cf5b"),
     ("#7a4b2a", "#d3a585"),
+    ("#b5179e", "#f28be0"),
+    ("#0084c7", "#25b3ff"),
+    ("#d4380d", "#ff7a45"),
+    ("#1b8a3a", "#5fe08a"),
+    ("#857400", "#dccb3f"),
+    ("#4f4a6b", "#a08fc8"),
 )
 
 PALETTES = {"class": CLASS_COLOURS, "method": METHOD_COLOURS}
@@ -105,8 +112,8 @@ def method_slot(i: int) -> int:
 
     Examples
     --------
-    >>> [method_slot(i) for i in (0, 1, 7, 8)]
-    [0, 1, 7, 1]
+    >>> [method_slot(i) for i in (0, 1, 13, 14)]
+    [0, 1, 13, 1]
     """
     return 0 if i == 0 else 1 + (i - 1) % (len(METHOD_COLOURS) - 1)
 
@@ -116,8 +123,8 @@ def mark_slot(i: int) -> int:
 
     Examples
     --------
-    >>> [mark_slot(i) for i in (0, 1, 7, 8)]
-    [0, 1, 0, 2]
+    >>> [mark_slot(i) for i in (0, 1, 13, 14)]
+    [0, 1, 6, 2]
     """
     turn = (i - 1) // (len(METHOD_COLOURS) - 1) if i else 0
     return (method_slot(i) + turn) % len(SHAPES)
@@ -130,7 +137,7 @@ def series_numbers(tradeoff: Tradeoff) -> dict[str, int]:
     return {name: 0 if name == BEFORE else 1 + methods.index(name) for name in names}
 
 
-def class_slots(views: Views) -> tuple[int, ...]:
+def class_slots(views: Views | DialRows) -> tuple[int, ...]:
     """The colour and mark of each class: if there are too many, the smallest share the last one."""
     limit = len(CLASS_COLOURS)
     if len(views.classes) <= limit:
@@ -166,7 +173,7 @@ def series_legend(tradeoff: Tradeoff) -> list[LegendEntry]:
     return [_method_entry(name, i) for name, i in series_numbers(tradeoff).items()]
 
 
-def class_legend(views: Views) -> list[LegendEntry]:
+def class_legend(views: Views | DialRows) -> list[LegendEntry]:
     """The classes of the concept; those that share a colour have one entry."""
     entries = {}
     slots = class_slots(views)
@@ -207,8 +214,34 @@ def texts_beside(tradeoff: Tradeoff, *, width: float, height: float, font: float
     drawn = [tradeoff.reference, *(end for p in points for end in (p.erasure.low, p.erasure.high))]
     xs = _scaled([point.utility.value for point in points], width)
     ys = _scaled([point.erasure.value for point in points], height, drawn)
+    order = sorted(range(len(points)), key=lambda i: not points[i].chosen)
+    return _apart(texts, xs, ys, order, font)
+
+
+def labels_beside(
+    labels: Sequence[str],
+    xs: Sequence[float],
+    ys: Sequence[float],
+    *,
+    width: float,
+    height: float,
+    font: float = 11,
+) -> list[str]:
+    """The labels of points, those furthest from zero first; "" where one would cover another."""
+    order = sorted(range(len(labels)), key=lambda i: -abs(ys[i]))
+    return _apart(labels, _scaled(xs, width), _scaled(ys, height), order, font)
+
+
+def _apart(
+    texts: Sequence[str],
+    xs: Sequence[float],
+    ys: Sequence[float],
+    order: Sequence[int],
+    font: float,
+) -> list[str]:
+    """Texts at their places, in this order; "" for one that would cover another before it."""
     shown: list[int] = []
-    for i in sorted(range(len(points)), key=lambda i: not points[i].chosen):
+    for i in order:
         near = (j for j in shown if abs(ys[i] - ys[j]) < _LETTER[1] * font)
         if not any(_overlap(xs[i], texts[i], xs[j], texts[j], font) for j in near):
             shown.append(i)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unspot.evaluation.metrics import GROUPS, about
 from unspot.io.files import write_atomically
-from unspot.report.contents import Contents, Measure
+from unspot.report.contents import Contents, Dial, Measure
 from unspot.tables import Number, interval_text, latex, number_text, value_text
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Highlight",
     "MeasureRow",
     "attack_table",
+    "dial_table",
     "highlights",
     "measure_groups",
     "save_tables",
@@ -45,6 +46,7 @@ class MeasureRow:
     note: str
     before: str
     after: tuple[str, ...]
+    published: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,21 +75,31 @@ def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
             return number_text(number, measure.unit)
         return value_text(number.value, measure.unit)
 
+    note = f"{measure.note} {_STRETCHED}".strip() if _stretched(measure) else measure.note
     return MeasureRow(
         title=about(measure.key).title or measure.title,
-        arrow=ARROWS[measure.better],
-        note=measure.note,
+        arrow="" if _stretched(measure) else ARROWS[measure.better],
+        note=note,
         before=text(measure.before),
         after=tuple(map(text, measure.after)),
+        published=tuple("" if p is None else text(p) for p in measure.published),
     )
 
 
+_STRETCHED = "Above 100 % an eraser stretches the rows, and this says nothing about what it keeps."
+
+
+def _stretched(measure: Measure) -> bool:
+    """Whether a share of the variance is none: some erasers change the scale of the rows."""
+    values = (number.value for number in measure.after if number is not None)
+    return measure.key == "variance" and any(value > 1.001 for value in values)
+
+
 def attack_table(contents: Contents) -> list[tuple[str, ...]]:
-    """One row per attacker, the strongest first: its name and one text per representation."""
+    """One row per attacker, the strongest first: its name, a text per attacked representation."""
     texts = {(a.attacker, a.column): interval_text(a.accuracy, "share") for a in contents.attacks}
-    columns = range(len(contents.representations))
     return [
-        (name, *(texts.get((name, column), "–") for column in columns))
+        (name, *(texts.get((name, column), "–") for column in contents.attacked))
         for name in contents.attackers
     ]
 
@@ -105,6 +117,17 @@ def tradeoff_table(contents: Contents) -> list[tuple[str, str, str, str]]:
             interval_text(point.erasure, tradeoff.erasure_unit),
         )
         for point in tradeoff.points
+    ]
+
+
+def dial_table(dial: Dial) -> list[tuple[str, ...]]:
+    """One row per stop, all dimensions first: its name and one text per measure."""
+    return [
+        (
+            f"{stop.name}{', chosen' if i == dial.chosen else ''}",
+            *(number_text(n, m.unit) for m, n in zip(dial.measures, stop.numbers, strict=True)),
+        )
+        for i, stop in reversed(list(enumerate(dial.stops)))
     ]
 
 
@@ -130,6 +153,8 @@ def _attack_highlight(contents: Contents) -> Highlight | None:
     if after is None:
         return None
     chance = "" if contents.chance is None else f", chance {value_text(contents.chance, 'share')}"
+    if contents.of_number:
+        chance = ", share of the variance"
     return Highlight(
         "Strongest attacker",
         number_text(before.accuracy, "share") if before else "",
@@ -140,7 +165,7 @@ def _attack_highlight(contents: Contents) -> Highlight | None:
 
 def _measure_highlight(measure: Measure, chosen: int) -> Highlight | None:
     after = measure.after[chosen] if measure.after else None
-    if after is None:
+    if after is None or _stretched(measure):
         return None
     before = value_text(measure.before.value, measure.unit) if measure.before else ""
     facts = about(measure.key)
@@ -192,12 +217,16 @@ def _csv_cells(number: Number) -> list[str]:
 
 def to_latex(contents: Contents) -> str:
     r"""The tables of measures and attackers, for ``\input`` in a paper; needs ``booktabs``."""
-    columns = ("Before", *contents.columns)
+    before = 0 if contents.measured_before else 1
+    names = ("Before", *contents.columns)
     measures = [
-        (f"{row.title} {row.arrow}".strip(), row.before, *row.after)
+        (f"{row.title} {row.arrow}".strip(), *(row.before, *row.after)[before:])
         for _, rows in measure_groups(contents)
         for row in rows
     ]
-    tables = {"Measure": measures, "Attacker": attack_table(contents)}
-    texts = [latex([(head, *columns), *rows]) for head, rows in tables.items() if rows]
+    tables = {
+        ("Measure", *names[before:]): measures,
+        ("Attacker", *(names[i] for i in contents.attacked)): attack_table(contents),
+    }
+    texts = [latex([head, *rows]) for head, rows in tables.items() if rows]
     return "\n\n".join(texts) + "\n"

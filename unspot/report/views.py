@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
-from unspot.data.dataset import Dataset, stratified_parts
+from unspot.data.dataset import Dataset, Split, is_number, stratified_parts
 from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
-from unspot.evaluation.problem import erased_rows
+from unspot.evaluation.problem import erased, erased_rows
 from unspot.evaluation.results import eraser_name
 from unspot.report.contents import MapKind, Panel, Points, Views, Witness
 
-__all__ = ["make_views", "witness", "witness_direction"]
+__all__ = ["make_views", "pca_points", "sample", "witness", "witness_direction"]
 
 Array = NDArray[np.float64]
 
@@ -73,10 +74,12 @@ def make_views(
     if not isinstance(erasers, Mapping):
         erasers = {eraser_name(erasers): erasers}
     rng = np.random.default_rng(random_state)
-    labels = encode(data.train.z, n_rows=len(data.train))
-    classes, train_codes = labels.classes, labels.codes
-    codes = encode_as(data.test.z, classes)
-    shown = _sample(codes, max_points, rng)
+    if data.concepts:  # the pictures are of the first, in rows that have it
+        first = data.of(data.concepts[0])
+        erasers = {name: _of_first(eraser, data) for name, eraser in erasers.items()}
+        data = first
+    classes, train_codes, codes = _classes(data)
+    shown = sample(codes, max_points, rng)
     seed = int(rng.integers(2**31 - 1))
 
     def panel(name: str, eraser: Any) -> Panel:
@@ -95,7 +98,39 @@ def make_views(
     )
 
 
-def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _of_first(eraser: Any, data: Dataset) -> Any:
+    """The eraser for rows that have the first of several concepts."""
+    return erased(eraser, data).of(data.concepts[0]) if isinstance(eraser, Dataset) else eraser
+
+
+def as_classes(data: Dataset) -> Dataset:
+    """The data with one concept of classes: the first of several, and the thirds of a number."""
+    data = data.of(data.concepts[0]) if data.concepts else data
+    if not is_number(data.train.z, data.train.kind):
+        return data
+    names, train, _ = _classes(data)
+    low, high = (np.asarray(data.train.z)[train == k].min() for k in (1, 2))
+
+    def cut(split: Split) -> Split:
+        thirds = np.searchsorted([low, high], np.asarray(split.z, dtype=float), side="right")
+        return replace(split, z=names[thirds], kind="categories")
+
+    return data.mapped(cut)
+
+
+def _classes(data: Dataset) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The classes, and their numbers in train and test rows; of a number, its thirds."""
+    if not is_number(data.train.z, data.train.kind):
+        labels = encode(data.train.z, n_rows=len(data.train))
+        return labels.classes, labels.codes, encode_as(data.test.z, labels.classes)
+    train, test = (split.target.values[:, 0] for split in (data.train, data.test))
+    low, high = np.quantile(train, [1 / 3, 2 / 3])
+    names = np.array([f"below {low:.3g}", f"{low:.3g} to {high:.3g}", f"from {high:.3g}"])
+    thirds = [np.searchsorted([low, high], values, side="right") for values in (train, test)]
+    return names, *thirds  # type: ignore[return-value]
+
+
+def sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Rows to draw, with the shares of the classes."""
     if len(codes) <= max_points:
         return np.arange(len(codes))
@@ -104,11 +139,21 @@ def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> N
 
 
 def _points(train: NDArray[Any], shown: NDArray[Any], kind: MapKind, seed: int) -> Points:
-    xy = _tsne(shown, seed) if kind == "tsne" else _pca(train, shown)
+    xy = _scaled(_tsne(shown, seed)) if kind == "tsne" else pca_points(train, shown)
     # Three digits after a spread of about one are finer than a pixel, and keep the file small.
-    scale = np.where((spread := xy.std(axis=0)) > 0, spread, 1.0)
-    xy = np.round((xy - xy.mean(axis=0)) / scale, 3)
+    xy = np.round(xy, 3)
     return Points(tuple(xy[:, 0].tolist()), tuple(xy[:, 1].tolist()))
+
+
+def _scaled(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    scale = np.where((spread := xy.std(axis=0)) > 0, spread, 1.0)
+    scaled: NDArray[np.float64] = (xy - xy.mean(axis=0)) / scale
+    return scaled
+
+
+def pca_points(train: NDArray[Any], shown: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows along the two directions of most variance of the train rows, each scaled to one."""
+    return _scaled(_pca(train, shown))
 
 
 def _pca(train: NDArray[Any], shown: NDArray[Any]) -> NDArray[np.float64]:

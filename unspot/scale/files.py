@@ -28,6 +28,7 @@ from unspot.io.arrays import (
 )
 from unspot.io.arrow import (
     column_kinds,
+    csv_dialect,
     csv_options,
     open_parquet,
     reading_arrow,
@@ -149,7 +150,9 @@ def count_rows(erasure: Erasure, path: Path, format_: str) -> int:
     """The number of rows that a file says it has; those of a CSV file are counted."""
     if format_ == ".npz":
         return _count_npz(path, erasure)
-    return {".npy": count_npy, ".csv": _count_csv, ".parquet": _count_parquet}[format_](path)
+    if format_ in (".csv", ".tsv"):
+        return _count_csv(path)
+    return count_npy(path) if format_ == ".npy" else _count_parquet(path)
 
 
 # -- Arrays: .npy and .npz -------------------------------------------------------------------------
@@ -390,10 +393,11 @@ def _erase_csv(source: Path, sink: Sink, erasure: Erasure, advance: Advance) -> 
     columns = erasure.columns(kinds, where)
     schema = _csv_schema(list(kinds), columns)
     erase = ArrowEraser(erasure.eraser, schema, columns, reduce=erasure.reduce, where=where)
-    sink.write(_csv_lines([erase.schema.names]))
+    dialect = csv_dialect(source)
+    sink.write(_csv_lines([erase.schema.names], dialect[0]))
     start = 0
     for batch in _csv_batches(source, schema):
-        sink.write(_csv_bytes(erase(batch, start)))
+        sink.write(_csv_bytes(erase(batch, start), *dialect))
         start += batch.num_rows
         advance(batch.num_rows)
     return _Count(_count_csv(source), start)
@@ -405,7 +409,8 @@ def _csv_kinds(path: Path) -> dict[str, str]:
     from pyarrow import csv as arrow_csv
 
     try:
-        with reading_arrow(path), arrow_csv.open_csv(path, parse_options=csv_options()) as reader:
+        parse, convert = csv_options(path)
+        with reading_arrow(path), arrow_csv.open_csv(path, None, parse, convert) as reader:
             reader.read_next_batch()
             schema = reader.schema
             refuse_twice(schema.names, schema.names, path)
@@ -424,32 +429,46 @@ def _csv_schema(names: Sequence[str], features: Sequence[str]) -> Any:
 def _csv_batches(path: Path, schema: Any, only: Sequence[str] | None = None) -> Iterator[Any]:
     from pyarrow import csv as arrow_csv
 
-    convert = arrow_csv.ConvertOptions(
-        column_types=schema, strings_can_be_null=False, include_columns=only
+    parse, convert = csv_options(
+        path, column_types=schema, strings_can_be_null=False, include_columns=only
     )
     read = arrow_csv.ReadOptions(block_size=BATCH_BYTES)
-    with reading_arrow(path), arrow_csv.open_csv(path, read, csv_options(), convert) as reader:
+    with reading_arrow(path), arrow_csv.open_csv(path, read, parse, convert) as reader:
         yield from reader
 
 
-def _csv_bytes(batch: Any) -> bytes:
+def _csv_bytes(batch: Any, delimiter: str, decimal: str) -> bytes:
     """The rows as CSV with as few quotes as possible: numbers stay numbers for every reader."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     buffer = io.BytesIO()
-    options = arrow_csv.WriteOptions(include_header=False, quoting_style="none")
+    options = arrow_csv.WriteOptions(
+        include_header=False, quoting_style="none", delimiter=delimiter
+    )
+    columns = [_decimals(column, decimal) for column in batch.columns]
+    batch = pa.record_batch(columns, names=batch.schema.names)
     try:
         arrow_csv.write_csv(batch, buffer, options)
         return buffer.getvalue()
     except pa.ArrowInvalid:  # some text needs quotes
-        columns = [column.cast(pa.string()).to_pylist() for column in batch.columns]
-        return _csv_lines(zip(*columns, strict=True))
+        texts = [column.cast(pa.string()).to_pylist() for column in columns]
+        return _csv_lines(zip(*texts, strict=True), delimiter)
 
 
-def _csv_lines(rows: Any) -> bytes:
+def _decimals(column: Any, decimal: str) -> Any:
+    """Numbers as text with another decimal point than Arrow's; other columns as they are."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if decimal == "." or not pa.types.is_floating(column.type):
+        return column
+    return compute.replace_substring(column.cast(pa.string()), ".", decimal)
+
+
+def _csv_lines(rows: Any, delimiter: str) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n", delimiter=delimiter).writerows(rows)
     return text.getvalue().encode()
 
 
@@ -457,5 +476,6 @@ _ERASE: dict[str, Callable[[Path, Sink, Erasure, Advance], _Count]] = {
     ".npy": _erase_npy,
     ".npz": _erase_npz,
     ".csv": _erase_csv,
+    ".tsv": _erase_csv,
     ".parquet": _erase_parquet,
 }

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspot.density import mmd2, mmd2_and_grad
+from unspot.density import discrepancy, discrepancy_and_grad
 from unspot.projections.low_order import LowOrder
 from unspot.projections.objective import BLOCK_ROWS, project, pull_back
 from unspot.scale.processes import Team
@@ -86,15 +86,16 @@ class SharedObjective:
         """Value and gradient, on all processes at once."""
         team, n = self._team, len(self.z)
         X = self._own_rows()
-        Y = team.gather_rows(project(X, V), n, BLOCK_ROWS)
+        Y, back = self._objective.shown(team.gather_rows(project(X, V), n, BLOCK_ROWS))
         share = (team.rank, team.size)
         if what == VALUE:
-            value = mmd2(Y, self.z, self.kernel, share=share)
+            value = discrepancy(Y, self.z, self.kernel, share=share)
             return float(team.sum(value)), None
-        value, grad_Y = mmd2_and_grad(
+        value, grad_Y = discrepancy_and_grad(
             Y, self.z, self.kernel, detach_bandwidth=what == DETACHED, share=share
         )
-        grad = pull_back(X, team.sum(grad_Y)[team.slice(n, BLOCK_ROWS)].to(Y.dtype))
+        grad_Y = back(team.sum(grad_Y)).to(Y.dtype)
+        grad = pull_back(X, grad_Y[team.slice(n, BLOCK_ROWS)])
         total = team.sum(torch.cat([grad.view(-1), value.view(1)]))  # one message for both
         return float(total[-1]), total[:-1].view_as(grad).to(V.dtype)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from unspot.checks import check_count, did_you_mean
-from unspot.data.dataset import Dataset, stratified_parts
-from unspot.data.labels import encode
+from unspot.data.dataset import Dataset, strata, stratified_parts
 from unspot.datasets import load_bias_in_bios, load_dial, load_glove_gender
 from unspot.io import read_table
 
@@ -20,7 +21,7 @@ __all__ = ["DATA_NAMES", "open_data", "replaces_rows", "sample_train"]
 DATA_NAMES = ("glove", "bios", "dial")
 #: The task of a file by default. A file that lacks this column has no task.
 DEFAULT_TASK = "y"
-_TABLE_SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
+_TABLE_SUFFIXES = (".npz", ".npy", ".csv", ".tsv", ".parquet")
 
 
 def open_data(
@@ -79,11 +80,11 @@ def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset
     """The data set with a stratified sample of at most ``max_rows`` training rows."""
     if len(data.train) <= check_count("max_rows", max_rows):
         return data
-    codes = encode(data.train.z).codes
+    codes = strata(data.train.z if data.concepts else data.train.target)
     share = max_rows / len(codes)
     rng = np.random.default_rng(random_state)
     rows = stratified_parts(codes, (share, 1 - share), rng)[0]
-    return Dataset(data.train.take(rows), data.validation, data.test, data.name, data.lexicon)
+    return replace(data, train=data.train.take(rows))
 
 
 def _load(name: str, source: str | os.PathLike[str] | None) -> Dataset:
@@ -106,7 +107,7 @@ def _read(
             f"Got {str(path)!r}, but there is no such file, and no data set of that name "
             f"({', '.join(DATA_NAMES)}).{did_you_mean(path, DATA_NAMES)}"
         )
-    columns = {"features": features, "concept": concept}
+    columns: dict[str, Any] = {"features": features, "concept": concept}
     try:
         table = read_table(path, **columns, task=task)
     except ValueError:

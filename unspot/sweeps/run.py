@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from unspot.checks import check_seeds, require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
+from unspot.evaluation.metrics import lacking
 from unspot.evaluation.run import check_metrics, score
 from unspot.io.journal import Journal, read_journal
 from unspot.sweeps.grid import Cell, cells, named_methods
@@ -27,7 +28,7 @@ from unspot.sweeps.grid import Cell, cells, named_methods
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_results", "sweep"]
+__all__ = ["read_results", "results_frame", "sweep"]
 
 #: Increased when a metric changes its meaning, so that old and new results are not mixed.
 METRICS_VERSION = 4
@@ -56,8 +57,9 @@ def sweep(
     Parameters
     ----------
     methods : names, estimators, or mapping of labels to them
-        Names of ``unspot.methods()``, "cascade:NAME", "original"; or estimators. Each cell sets
-        their rank and random_state.
+        Names of ``unspot.methods()``, "cascade:NAME", "original"; estimators, of which each cell
+        sets ``rank`` and ``random_state``; or your own method: anything with ``fit`` and
+        ``transform``, a frozen ``Eraser``, or a function of rows. Tables show a label as it is.
     datasets : Dataset, several, or mapping of names to them
         Methods are fitted on train rows, attackers learn from validation rows, and all scores are
         of test rows.
@@ -66,7 +68,7 @@ def sweep(
     seeds : int or sequence of int
         Each decides the fit and every metric of a cell.
     metrics : sequence of str, or mapping of names to functions of a ``Problem``
-        See ``evaluate``.
+        See ``evaluate``. By default "attack", "probe" and "neighbours", as the data allow.
     budget : {"quick", "standard", "thorough"}
         The effort of the attackers.
     path : path, optional
@@ -97,11 +99,14 @@ def sweep(
     3
     """
     named = _named_datasets(datasets)
+    if metrics is DEFAULT_METRICS:  # a number has no classes for a probe
+        metrics = [m for m in metrics if not any(m in lacking(data) for data in named.values())]
     for data in named.values():
         check_metrics(metrics, data)
     names = [metrics] if isinstance(metrics, str) else sorted(metrics)
     settings = {"metrics": names, "budget": budget, "version": METRICS_VERSION}
-    grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings)
+    labelled = isinstance(methods, Mapping)
+    grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings, labelled)
     if path is None and resume:
         raise ValueError(
             "Got resume=True without a path, but expected the file to go on with. Pass its path."
@@ -123,13 +128,13 @@ def sweep(
                 progress.update()
                 rank = "" if record["rank"] is None else f" {record['rank']}"
                 progress.set_postfix_str(f"{record['dataset']} {record['method']}{rank}")
-    return _frame([records[cell.key] for cell in grid])
+    return results_frame([records[cell.key] for cell in grid])
 
 
 def read_results(*paths: str | os.PathLike[str]) -> pd.DataFrame:
     """The frame of result files, in the order of their lines."""
     records = [record for path in paths for record in read_journal(path)[1].values()]
-    return _frame(records)
+    return results_frame(records)
 
 
 def run_cell(
@@ -145,10 +150,12 @@ def run_cell(
         "parameters": _parameters(cell.estimator),
         "rank": cell.rank,
         "seed": cell.seed,
+        **({"label": cell.label} if cell.label else {}),
     }
     try:
         eraser = _fitted(cell.estimator, data)
-        record |= {"kept_rank": eraser.rank, "fit_seconds": time.perf_counter() - started}
+        kept = getattr(eraser, "rank", None)
+        record |= {"kept_rank": kept, "fit_seconds": time.perf_counter() - started}
         scores = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
         record |= {"metrics": scores.values, "details": scores.details, "status": "ok"}
     except Exception as error:  # any error: the other cells go on
@@ -156,18 +163,24 @@ def run_cell(
     return record | {"seconds": time.perf_counter() - started}
 
 
-def _fitted(estimator: Any, data: Dataset) -> Eraser:
+def _fitted(estimator: Any, data: Dataset) -> Any:
+    """What erases rows: an Eraser, a fitted transformer or a function."""
     if estimator is None:
         return Eraser.projection(np.eye(data.n_features))
-    result: Eraser = estimator.fit(data.train.X, data.train.z).eraser_
-    return result
+    if not hasattr(estimator, "fit"):
+        return estimator
+    estimator.fit(data.train.X, data.train.z)
+    return getattr(estimator, "eraser_", estimator)
 
 
 def _parameters(estimator: Any) -> dict[str, str]:
     """Parameters that are not the default, as text."""
-    if estimator is None:
+    if not hasattr(estimator, "get_params"):
         return {}
-    default = type(estimator)().get_params()
+    try:
+        default = type(estimator)().get_params()
+    except TypeError:  # somebody's own class may have parameters without a default
+        default = {}
     return {
         name: repr(value)
         for name, value in estimator.get_params().items()
@@ -225,10 +238,12 @@ def _named_datasets(datasets: Any) -> dict[str, Dataset]:
     return named
 
 
-def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def results_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per cell of a result file."""
     require("sweep", "report", "pandas")
     import pandas as pd
 
     names = dict.fromkeys(name for record in records for name in record.get("metrics", ()))
     rows = [{**record, **record.get("metrics", {})} for record in records]
-    return pd.DataFrame(rows, columns=[*_FIRST, *names, *_LAST])
+    labelled = ["label"] if any("label" in record for record in records) else []
+    return pd.DataFrame(rows, columns=[*_FIRST, *names, *_LAST, *labelled])

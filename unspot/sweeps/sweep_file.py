@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -31,7 +34,7 @@ class SweepFile:
 
     Parameters
     ----------
-    methods : dict of str to estimator or None
+    methods : list of names, or dict of str to estimator, Eraser, function of rows or None
     data : dict of str to dict
         For every data set its path, concept, task, features…
     ranks : dict of str to sequence of int or fractions, or None
@@ -42,7 +45,7 @@ class SweepFile:
         The folder of the file, to which its paths are relative.
     """
 
-    methods: dict[str, Any]
+    methods: list[Any] | dict[str, Any]
     data: dict[str, dict[str, Any]]
     ranks: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class SweepFile:
         return replace(open_data(path, **arguments), name=name)
 
 
-def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
+def read_sweep_file(path: str | os.PathLike[str], *, allow_code: bool = False) -> SweepFile:
     """Read and check a sweep.
 
     Parameters
@@ -79,6 +82,9 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
         of a ``method`` and its parameters. ``data`` has a table for each data set, with ``path``,
         ``concept``, ``task``, ``features``, and ``ranks`` of this data set. ``ranks``, ``seeds``,
         ``metrics`` and ``budget`` are as in ``sweep``.
+    allow_code : bool
+        Whether a method may be ``module:Class`` or ``module:function`` of somebody's own, in the
+        folder of the file or installed. It is imported, which runs its code.
 
     Examples
     --------
@@ -111,9 +117,9 @@ def read_sweep_file(path: str | os.PathLike[str]) -> SweepFile:
         _check_data(facts, f"[data.{name}] of {path}")
     options = {key: content[key] for key in _OPTIONS if key in content}
     _check_options(**options)
-    return SweepFile(
-        _methods(content["methods"]), data, _ranks(content, data), options, path.resolve().parent
-    )
+    folder = path.resolve().parent
+    methods = _methods(content["methods"], folder if allow_code else None)
+    return SweepFile(methods, data, _ranks(content, data), options, folder)
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -126,28 +132,62 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise ValueError(f"Got {str(path)!r}, which is not TOML: {error}.") from None
 
 
-def _methods(given: Any) -> dict[str, Any]:
-    """Estimators by label, from a list of names or a table."""
+def _methods(given: Any, code: Path | None) -> list[Any] | dict[str, Any]:
+    """What ``sweep`` takes, from a list of names or a table; own code only from a folder."""
     listed = given if isinstance(given, list) else [given]
     if all(isinstance(name, str) for name in listed):
-        return named_methods(listed)
+        methods = [_own(name, code) if _is_code(name) else name for name in listed]
+        named_methods(methods)  # unknown names are refused now
+        return methods
     if not isinstance(given, dict):
         raise ValueError(
             f"Got methods = {given!r}, but expected a list of names, or a table of labels."
         )
-    return named_methods({label: _method(label, value) for label, value in given.items()})
+    return named_methods({label: _method(label, value, code) for label, value in given.items()})
 
 
-def _method(label: str, value: Any) -> Any:
+def _method(label: str, value: Any, code: Path | None) -> Any:
     if isinstance(value, str):
-        return value
+        return _own(value, code) if _is_code(value) else value
     if not isinstance(value, dict):
         raise ValueError(
             f"Got {value!r} for the method {label!r}, but expected a name or a table such as "
             '{method = "cascade:leopard", metric = "whitened"}.'
         )
     parameters = dict(value)
-    return make(parameters.pop("method", label), **parameters)
+    name = parameters.pop("method", label)
+    return _own(name, code, **parameters) if _is_code(name) else make(name, **parameters)
+
+
+def _is_code(name: Any) -> bool:
+    """Whether it is ``module:Class``, and not one of our own methods inside another."""
+    outer, sign, _ = str(name).partition(":")
+    return bool(sign) and outer.strip().lower() not in ("cascade", "transport")
+
+
+def _own(name: str, folder: Path | None, **parameters: Any) -> Any:
+    """Somebody's own method: an object of a class, or a function as it is."""
+    if folder is None:
+        raise ValueError(
+            f"Got method {name!r}, which is code of its own (module:Class), but this runs only if "
+            "it is allowed. Look at the code, and add --allow-code if you trust it."
+        )
+    module_name, _, attribute = name.partition(":")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))  # it stays, for the processes of --jobs too
+    try:
+        code = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"Got method {name!r}, which cannot be imported ({error}). Expected module:Class of a "
+            f"file {module_name}.py in {str(folder)!r}, or of an installed package."
+        ) from None
+    if not isinstance(code, type):
+        return partial(code, **parameters) if parameters else code
+    try:
+        return code(**parameters)
+    except TypeError as error:
+        raise ValueError(f"Got method {name!r}, which cannot be made: {error}.") from None
 
 
 def _ranks(content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unspot.evaluation.metrics import about
+from unspot.io.files import write_atomically
 from unspot.report.contents import Contents, Measure, Tradeoff, TradeoffPoint
 from unspot.sweeps.grid import attack_chance
 from unspot.tables import Number, latex, markdown
@@ -24,14 +28,16 @@ __all__ = [
     "measures",
     "plane",
     "result_lines",
+    "save_tables",
     "sweep_contents",
     "sweep_tables",
+    "to_csv",
 ]
 
 #: Columns of a frame of cells that are not shown in tables.
 _NOT_METRICS = {
     *("dataset", "method", "rank", "seed", "kept_rank"),
-    *("seconds", "status", "error", "key"),
+    *("seconds", "status", "error", "key", "label"),
 }
 
 _NAMES = {
@@ -46,11 +52,25 @@ _NAMES = {
     "random": "random projection",
     "pca": "PCA",
     "cascade:pca": "PCA, cascaded",
+    "fleace": "FLEACE",
+    "alf": "ALF-QLEACE",
+    "fairpca": "fair PCA",
+    "mute": "MUtE",
+    "igbp": "IGBP",
+    "concept-erasure": "LEACE of concept-erasure",
+    "fairlearn": "CorrelationRemover of fairlearn",
     "kram": "KRaM",
     "cascade:kram": "KRaM, cascaded",
     "leopard": "L̄EOPARD",
     "cascade": "L̄EOPARD, cascaded",
+    "transport:leopard": "transport, then L̄EOPARD",
 }
+
+
+_CSV_HEAD = (
+    *("table", "method", "rank", "metric", "mean", "spread"),
+    *("paper_mean", "paper_spread", "paper_table"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +115,8 @@ class ResultLine:
         Numbers that a publication has for the same cell, by metric. Tables show them in brackets.
     published_in : str
         The tables that have these numbers.
+    label : str
+        The name that somebody gave the method, which is shown as it is.
     """
 
     method: str
@@ -104,11 +126,12 @@ class ResultLine:
     errors: tuple[str, ...] = ()
     published: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
     published_in: str = ""
+    label: str = ""
 
     @property
     def name(self) -> str:
         """The name of the method in tables."""
-        return display_name(self.method)
+        return self.label or display_name(self.method)
 
     @property
     def title(self) -> str:
@@ -194,6 +217,7 @@ def result_lines(frame: pd.DataFrame) -> list[ResultLine]:
             len(rows),
             _means(rows, metrics),
             tuple(dict.fromkeys(str(row["error"]) for row in rows if row["status"] == "failed")),
+            label="" if _missing(rows[0].get("label")) else str(rows[0]["label"]),
         )
         for (method, rank), rows in groups.items()
     ]
@@ -212,6 +236,33 @@ def sweep_tables(frame: pd.DataFrame) -> list[ResultTable]:
         metrics = dict.fromkeys(metric for line in lines for metric in line.values)
         tables.append(ResultTable(name, name, tuple(lines), tuple(metrics)))
     return tables
+
+
+def to_csv(tables: Sequence[ResultTable]) -> str:
+    """All tables as one long table: one row per number."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV_HEAD)
+    for table in tables:
+        for line in table.lines:
+            for metric in (column.key for column in table.columns if column.key in line.values):
+                cell = [table.name, line.method, line.rank, metric, *line.values[metric]]
+                published = line.published.get(metric, (None, None))
+                source = line.published_in if metric in line.published else None
+                writer.writerow([*cell, *published, source])
+    return text.getvalue()
+
+
+def save_tables(
+    folder: Path, tables: Sequence[ResultTable], only_latex: Sequence[Any] = ()
+) -> list[Path]:
+    """Write ``tables.tex`` and ``tables.csv``, and return the files."""
+    every = (*tables, *only_latex)
+    as_latex = "\n\n".join(f"% {table.title}\n{table.to_latex()}" for table in every) + "\n"
+    texts = {"tables.tex": as_latex, "tables.csv": to_csv(tables)}
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+    return [folder / name for name in texts]
 
 
 def _means(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, Any]:
@@ -270,7 +321,7 @@ def sweep_contents(
     facts = {record["dataset"]: record["data"] for record in records}
     single = len(by_dataset) == 1
     lines = [
-        line if single else replace(line, method=f"{name}: {line.name}")
+        line if single else _of_dataset(line, name)
         for name, lines_of_one in by_dataset.items()
         for line in lines_of_one
     ]
@@ -290,6 +341,10 @@ def sweep_contents(
     )
 
 
+def _of_dataset(line: ResultLine, name: str) -> ResultLine:
+    return replace(line, method=f"{name}: {line.method}", label=f"{name}: {line.name}")
+
+
 def measures(shown: Sequence[ResultLine], original: ResultLine | None) -> tuple[Measure, ...]:
     """The table: one column per line, and the values before erasure."""
     return tuple(
@@ -300,10 +355,15 @@ def measures(shown: Sequence[ResultLine], original: ResultLine | None) -> tuple[
             after=tuple(line.number(column.key) for line in shown),
             unit=column.unit,
             better="lower" if column.better == "↓" else "higher",
+            published=tuple(_published(line, column.key) for line in shown),
         )
         for column in COLUMNS.values()
         if any(column.key in line.values for line in shown)
     )
+
+
+def _published(line: ResultLine, key: str) -> Number | None:
+    return Number(*line.published[key]) if key in line.published else None
 
 
 def plane(lines: Sequence[ResultLine], chance: float | None) -> Tradeoff | None:
@@ -324,8 +384,8 @@ def plane(lines: Sequence[ResultLine], chance: float | None) -> Tradeoff | None:
 
 def _middle_ranks(lines: Sequence[ResultLine]) -> Iterable[ResultLine]:
     """One line per method, at the middle one of its ranks."""
-    for method in dict.fromkeys(line.method for line in lines):
-        of_method = [line for line in lines if line.method == method]
+    for name in dict.fromkeys(line.name for line in lines):
+        of_method = [line for line in lines if line.name == name]
         yield of_method[len(of_method) // 2]
 
 

@@ -1,0 +1,114 @@
+"""Numbers, several concepts and what is given, on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+FAST = ("--budget", "quick", "--attackers", "quadratic", "--no-fail")
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Two files of people: vectors that show an age, and a job that follows from it."""
+    folder = tmp_path_factory.mktemp("people")
+    rng = np.random.default_rng(0)
+    for name in ("train", "test"):
+        X = rng.normal(size=(400, 4))
+        age = np.round(40 + 8 * X[:, 0] + 4 * rng.normal(size=400))
+        columns = {
+            "X": X.astype(np.float32),
+            "age": age.astype(int),
+            "score": age / 3 + 0.1,
+            "gender": rng.choice(["f", "m"], size=400),
+            "job": np.where(age > 40, "judge", "clerk"),
+        }
+        np.savez(folder / f"{name}.npz", **columns)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def eraser(people):
+    from unspot import LEACE, Eraser
+
+    with np.load(people / "train.npz") as rows:
+        found = LEACE(concept="continuous").fit(rows["X"], rows["score"]).eraser_
+    named = {**found.metadata, "features": ["X"], "concept_name": "score"}
+    Eraser(found.maps, named).save(people / "e.safetensors")
+    return people / "e.safetensors"
+
+
+def test_a_number_is_certified_verified_and_shown(cli, people, eraser, tmp_path):
+    record, page = tmp_path / "audit.json", tmp_path / "page.html"
+    done = cli("certify", eraser, people / "test.npz", *FAST, "--audit", record, "--html", page)
+    assert done.code == 0, done.err
+    assert "of the variance of score" in done.out
+    content = json.loads(record.read_text())
+    assert content["certificate"]["kind"] == "continuous"
+    assert "of the variance of the number" in page.read_text()
+    done = cli("verify", record, "--eraser", eraser, "--data", people / "test.npz", "--rerun")
+    assert done.code == 0, done.out
+    assert "to the last digit" in done.out
+
+
+def test_whole_numbers_need_to_be_told(cli, people, eraser):
+    rows = people / "test.npz"
+    done = cli("certify", eraser, rows, "-c", "age", "--kind", "age=continuous", *FAST)
+    assert done.code == 0, done.err
+    assert "variance of age" in done.out
+    done = cli("certify", eraser, rows, "-c", "age,gender", *FAST)
+    assert done.code == 2
+    assert "--kind age=continuous" in done.err
+    done = cli("certify", eraser, rows, "-c", "gender", "--kind", "age=continuous", *FAST)
+    assert done.code == 2
+    assert "--kind age=continuous" in done.err
+
+
+def test_several_concepts_have_a_line_each(cli, people, eraser, tmp_path):
+    page, rows = tmp_path / "page.html", people / "test.npz"
+    done = cli("certify", eraser, rows, "-c", "gender,score", *FAST, "--html", page)
+    assert done.code == 0, done.err
+    assert all(name in done.out for name in ("gender × score", "continuous", "categories"))
+    assert "gender × score" in page.read_text()
+    done = cli("evaluate", eraser, rows, "-c", "gender,score", "-m", "linear,variance")
+    assert done.code == 0, done.err
+    assert "Linear probe R², score" in done.out
+    for concepts in ("gender,gender", "gender,"):
+        done = cli("certify", eraser, rows, "-c", concepts)
+        assert done.code == 2
+        assert "between the commas" in done.err
+    done = cli("certify", eraser, rows, "-c", "gender,scroe")
+    assert done.code == 2
+    assert "'scroe'" in done.err
+
+
+def test_what_is_given_is_named(cli, people, eraser):
+    rows = people / "test.npz"
+    done = cli("certify", eraser, rows, "-c", "score", "--given", "job", *FAST)
+    assert done.code == 0, done.err
+    assert "that job explains" in done.out
+    done = cli("certify", eraser, rows, "--given", "job", "--task", "gender", "--audit", "x.json")
+    assert done.code == 2
+    assert "--task gender" in done.err
+
+
+def test_an_informed_attacker_needs_classes(cli, people, eraser):
+    rows = people / "test.npz"
+    for concept, what in (("score", "a number"), ("gender,score", "several concepts")):
+        done = cli("certify", eraser, rows, "-c", concept, "--informed", rows, *FAST)
+        assert done.code == 2
+        assert what in done.err
+        assert "one concept of classes" in done.err
+
+
+@pytest.mark.parametrize("concept", ["score", "gender,score"])
+def test_a_path(cli, people, tmp_path, concept):
+    out, page = tmp_path / "e.safetensors", tmp_path / "page.html"
+    done = cli("path", people / "train.npz", "-f", "X", "-c", concept, "--method", "leopard",
+               "--ranks", "3,1", "--metrics", "none", "--max-advantage", "0.6", "-o", out,
+               "--html", page)  # fmt: skip
+    assert done.code in (0, 3), done.err
+    assert "score" in done.out if "," in concept else "% of the variance" in done.out
+    done = cli("certify", out, people / "test.npz", *FAST)  # the concepts and kinds of the fit
+    assert done.code == 0, done.err
+    assert "of variance" in done.out if "," in concept else "variance of score" in done.out

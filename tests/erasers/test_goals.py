@@ -1,0 +1,396 @@
+"""Numbers, several concepts, what is given and what is kept: LEACE, LEOPARD and Cascade."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unspot import LEACE, LEOPARD, Cascade, load
+from unspot.erasers import INLP, KRaM, Transport
+from unspot.projections import ManifoldSolver
+
+QUICK = ManifoldSolver(max_evaluations=40)
+#: A direction is gone if less than this of it is left; what few rows can tell.
+GONE = 0.25
+
+
+def fast(rank, **parameters):
+    return LEOPARD(rank=rank, solver=QUICK, random_state=0, **parameters)
+
+
+def rows(n=400, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng, rng.normal(size=(n, d))
+
+
+def covariance(A, B):
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float).reshape(len(A), -1)
+    return (A - A.mean(axis=0)).T @ (B - B.mean(axis=0)) / len(A)
+
+
+def one_hot(z):
+    return (np.asarray(z)[:, None] == np.unique(z)).astype(float)
+
+
+# -- Numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "whitened"])
+def test_leopard_finds_the_direction_that_a_number_depends_on(metric):
+    rng, X = rows()
+    age = X[:, 2] ** 2 + 0.1 * rng.normal(size=len(X))  # no linear signal
+    P = fast(5, concept="continuous", metric=metric).fit(X, age).eraser_.P
+    assert P[2, 2] < GONE
+
+
+def test_angles_near_both_ends_of_a_period_are_alike():
+    rng, X = rows()
+    hour = 24 * rng.random(len(X))
+    X[:, 1] += 3 * np.cos(hour * 2 * np.pi / 24)
+    as_cycle = fast(5, concept="cyclic:24").fit(X, hour).eraser_
+    assert as_cycle.P[1, 1] < GONE
+    assert as_cycle.metadata["concept"] == "cyclic"
+    erased = LEACE(concept="cyclic:24").fit_transform(X, hour)
+    assert np.abs(covariance(erased, np.cos(hour * 2 * np.pi / 24))).max() < 1e-9
+
+
+def test_ordered_labels():
+    _rng, X = rows()
+    grade = np.digitize(X[:, 3] ** 2, [0.2, 0.8, 2.0])
+    eraser = fast(5, concept="ordered").fit(X, grade).eraser_
+    assert eraser.P[3, 3] < GONE
+    assert eraser.metadata["classes"] == [0, 1, 2, 3]
+
+
+def test_a_vector_of_numbers():
+    _, X = rows()
+    place = X[:, :2] ** 2
+    P = fast(4, concept="continuous").fit(X, place).eraser_.P
+    assert P[0, 0] < GONE
+    assert P[1, 1] < GONE
+
+
+def test_the_cascade_of_a_number_begins_with_leace_of_it():
+    rng, X = rows()
+    age = X[:, 0] + X[:, 2] ** 2 + 0.1 * rng.normal(size=len(X))
+    cascade = Cascade(fast(3, concept="continuous")).fit(X, age)
+    assert np.abs(covariance(cascade.transform(X), age)).max() < 1e-9
+    assert cascade.eraser_.rank == 3
+    assert cascade.eraser_.P[2, 2] < GONE
+
+
+def test_units_of_the_number_do_not_matter():
+    rng, X = rows(200)
+    age = np.abs(X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    a, b = (fast(4, concept="continuous").fit(X, z).eraser_.P for z in (age, 1e3 * age + 7))
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+# -- Several concepts ----------------------------------------------------------------------------
+
+
+def table(n=400, seed=0):
+    rng, X = rows(n, 7, seed)
+    gender = rng.choice(["f", "m"], n)
+    X[gender == "m", 0] *= 4
+    age = 40 + 10 * X[:, 1] ** 2 + rng.normal(size=n)
+    return X, pd.DataFrame({"gender": gender, "age": age, "region": np.digitize(X[:, 2], [-1, 1])})
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_one_fit_erases_all_concepts_of_a_table(joint):
+    X, Z = table()
+    eraser = fast(4, joint=joint).fit(X, Z).eraser_
+    assert np.diagonal(eraser.P)[:3].max() < GONE
+    assert np.diagonal(eraser.P)[3:].min() > 0.8
+    described = eraser.metadata["concepts"]
+    assert [c["name"] for c in described] == ["gender", "age", "region"]
+    assert [c["kind"] for c in described] == ["categories", "continuous", "categories"]
+
+
+def test_leace_of_a_table_is_linear_erasure_of_every_column():
+    X, Z = table()
+    for method in ("oblique", "orthogonal"):
+        erased = LEACE(method=method).fit_transform(X, Z)
+        columns = np.column_stack([one_hot(Z["gender"]), one_hot(Z["region"]), Z["age"]])
+        assert np.abs(covariance(erased, columns)).max() < 1e-9
+
+
+def test_leace_of_combinations():
+    rng, X = rows(300)
+    a, b = rng.integers(2, size=(2, 300))
+    X[:, 0] += 2 * (a ^ b)  # depends on neither alone
+    cells = one_hot(2 * a + b)
+    alone, joint = (LEACE(joint=j).fit_transform(X, {"a": a, "b": b}) for j in (False, True))
+    assert np.abs(covariance(joint, cells)).max() < 1e-9
+    assert np.abs(covariance(alone, cells)).max() > 0.02
+
+
+def test_leopard_of_combinations():
+    """Independent of each concept, but not of both."""
+    rng, X = rows(600)
+    a, b = rng.integers(2, size=(2, 600))
+    X[:, 0] *= np.where(a ^ b, 4.0, 1.0)
+    P = fast(5, joint=True).fit(X, {"a": a, "b": b}).eraser_.P
+    assert P[0, 0] < GONE
+
+
+def test_a_table_of_one_class_column_is_that_column():
+    X, Z = table(200)
+    one, other = (fast(4).fit(X, z).eraser_ for z in ({"gender": Z["gender"]}, Z["gender"]))
+    np.testing.assert_array_equal(one.U, other.U)
+
+
+def test_rows_with_a_missing_value_serve_the_other_concepts():
+    X, Z = table()
+    Z.loc[::2, "gender"] = None
+    Z.loc[1::4, "age"] = np.nan
+    P = fast(4).fit(X, Z).eraser_.P
+    assert np.diagonal(P)[:3].max() < GONE
+    erased = LEACE().fit_transform(X, Z)
+    known = Z["gender"].notna().to_numpy()
+    assert np.abs(covariance(erased[known], one_hot(Z["gender"][known]))).max() < 1e-9
+    known = Z["age"].notna().to_numpy()
+    assert np.abs(covariance(erased[known], Z["age"][known])).max() < 1e-9
+
+
+def test_a_heavier_concept_counts_more():
+    """With room for all but one of two directions."""
+    _, X = rows(500, 4)
+    Z = {"a": X[:, 0] ** 2, "b": X[:, 1] ** 2}
+    a, b = (fast(3, weights={name: 20.0}).fit(X, Z).eraser_.P for name in Z)
+    assert a[0, 0] < GONE < a[1, 1]
+    assert b[1, 1] < GONE < b[0, 0]
+
+
+def test_kinds_by_name_overrule_the_values():
+    _, X = rows(100)
+    years = np.random.default_rng(0).integers(20, 70, 100)
+    Z = {"age": years, "z": years % 2}
+    with pytest.raises(ValueError, match="'age': 'continuous'"):
+        LEACE().fit(X, Z)
+    eraser = LEACE(concept={"age": "continuous"}).fit(X, Z).eraser_
+    assert eraser.metadata["concepts"][0]["kind"] == "continuous"
+
+
+def test_files_hold_the_concepts(tmp_path):
+    X, Z = table(200)
+    LEACE(concept={"age": "continuous"}).fit(X, Z).eraser_.save(tmp_path / "e.safetensors")
+    loaded = load(tmp_path / "e.safetensors")
+    assert [c["name"] for c in loaded.metadata["concepts"]] == list(Z)
+    assert loaded.metadata["parameters"]["concept"] == {"age": "continuous"}
+
+
+# -- Given a task --------------------------------------------------------------------------------
+
+
+def hiring(n=800, seed=0):
+    """z depends on x through the job y in one direction, and also given it in another."""
+    rng, X = rows(n, 6, seed)
+    y = rng.integers(3, size=n)
+    z = (rng.random(n) < np.array([0.2, 0.5, 0.8])[y]).astype(int)
+    X[:, 0] += 2.0 * y
+    X[:, 1] *= np.where(z == 1, 4.0, 1.0)
+    X[:, 2] += z * (y == 0)  # means differ within one job only
+    return X, z, y
+
+
+def test_leace_given_a_task_has_equal_class_means_within_its_values():
+    X, z, y = hiring()
+    erased = LEACE().fit(X, z, given=y).transform(X)
+    for job in range(3):
+        part = erased[y == job]
+        assert np.abs(covariance(part, z[y == job])).max() < 1e-9
+    assert np.abs(covariance(erased, z)).max() > 0.05  # what the job explains stays
+
+
+def test_leopard_given_a_task_keeps_what_the_task_explains():
+    X, z, y = hiring()
+    P = fast(5).fit(X, z, given=y).eraser_.P
+    assert P[1, 1] < GONE
+    assert P[0, 0] > 0.9
+
+
+def test_given_a_number():
+    rng, X = rows(800)
+    y = rng.normal(size=800)
+    X[:, 0] = y + 0.1 * rng.normal(size=800)
+    z = np.sin(2 * y) + rng.normal(size=800)
+    X[:, 1] = (z - np.sin(2 * y)) ** 2  # tells of z beside y
+    P = fast(5, concept="continuous").fit(X, z, given=y).eraser_.P
+    assert P[1, 1] < GONE
+    assert P[0, 0] > 0.8
+    erased = LEACE(concept="continuous").fit(X, z, given=y).transform(X)
+    assert np.abs(covariance(erased, z - np.sin(2 * y))).max() < 0.05
+    assert np.abs(covariance(erased, np.sin(2 * y))).max() > 0.2
+
+
+def test_the_cascade_passes_on_what_is_given():
+    X, z, y = hiring()
+    cascade = Cascade(fast(2)).fit(X, z, given=y)
+    erased = cascade.transform(X)
+    for job in range(3):
+        assert np.abs(covariance(erased[y == job], z[y == job])).max() < 1e-9
+    assert cascade.eraser_.metadata["given"]["classes"] == [0, 1, 2]
+
+
+def test_a_concept_that_the_task_decides():
+    X, _z, y = hiring()
+    with pytest.raises(ValueError, match="function of what is given"):
+        fast(3).fit(X, y == 0, given=y)
+
+
+# -- What is kept --------------------------------------------------------------------------------
+
+
+def kept_problem(n=600, seed=0):
+    rng, X = rows(n, 6, seed)
+    y = rng.integers(3, size=n)
+    z = (rng.random(n) < 0.3 + 0.2 * y).astype(int)
+    X += np.outer(z, [2, 1, 0, 0, 0, 0]) + one_hot(y) @ rng.normal(size=(3, 6))
+    return X @ rng.normal(size=(6, 6)) + 5.0, z, y
+
+
+def test_splince_erases_one_covariance_and_keeps_the_other():
+    X, z, y = kept_problem()
+    P = LEACE().fit(X, z, keep=y).eraser_.P
+    assert np.abs(P @ covariance(X, one_hot(z))).max() < 1e-8
+    moved = P @ covariance(X, one_hot(y)) - covariance(X, one_hot(y))
+    assert np.abs(moved).max() < 1e-8
+    np.testing.assert_allclose(P @ P, P, atol=1e-8)
+
+
+def test_splince_is_the_formula_of_its_authors():
+    X, z, y = kept_problem()
+    S = covariance(X, X)
+    values, vectors = np.linalg.eigh(S)
+    W = vectors / np.sqrt(values) @ vectors.T
+    left_z = np.linalg.svd(W @ covariance(X, one_hot(z)))[0]
+    left_y = np.linalg.svd(W @ covariance(X, one_hot(y)))[0]
+    U = left_z[:, 1:]  # beside z, of rank one
+    both = np.column_stack([left_z[:, :1], left_y[:, :2]])
+    V = np.column_stack([left_y[:, :2], np.linalg.svd(both)[0][:, 3:]])
+    expected = np.linalg.inv(W) @ V @ np.linalg.inv(U.T @ V) @ U.T @ W
+    np.testing.assert_allclose(LEACE().fit(X, z, keep=y).eraser_.P, expected, atol=1e-7)
+
+
+def test_splince_changes_rows_least():
+    """Among random projections with both properties."""
+    X, z, y = kept_problem()
+    P = LEACE().fit(X, z, keep=y).eraser_.P
+    centred = X - X.mean(axis=0)
+    least = np.square(centred - centred @ P.T).sum()
+    A = covariance(X, one_hot(z))[:, :1]
+    B = np.linalg.svd(covariance(X, one_hot(y)))[0][:, :2]
+    rng = np.random.default_rng(1)
+    for _ in range(20):  # I − abᵀ with bᵀa = 1 and bᵀB = 0
+        b = P.T @ rng.normal(size=6) + (np.eye(6) - P.T) @ rng.normal(size=6)
+        b -= B @ (B.T @ b)
+        other = np.eye(6) - np.outer(A[:, 0], b) / (b @ A[:, 0])
+        assert np.abs(other @ A).max() < 1e-9
+        assert np.square(centred - centred @ other.T).sum() >= least * (1 - 1e-9)
+
+
+def test_where_what_is_erased_and_kept_meet():
+    X, z, _ = kept_problem()
+    with pytest.raises(ValueError, match="meets that of z") as error:
+        LEACE().fit(X, z, keep=z)
+    assert "without keep" in str(error.value)
+
+
+def test_orthogonal_leace_cannot_keep():
+    X, z, y = kept_problem()
+    with pytest.raises(ValueError, match="method='oblique'"):
+        LEACE(method="orthogonal").fit(X, z, keep=y)
+
+
+def test_leopard_keeps_directions_that_tell_the_task():
+    """Two directions of equal signal for z, one of which tells y too: another is given up first."""
+    rng, X = rows(600, 4)
+    y, z = rng.integers(2, size=(2, 600))
+    X[:, 0] *= np.where(z, 2.0, 1.0)
+    X[:, 1] *= np.where(z, 2.0, 1.0)
+    X[:, 1] += 3.0 * y
+    plain, kept = (fast(2).fit(X, z, keep=k).eraser_.P for k in (None, y))
+    assert plain[1, 1] < 0.1
+    assert kept[1, 1] > 0.5
+
+
+def test_the_weight_of_what_is_kept_does_not_depend_on_units():
+    X, z, y = kept_problem(300)
+    a, b = (fast(3).fit(rows, z, keep=y).eraser_.P for rows in (X, 64 * X))
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_the_cascade_keeps_the_covariance_in_its_linear_stage():
+    X, z, y = kept_problem()
+    cascade = Cascade(fast(4)).fit(X, z, keep=y)
+    P = cascade.eraser_.P
+    assert np.abs(P @ covariance(X, one_hot(z))).max() < 1e-8
+    np.testing.assert_allclose(P @ P, P, atol=1e-8)
+    assert cascade.eraser_.rank == 4
+    first = cascade.linear_.P
+    moved = first @ covariance(X, one_hot(y)) - covariance(X, one_hot(y))
+    assert np.abs(moved).max() < 1e-8
+
+
+# -- What cannot be ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eraser", [KRaM(), INLP(), Cascade(fast(2), first=Transport())])
+def test_other_methods_take_one_concept(eraser):
+    X, Z = table(100)
+    with pytest.raises(ValueError, match=r"LEOPARD, LEACE or Cascade"):
+        eraser.fit(X, Z)
+    with pytest.raises(ValueError, match=r"LEOPARD, LEACE or Cascade"):
+        eraser.fit(X, Z["gender"], given=Z["region"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "needles"),
+    [
+        ({"rank": "auto"}, ["rank='auto'", "a number"]),
+        ({"solver": "paper"}, ["solver='paper'", "manifold"]),
+        ({"weights": {"gendre": 2.0}}, ["'gendre'", "Did you mean 'gender'"]),
+        ({"weights": {"gender": 0}}, ["weights['gender']", "positive"]),
+        ({"keep_weight": -1}, ["keep_weight", "from 0 up"]),
+        ({"concept": "numbers"}, ["concept='numbers'", "'continuous'"]),
+        ({"concept": {"agee": "continuous"}}, ["'agee'", "Did you mean 'age'"]),
+    ],
+)
+def test_parameters_that_cannot_be(parameters, needles):
+    X, Z = table(100)
+    with pytest.raises(ValueError, match="expected") as error:
+        LEOPARD(**{"rank": 3, **parameters}).fit(X, Z)
+    for needle in needles:
+        assert needle in str(error.value)
+
+
+def test_more_combinations_than_rows():
+    rng, X = rows(60)
+    Z = {name: rng.integers(9, size=60) % 8 for name in "ab"}
+    with pytest.raises(ValueError, match="64 combinations of a, b for 60 rows"):
+        LEACE(joint=True).fit(X, Z)
+
+
+def test_combinations_with_few_rows_are_named():
+    rng, X = rows(200)
+    a = rng.integers(2, size=200)
+    b = np.where(np.arange(200) < 3, a, 1 - a)
+    with pytest.warns(UserWarning, match=r"fewer than 10 rows: 0/0 \(\d\), 1/1"):
+        fast(4, joint=True).fit(X, {"a": a, "b": b})
+
+
+def test_a_table_beside_the_concept():
+    X, Z = table(100)
+    with pytest.raises(ValueError, match="a table as given"):
+        LEACE().fit(X, Z["gender"], given=Z)
+
+
+def test_tables_do_not_come_in_streams():
+    X, Z = table(100)
+    with pytest.raises(ValueError, match="Pass all rows to fit"):
+        LEACE().partial_fit(X, Z)
+    with pytest.raises(ValueError, match="rows by number"):
+        LEACE().fit(iter([(X, Z["gender"])]), given=Z["region"])

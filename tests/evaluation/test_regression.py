@@ -1,0 +1,302 @@
+"""Attackers of a number: they explain what can be explained, and nothing where nothing is."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from unspot import LEACE, Dataset, Eraser, certify, evaluate
+from unspot.data.dataset import Split, number_bins
+from unspot.datasets.concept_laws import concept_law
+from unspot.evaluation import Certificate, independence_test, regress
+from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.regression import (
+    REGRESSORS,
+    correlation_p_values,
+    detectable_share,
+    explained,
+    explained_interval,
+    smallest_share,
+)
+
+FAST = ["ridge", "quadratic", "waves"]
+
+
+def parts(rows, n=None):
+    n = len(rows.X) // 2 if n is None else n
+    return rows.X[:n], rows.z[:n], rows.X[n:], rows.z[n:]
+
+
+@pytest.mark.parametrize(
+    ("law", "best"), [("linear", "ridge"), ("quadratic", "quadratic"), ("periodic", "waves")]
+)
+def test_each_law_is_found_by_its_attacker(law, best):
+    rows = concept_law(law, n=3000, d=6)
+    found = {r.name: r.r2 for r in regress(*parts(rows), attackers=FAST)}
+    assert found[best] > 0.85 * rows.best
+    assert max(found.values()) < rows.best + 0.06
+    assert found["ridge"] < 0.02 or best == "ridge"
+
+
+def test_every_attacker_learns_a_line_and_says_nothing_of_noise():
+    rows = concept_law("linear", n=1200, d=5)
+    known = {r.name: r for r in regress(*parts(rows), budget="quick", attackers=REGRESSORS)}
+    blind = {"residue"}  # sees the form of numbers, not their size
+    assert all(r.r2 > 0.2 for name, r in known.items() if name not in blind), known
+    rows = concept_law("number", n=1200, d=5)
+    luck = regress(*parts(rows), budget="quick", attackers=REGRESSORS)
+    assert max(r.r2 for r in luck) < 0.02
+
+
+def test_several_numbers_are_explained_each_in_its_own_unit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+    z = np.stack([X[:, 0], 1000 * rng.normal(size=1000)], axis=1)  # one known, one noise
+    (line,) = regress(X[:500], z[:500], X[500:], z[500:], attackers=["ridge"])
+    assert line.r2 == pytest.approx(0.5, abs=0.03)
+
+
+def test_the_budget_has_the_classifiers_by_their_names_as_regressors():
+    rows = concept_law("linear", n=200, d=3)
+    names = [r.name for r in regress(*parts(rows), budget="quick")]
+    assert len(names) == len(BUDGETS["quick"].attackers)
+    assert names[:2] == ["ridge", "whitened-ridge"]
+
+
+@pytest.mark.parametrize(
+    ("attackers", "needles"),
+    [
+        (["logistic"], ["'logistic'", "logistic is ridge"]),
+        (["ridgee"], ["'ridgee'", "Did you mean 'ridge'"]),
+        ([], ["no attackers", "ridge"]),
+    ],
+)
+def test_unknown_attackers_are_refused(attackers, needles):
+    rows = concept_law("linear", n=200, d=3)
+    with pytest.raises(ValueError) as caught:
+        regress(*parts(rows), attackers=attackers)
+    assert all(needle in str(caught.value) for needle in needles)
+
+
+def test_bad_numbers_are_refused():
+    rows = concept_law("linear", n=200, d=3)
+    X, z, X_test, z_test = parts(rows)
+    with pytest.raises(ValueError, match=r"30 rows to train.*at least 40"):
+        regress(X[:30], z[:30], X_test, z_test)
+    with pytest.raises(ValueError, match="missing or infinite"):
+        regress(X, np.where(z > 0, np.nan, z), X_test, z_test)
+    with pytest.raises(ValueError, match="same value in every row of z_train"):
+        regress(X, 0 * z, X_test, z_test)
+
+
+# -- intervals and p-values ------------------------------------------------------------------------
+
+
+def test_r2_is_what_scikit_learn_says():
+    from sklearn.metrics import r2_score
+
+    rng = np.random.default_rng(0)
+    z, guess = rng.normal(size=(2, 50, 1))
+    r2, r = explained(guess, z)
+    assert r2 == pytest.approx(r2_score(z, guess))
+    assert r == pytest.approx(np.corrcoef(z.T, guess.T)[0, 1])
+
+
+def test_the_interval_covers_and_shrinks():
+    rng = np.random.default_rng(0)
+    missed, widths = 0, {}
+    for n in (100, 400):
+        for _ in range(200):
+            signal, noise = rng.normal(size=(2, n, 1))
+            low, high = explained_interval(
+                0.3**0.5 * signal, 0.3**0.5 * signal + 0.7**0.5 * noise, 0.05
+            )
+            missed += not low <= 0.3 <= high
+            widths[n] = high - low
+    assert missed <= 0.08 * 400
+    assert widths[400] < 0.7 * widths[100]
+
+
+def test_a_cautious_attacker_does_not_look_harmless():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 1))
+    hints = 0.001 * (z + rng.normal(size=(300, 1)))
+    assert explained(hints, z)[0] < 0.01
+    assert explained_interval(hints, z, 0.05)[1] > 0.4
+
+
+def test_few_groups_widen_the_interval():
+    rng = np.random.default_rng(0)
+    groups = np.arange(400) // 20
+    z = rng.normal(size=20)[groups][:, None]
+    guess = rng.normal(size=20)[groups][:, None]
+    assert explained_interval(guess, z, 0.05, groups)[1] > 3 * explained_interval(guess, z, 0.05)[1]
+
+
+def test_p_values_are_uniform_of_luck_also_in_groups():
+    rng = np.random.default_rng(1)
+    alarms = {"rows": 0, "groups": 0}
+    groups = np.arange(120) // 6
+    for i in range(200):
+        z, guess = rng.normal(size=(2, 120, 1))
+        alarms["rows"] += (
+            correlation_p_values([guess, guess**2], z, i, n_permutations=99).min() <= 0.05
+        )
+        z, guess = (rng.normal(size=20)[groups][:, None] for _ in range(2))
+        found = correlation_p_values([guess], z, i, n_permutations=99, groups=groups)
+        alarms["groups"] += found.min() <= 0.05
+    assert max(alarms.values()) <= 19  # 10 expected, of which 1 in 200 has more
+
+
+def test_what_rows_can_show_and_rule_out():
+    assert detectable_share(3, 0.05) is None
+    assert detectable_share(4000, 0.05) < detectable_share(1000, 0.05) / 3
+    assert smallest_share(1000, 0.05, 9) > smallest_share(1000, 0.05, 1)
+
+
+def test_the_test_of_independence_sees_more_than_the_mean():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(300, 3)), rng.uniform(size=300)
+    assert independence_test(X, z).p_value > 0.05
+    assert independence_test(X * (0.5 + z[:, None]), z).p_value < 0.01
+    with pytest.raises(ValueError, match="n_permutations=0"):
+        independence_test(X, z, n_permutations=0)
+
+
+def test_the_test_of_independence_is_the_dense_hsic():
+    import torch
+
+    from unspot.data.labels import Measurements
+    from unspot.density.kernels import GaussianMixture
+    from unspot.evaluation.two_sample import (
+        BANDWIDTHS,
+        _centred,
+        _in_metric,
+        _number_features,
+        _quadratic_forms,
+    )
+
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
+    Y = _in_metric(X, "raw")
+    psi = _centred(_number_features(Measurements(z)), None, None)
+    kernels = GaussianMixture(BANDWIDTHS).multipliers
+    found = _quadratic_forms(Y, psi[:, None], kernels, None, None)[:, 0]
+    squared = torch.cdist(Y, Y).square()
+    for value, bandwidth in zip(found, kernels, strict=True):
+        K = torch.exp(-squared / bandwidth) - float(np.exp(-1 / bandwidth))
+        K.fill_diagonal_(0.0)
+        assert value == pytest.approx(float((K * torch.as_tensor(psi @ psi.T)).sum()), rel=1e-4)
+
+
+# -- data sets, certificates and evaluations of a number -------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def leaky():
+    rows = concept_law("quadratic", n=1600, d=5)
+    return rows, Dataset.from_arrays(rows.X, rows.z, random_state=0)
+
+
+def test_a_certificate_says_how_much_of_the_variance(leaky):
+    rows, data = leaky
+    found = certify(None, data, attackers=["ridge", "quadratic"], budget="quick")
+    assert (found.verdict, found.kind, found.chance) == ("LEAKS", "continuous", 0.0)
+    assert found.strongest.name == "quadratic"
+    assert found.advantage == found.strongest.r2 > 0.3
+    assert "of the variance of the number" in found.sentence
+    assert Certificate.from_dict(json.loads(found.to_json())) == found
+    rest = np.linalg.svd(rows.concept_basis)[0][:, 1:]
+    clean = certify(Eraser.projection(rest), data, attackers=["ridge", "quadratic"], margin=0.04)
+    assert clean.verdict == "HOLDS"
+    assert "at most" in clean.sentence
+    assert "R²" in str(clean)
+
+
+def test_the_margin_is_a_share_of_the_variance(leaky):
+    _, data = leaky
+    how = {"attackers": ["ridge"], "budget": "quick"}
+    blind = lambda X: np.zeros_like(X)  # noqa: E731
+    assert certify(blind, data, margin=0.001, **how).verdict == "INCONCLUSIVE"
+    found = certify(blind, data, margin=0.03, **how)
+    assert found.verdict == "HOLDS"
+    needed = certify(blind, data, margin=0.001, **how).rows_needed
+    assert needed > 5 * found.n_test_rows
+
+
+def test_evaluate_has_the_rows_of_a_number(leaky):
+    _, data = leaky
+    eraser = LEACE(concept="continuous").fit(data.train.X, data.train.z)
+    result = evaluate(eraser, data, metrics=["linear", "attack", "two_sample", "variance"])
+    assert result["linear"].after.mean < 0.02
+    assert result["attack"].after.mean > 0.05  # a square is no line
+    assert result["two_sample"].after.mean < 0.05
+    assert "R²" in result["attack"].label
+    assert result.details["attackers"]["after"][0]["name"] == "ridge"
+    with pytest.raises(ValueError, match=r"'mdl'.*classes"):
+        evaluate(eraser, data, metrics=["mdl"])
+    assert "mdl" not in evaluate(None, data, metrics=["variance"])
+
+
+def test_cross_fitting_of_a_number():
+    rows = concept_law("linear", n=300, d=4)
+    data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
+    how = {"attackers": ["ridge"], "attack_rows": "cross-fit"}
+    eraser = LEACE(concept="continuous")
+    found = certify(eraser, data, **how)
+    assert found.n_test_rows == 300
+    assert found.advantage < 0.05
+    few = Dataset.from_arrays(rows.X[:80], rows.z[:80], random_state=0)
+    with pytest.raises(ValueError, match="cross-fitting of a number needs at least 100"):
+        certify(eraser, few, **how)
+
+
+def test_whole_numbers_are_a_number_if_one_says_so():
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 80, size=600)
+    X = rng.normal(size=(600, 3)) + age[:, None] / 20
+    data = Dataset.from_arrays(X, age, kind="continuous", random_state=0)
+    assert "numbers from 20 to 79" in repr(data)
+    found = certify(None, data, attackers=["ridge"])
+    assert (found.verdict, found.kind) == ("LEAKS", "continuous")
+    with pytest.raises(ValueError, match=r"kind.*'continous'.*continuous"):
+        Dataset.from_arrays(X, age, kind="continous")
+
+
+def test_what_goes_in_circles_has_no_jump():
+    rng = np.random.default_rng(0)
+    day = rng.uniform(0, 7, size=1000)
+    X = np.stack([np.cos(day * 2 * np.pi / 7), rng.normal(size=1000)], axis=1)
+    data = Dataset.from_arrays(X, day, kind="cyclic:7", random_state=0)
+    found = certify(None, data, attackers=["ridge"])
+    assert found.kind == "cyclic"
+    assert found.advantage == pytest.approx(0.5, abs=0.02)  # the cosine, and not the sine
+
+
+def test_bad_rows_of_a_number_are_refused(leaky):
+    _, data = leaky
+    few = dataclasses.replace(data, validation=data.validation.take(np.arange(20)))
+    with pytest.raises(ValueError, match=r"20 rows in the validation split.*40 to learn a number"):
+        certify(None, few)
+    same = Split(data.test.X, np.full(len(data.test), 0.5))
+    with pytest.raises(ValueError, match="same number in every row of the test split"):
+        certify(None, dataclasses.replace(data, test=same))
+    rows = concept_law("linear", n=1600, d=3)
+    with pytest.raises(ValueError, match=r"2 groups.*at least 3"):
+        Dataset.from_arrays(rows.X, rows.z, groups=np.repeat([0, 1], [100, 1500]))
+
+
+def test_bins_hold_about_as_many_rows():
+    values = np.random.default_rng(0).exponential(size=1000)
+    assert set(np.bincount(number_bins(values, 4))) == {250}
+    assert len(np.unique(number_bins(np.array([1.0, 1.0, 1.0, 2.0]), 4))) == 2
+
+
+def test_splits_of_a_number_are_stratified_and_joined():
+    rows = concept_law("linear", n=900, d=3)
+    data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
+    means = [np.mean(split.z) for split in data]
+    assert np.ptp(means) < 0.06  # of unstratified parts about twice as much
+    first, second = data.test.halves(0)
+    assert len(first.joined(second)) == len(data.test)

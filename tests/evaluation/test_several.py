@@ -1,0 +1,209 @@
+"""Several concepts, each and together, and what rows tell beyond a task that is known."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unspot import Dataset, Eraser, certify, evaluate
+from unspot.datasets.concept_laws import concept_law
+from unspot.evaluation import Certificate, fairness, fairness_of_several
+from unspot.evaluation.several import OTHERS, parts_of
+
+QUICK = {"attackers": ["logistic", "quadratic"], "budget": "quick"}
+
+
+@pytest.fixture(scope="module")
+def jointly():
+    rows = concept_law("jointly", n=3000, d=4)
+    return rows, Dataset.from_arrays(rows.X, rows.z, random_state=0)
+
+
+def test_two_concepts_that_hide_each_and_leak_together(jointly):
+    rows, data = jointly
+    found = certify(None, data, margin=0.1, **QUICK)
+    verdicts = {name: part.verdict for name, part in found.parts.items()}
+    assert verdicts == {"first": "HOLDS", "second": "HOLDS", "first × second": "LEAKS"}
+    assert (found.verdict, found.concept) == ("LEAKS", "first × second")
+    assert found.advantage == pytest.approx(rows.best, abs=0.04)
+    assert {part.alpha for part in found.parts.values()} == {0.05 / 3}
+    assert all(name in found.sentence for name in found.parts)
+    assert "first × second" in str(found)
+    assert Certificate.from_dict(json.loads(found.to_json())) == found
+
+
+def test_without_the_direction_all_hold(jointly):
+    rows, data = jointly
+    rest = np.linalg.svd(rows.concept_basis)[0][:, 1:]
+    assert certify(Eraser.projection(rest), data, margin=0.12, **QUICK).verdict == "HOLDS"
+
+
+def test_erased_rows_as_a_data_set_are_taken_apart_too():
+    rows = concept_law("jointly", n=900, d=3)
+    first = rows.z["first"].astype(object)
+    first[:200] = None
+    data = Dataset.from_arrays(rows.X, {**rows.z, "first": first}, random_state=0)
+    blind = data.mapped(lambda split: type(split)(0 * split.X, split.z))
+    found = certify(blind, data, margin=0.2, **QUICK)
+    assert found.parts["first"].n_test_rows < found.parts["second"].n_test_rows
+    assert max(part.advantage for part in found.parts.values()) == 0.0
+
+
+def test_rows_of_an_evaluation_say_which_concept():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    age, y = 40 + 9 * X[:, 0] + rng.normal(size=800), np.arange(800) % 2
+    data = Dataset.from_arrays(
+        X, {"age": age, "sex": np.where(X[:, 1] > 0, "f", "m")}, y, random_state=0
+    )
+    result = evaluate(None, data, metrics=["linear", "attack", "variance", "fairness"], seeds=1)
+    keys = [row.key for row in result]
+    assert keys.count("variance") == 1
+    assert {"linear:age", "linear:sex", "attack:age × sex", "tpr_gap:sex"} <= set(keys)
+    assert "tpr_gap:age" not in keys
+    assert result["linear:age"].before.mean > 0.9  # R²
+    assert "sex" in result["attack:sex"].label
+    assert result.metadata["kinds"] == {"age": "continuous", "sex": "categories"}
+
+
+def test_a_table_of_one_column_names_its_concept():
+    rows = concept_law("linear", n=500, d=3)
+    data = Dataset.from_arrays(rows.X, {"age": rows.z}, random_state=0)
+    found = certify(None, data, attackers=["ridge"])
+    assert (found.concept, dict(found.parts)) == ("age", {})
+    assert "variance of age" in found.sentence
+
+
+def test_rare_combinations_are_merged_or_named():
+    rng = np.random.default_rng(0)
+    n = 1000
+    table = {
+        "a": rng.integers(2, size=n),
+        "b": rng.choice(5, size=n, p=[0.4, 0.4, 0.1, 0.08, 0.02]),
+    }
+    data = Dataset.from_arrays(rng.normal(size=(n, 2)), table, random_state=0)
+    *_, cells = parts_of(data)
+    assert cells.name == "a × b"
+    assert OTHERS in cells.data.test.z
+    assert "counted as one class" in cells.note
+    assert np.bincount(np.unique(cells.data.test.z, return_inverse=True)[1]).min() >= 20
+    many = {"a": np.arange(n) % 20, "b": np.arange(n) // 20 % 20}
+    parts = parts_of(Dataset.from_arrays(rng.normal(size=(n, 2)), many, random_state=0))
+    assert [part.name for part in parts] == ["a", "b", "a × b"] or "not attacked" in parts[-1].note
+
+
+def test_an_error_names_the_concept():
+    rng = np.random.default_rng(0)
+    z = np.array(["x"] * 57 + ["y"] * 3)
+    data = Dataset.from_arrays(rng.normal(size=(60, 2)), {"a": z, "b": np.arange(60) % 2})
+    with pytest.raises(ValueError, match=r"^a: Got"):
+        certify(None, data)
+
+
+def test_one_of_a_table_and_none_of_one(jointly):
+    _, data = jointly
+    with pytest.raises(ValueError, match=r"'frist'.*Did you mean 'first'"):
+        data.of("frist")
+    with pytest.raises(ValueError, match=r"one concept.*table"):
+        data.of("first").of("first")
+    with pytest.raises(ValueError, match="kind='continuous' for a table"):
+        Dataset.from_arrays(np.zeros((9, 1)), {"a": np.arange(9)}, kind="continuous")
+
+
+# -- given the task --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tasked():
+    rows = concept_law("given", n=2000, d=4)
+    return rows, Dataset.from_arrays(rows.X, rows.z, rows.y, random_state=0)
+
+
+def test_what_follows_from_the_task_is_no_leak_given_it(tasked):
+    _, data = tasked
+    assert certify(None, data, **QUICK).verdict == "LEAKS"
+    found = certify(None, data, given="y", margin=0.15, **QUICK)
+    assert (found.verdict, found.given) == ("HOLDS", "y")
+    assert found.baseline == found.chance == 0.5
+    assert "y alone" in found.sentence
+    assert Certificate.from_dict(json.loads(found.to_json())) == found
+
+
+def test_what_rows_add_to_the_task_is_a_leak(tasked):
+    _, data = tasked
+    told = data.mapped(
+        lambda split: type(split)(split.X + 0.4 * split.z[:, None], split.z, split.y)
+    )
+    found = certify(None, told, given="y", **QUICK)
+    assert found.verdict == "LEAKS"
+    assert found.advantage > 0.05
+
+
+def test_a_number_given_the_task():
+    rng = np.random.default_rng(0)
+    y = np.arange(1500) % 3
+    X = rng.normal(size=(1500, 3)) + y[:, None]
+    z = y + rng.normal(size=1500)
+    data = Dataset.from_arrays(X, z, y, random_state=0)
+    how = {"attackers": ["ridge", "quadratic"]}
+    assert certify(None, data, **how).verdict == "LEAKS"
+    found = certify(None, data, given="y", **how)
+    assert found.verdict == "HOLDS"
+    assert found.baseline == pytest.approx(0.4, abs=0.06)
+    assert "beyond the" in found.sentence
+    told = Dataset.from_arrays(X, z + 0.5 * (X[:, 0] - y), y, random_state=0)
+    leak = certify(None, told, given="y", **how)
+    assert leak.verdict == "LEAKS"
+    assert leak.advantage == pytest.approx(0.25 / (0.25 + 1 + 2 / 3), abs=0.06)
+
+
+def test_given_needs_a_task_and_no_groups(tasked):
+    rows, data = tasked
+    without = Dataset.from_arrays(rows.X, rows.z, random_state=0)
+    with pytest.raises(ValueError, match=r"given='y'.*no task"):
+        certify(None, without, given="y")
+    grouped = Dataset.from_arrays(
+        rows.X, rows.z, rows.y, groups=np.arange(2000) // 2, random_state=0
+    )
+    with pytest.raises(ValueError, match=r"groups.*one of both"):
+        certify(None, grouped, given="y")
+    number = data.mapped(lambda split: type(split)(split.X, split.z, split.X[:, 0]))
+    with pytest.raises(ValueError, match=r"fractional numbers as y.*bins"):
+        certify(None, number, given="y")
+    with pytest.raises(ValueError, match="given='job'"):
+        certify(None, data, given="job")
+
+
+# -- fairness --------------------------------------------------------------------------------------
+
+
+def test_fairness_by_each_attribute_and_by_all():
+    rng = np.random.default_rng(0)
+    n = 2000
+    sex, age, y = (
+        rng.choice(["f", "m"], size=n),
+        rng.uniform(20, 70, size=n),
+        rng.integers(2, size=n),
+    )
+    unlucky = (sex == "f") & (age < np.median(age))
+    guess = np.where(unlucky & (rng.random(n) < 0.5), 1 - y, y)
+    found = fairness_of_several(y, guess, {"sex": sex, "age": age})
+    assert found.by["sex"] == fairness(y, guess, sex)
+    name, group, accuracy = found.worst_group
+    assert name == "sex × age"
+    assert group.startswith("f / age <")
+    assert accuracy == pytest.approx(0.5, abs=0.06)
+    assert found.rms_gap == found.by["sex × age"].rms_gap > found.by["sex"].rms_gap
+    assert found.by["age"].worst_group[1] == pytest.approx(0.75, abs=0.05)
+
+
+def test_small_combinations_are_named_and_missing_values_left_out():
+    y = np.arange(100) % 2
+    sex = np.where(np.arange(100) < 50, "f", "m").astype(object)
+    group = np.where(np.arange(100) % 50 < 45, "a", "b")
+    sex[99] = None
+    found = fairness_of_several(y, y, {"sex": sex, "group": group})
+    assert found.small == ("f / b", "m / b")
+    assert found.by["group"].accuracies == {"a": 1.0, "b": 1.0}
+    with pytest.raises(ValueError, match="min_rows=0"):
+        fairness_of_several(y, y, {"sex": sex, "group": group}, min_rows=0)

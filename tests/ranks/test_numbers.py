@@ -1,0 +1,82 @@
+"""Paths, choices and sweeps where the concept is a number, or several concepts."""
+
+import numpy as np
+import pytest
+
+from unspot import Dataset, Eraser, certify
+from unspot.datasets.concept_laws import concept_law
+from unspot.erasers.base import BaseEraser
+from unspot.ranks.path import rank_path
+from unspot.ranks.selection import decidable
+from unspot.sweeps import sweep
+
+
+class LastCoordinates(BaseEraser):
+    """Keep the last coordinates: of rows whose concept is in the first one."""
+
+    kinds = ("categories", "continuous")
+    takes_goals = True
+
+    def __init__(self, rank=1, concept="continuous"):
+        self.rank = rank
+        self.concept = concept
+
+    def _fit_eraser(self, X, target):
+        return Eraser.projection(np.eye(X.shape[1])[:, X.shape[1] - self.rank :])
+
+
+def unrotated(name, **options):
+    rows = concept_law(name, **options)
+    basis = np.linalg.svd(rows.concept_basis)[0]
+    return rows.X @ basis, rows.z  # the concept is in the first coordinate
+
+
+@pytest.fixture(scope="module")
+def path():
+    X, z = unrotated("linear", n=1500, d=4)
+    data = Dataset.from_arrays(X, z, random_state=0)
+    return rank_path(LastCoordinates(), data, ranks=[4, 3, 1], metrics=["attack"], seeds=1)
+
+
+def test_a_path_measures_r2(path):
+    assert path[4].metrics["attack"][0] > 0.4
+    assert path[3].metrics["attack"][0] < 0.05
+    assert path[4].held_out > path[3].held_out
+
+
+def test_the_largest_rank_that_explains_no_more_than_allowed(path):
+    chosen = path.select("largest", max_advantage=0.1, attackers=["ridge"])
+    assert chosen.rank_ == 3
+    assert chosen.selection_.met
+    assert "% of the variance" in str(chosen.selection_.promise)
+    assert certify(chosen, path.unseen, attackers=["ridge"], margin=0.1).verdict == "HOLDS"
+
+
+def test_what_rows_cannot_decide_is_refused(path):
+    with pytest.raises(ValueError, match=r"max_advantage=0.001.*at least.*300 rows"):
+        decidable(path.data.validation, 0.001)
+    assert decidable(path.data.validation, None) >= 0.05
+
+
+def test_a_number_has_no_code(path):
+    with pytest.raises(ValueError, match=r"a number.*'mdl' expects one concept of classes"):
+        path.select("mdl")
+
+
+def test_a_choice_holds_for_every_concept():
+    X, z = unrotated("jointly", n=4000, d=3)
+    data = Dataset.from_arrays(X, z, random_state=0)
+    path = rank_path(LastCoordinates(concept="categories"), data, ranks=[3, 2], seeds=1)
+    chosen = path.select("largest", max_advantage=0.3, attackers=["logistic"], refit=False)
+    assert chosen.rank_ == 3  # 14 points of the cells are allowed
+    seen = path.select("largest", max_advantage=0.12, attackers=["logistic"], refit=False)
+    assert seen.rank_ == 2
+
+
+def test_a_sweep_of_a_number():
+    X, z = unrotated("linear", n=600, d=3)
+    data = Dataset.from_arrays(X, z, random_state=0)
+    frame = sweep({"last": LastCoordinates()}, data, ranks=[3, 2], seeds=1)
+    assert "probe" not in frame
+    assert list(frame.status) == ["ok", "ok"], list(frame.error)
+    assert frame.attack[0] > 0.3 > 0.05 > frame.attack[1]

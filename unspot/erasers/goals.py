@@ -1,0 +1,329 @@
+"""What to erase, given what, and what to keep: the goal of a fit beyond one column of labels.
+
+``terms`` turns a goal into features for density matching, ``design`` into the columns that linear
+erasure must make uncorrelated with the rows. All messages about goals are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.checks import check_positive, did_you_mean
+from unspot.data.concepts import Column, Concepts, Target, is_table, read_target
+from unspot.data.features import (
+    FEW_ROWS,
+    centred,
+    class_features,
+    concept_features,
+    number_features,
+    products,
+    unit_variance,
+)
+from unspot.data.labels import Labels, Measurements, is_continuous, plain_objects, uncast
+from unspot.data.rows import generator
+from unspot.erasers.base import warn
+
+__all__ = ["Features", "Goal", "as_goal", "design", "keep_design", "keep_features", "terms"]
+
+Array = NDArray[np.float64]
+#: Rows are left out in turn where a regression predicts features of the concept.
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Concepts to erase, what their dependence on x is judged given, and what x must still tell."""
+
+    erase: Labels | Measurements | Concepts
+    given: Target | None = None
+    keep: Target | None = None
+
+    @property
+    def table(self) -> Concepts:
+        """What to erase, as a table."""
+        if isinstance(self.erase, Concepts):
+            return self.erase
+        return Concepts({"z": Column(self.erase, np.zeros(len(self.erase), dtype=bool))})
+
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """Codes and measurements of what to erase, for hashes."""
+        if isinstance(self.erase, Concepts):
+            return self.erase.numbers
+        return self.erase.codes if isinstance(self.erase, Labels) else self.erase.values
+
+    def __len__(self) -> int:
+        return len(self.erase)
+
+    def take(self, rows: Any) -> Goal:
+        """The goal for some of the rows."""
+        parts = {name: part.take(rows) for name, part in vars(self).items() if part is not None}
+        return replace(self, **parts)
+
+    def describe(self) -> dict[str, Any]:
+        """The goal in the metadata of an eraser."""
+        facts = self.erase.describe()
+        for name in ("given", "keep"):
+            target = getattr(self, name)
+            if target is not None:
+                described = target.describe()
+                facts[name] = {"kind": described["concept"], "classes": described["classes"]}
+        return facts
+
+
+def as_goal(target: Labels | Measurements | Concepts | Goal) -> Goal:
+    """A goal, from what ``BaseEraser`` passes to a method."""
+    return target if isinstance(target, Goal) else Goal(target)
+
+
+def read_beside(values: Any, name: str, n_rows: int) -> Target:
+    """What is given or kept: fractional numbers are numbers, all others are labels."""
+    if is_table(values):
+        raise ValueError(
+            f"Got a table as {name}, but expected one column: one label or number for each row. "
+            "Make one label of those of each row, such as 'f/nurse'."
+        )
+    plain = uncast(values)
+    plain = plain_objects(plain, name) if plain.dtype.kind == "O" else plain
+    kind = "continuous" if is_continuous(plain) else "categories"
+    return read_target(values, n_rows=n_rows, kind=kind, name=name)
+
+
+# -- Features for density matching -----------------------------------------------------------------
+
+
+class Features(NamedTuple):
+    """A term of the loss in numpy; see ``unspot.density.Term``."""
+
+    psi: Array  # (n, m)
+    weight: float
+    groups: NDArray[np.int64] | None  # (n,), −1 for rows without a value
+
+    def part(self, rows: slice) -> Features:
+        """The same for some of the rows."""
+        groups = None if self.groups is None else self.groups[rows]
+        return Features(self.psi[rows], self.weight, groups)
+
+
+def terms(
+    goal: Goal,
+    *,
+    joint: bool = False,
+    weights: Mapping[str, float] | None = None,
+    random_state: Any = None,
+) -> list[Features]:
+    """What to make small: one term for each concept, and one for combinations if ``joint``."""
+    rng = generator(random_state)
+    table, share = goal.table, check_weights(weights, goal.table.names)
+    found, marginal = [], []
+    for name, (target, missing) in table.columns.items():
+        beside = None if goal.given is None else goal.given.take(~missing)
+        psi, groups = _conditional(target, beside, rng)
+        found.append(_whole(psi, groups, missing, share[name]))
+        marginal.append(concept_features(target, rng))
+    if joint and len(table.names) > 1:
+        check_cells(table)
+        found += _interactions(goal, marginal, rng)
+    if not any(np.any(term.psi) for term in found):
+        raise ValueError(
+            "Got a concept that is a function of what is given: within each value of it, all rows "
+            "have the same concept, but expected at least two. There is nothing to erase; leave "
+            "given out."
+        )
+    return found
+
+
+def keep_features(goal: Goal, random_state: Any = None) -> Array:
+    """Features of what to keep, (n, m)."""
+    assert goal.keep is not None
+    return concept_features(goal.keep, generator(random_state))
+
+
+def _interactions(goal: Goal, marginal: list[Array], rng: np.random.Generator) -> list[Features]:
+    """Terms of the combinations of two concepts or more, for rows that have them all."""
+    table = goal.table
+    lacking = np.array([table.missing(name) for name in table.names])  # (c, n)
+    whole = []
+    for psi, missing in zip(marginal, lacking, strict=True):
+        full = np.zeros((len(missing), psi.shape[1]))
+        full[~missing] = psi
+        whole.append(full)
+    found = []
+    for size in range(2, len(whole) + 1):
+        for chosen in map(list, combinations(range(len(whole)), size)):
+            rows = np.logical_not(lacking[chosen].any(axis=0))
+            psi = products([whole[i][rows] for i in chosen], rng)
+            beside = None if goal.given is None else goal.given.take(rows)
+            psi, groups = _given(psi, beside, rng)
+            found.append(_whole(psi, groups, np.logical_not(rows), 1.0))
+    return found
+
+
+def _conditional(
+    target: Target, beside: Target | None, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.int64]]:
+    """Features of a concept given a task, and the groups within which they count."""
+    if not (isinstance(target, Labels) and isinstance(beside, Labels)) or target.kind == "ordered":
+        return _given(concept_features(target, rng), beside, rng)
+    psi = np.zeros((len(target), len(target.classes) - 1))
+    for group in np.unique(beside.codes):  # the classes' shares are those within the group
+        rows = beside.codes == group
+        part = class_features(target.codes[rows])
+        psi[rows, : part.shape[1]] = unit_variance(part)
+    return psi, beside.codes
+
+
+def _given(
+    psi: Array, beside: Target | None, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.int64]]:
+    if isinstance(beside, Labels):
+        return unit_variance(psi, beside.codes), beside.codes
+    if isinstance(beside, Measurements):
+        phi = number_features(beside.coordinates, rng)
+        psi = psi - _predicted(psi, phi, rng)
+        # K_y(y_a, y_b)⟨r_a, r_b⟩ with the residuals r of ψ, and K_y = 1 + φ·φ′.
+        psi = products([psi, np.column_stack([np.ones(len(phi)), unit_variance(phi)])], rng)
+    return unit_variance(psi), np.zeros(len(psi), dtype=np.int64)
+
+
+def _predicted(psi: Array, phi: Array, rng: np.random.Generator) -> Array:
+    """ψ as ridge regression on φ predicts it, for each row from other rows."""
+    from sklearn.linear_model import RidgeCV
+
+    fold = rng.permutation(len(psi)) % FOLDS
+    predicted = np.empty_like(psi)
+    for k in range(FOLDS):
+        model = RidgeCV(np.logspace(-6, 2, 9)).fit(phi[fold != k], psi[fold != k])
+        predicted[fold == k] = model.predict(phi[fold == k]).reshape(-1, psi.shape[1])
+    return predicted
+
+
+def _whole(
+    psi: Array, groups: NDArray[np.int64], missing: NDArray[np.bool_], weight: float
+) -> Features:
+    """Features of all rows, from those of the rows with a value."""
+    if not missing.any():
+        return Features(psi, weight, groups if groups.any() else None)
+    full, codes = np.zeros((len(missing), psi.shape[1])), np.full(len(missing), -1)
+    full[~missing], codes[~missing] = psi, groups
+    return Features(full, weight, codes)
+
+
+# -- Columns for linear erasure --------------------------------------------------------------------
+
+
+def design(goal: Goal, *, joint: bool = False, random_state: Any = 0) -> Array:
+    """Columns that erased rows must not correlate with, centred, (n, q).
+
+    One-hots of classes and the numbers themselves; within each value of a discrete task, or the
+    residuals beside a continuous one; products of them if ``joint``. Where a value is missing there
+    is a zero, the mean, which changes no covariance.
+    """
+    table = goal.table
+    parts, lacking = [], []
+    for target, missing in table.columns.values():
+        columns = _linear(target)
+        full = np.zeros((len(missing), columns.shape[1]))
+        full[~missing] = centred(columns)
+        parts.append(full)
+        lacking.append(missing)
+    found = [_given_design(p, m, goal, random_state) for p, m in zip(parts, lacking, strict=True)]
+    if joint and len(parts) > 1:
+        check_cells(table)
+        for size in range(2, len(parts) + 1):
+            for chosen in combinations(range(len(parts)), size):
+                missing = np.any([lacking[i] for i in chosen], axis=0)
+                columns = products([parts[i] for i in chosen], random_state)
+                found.append(_given_design(columns, missing, goal, random_state))
+    return np.hstack(found)
+
+
+def keep_design(goal: Goal) -> Array:
+    """Columns whose covariance with the rows must stay, centred, (n, p)."""
+    assert goal.keep is not None
+    return centred(_linear(goal.keep))
+
+
+def _linear(target: Target) -> Array:
+    if isinstance(target, Labels):
+        return np.eye(len(target.classes))[target.codes]
+    spread = target.coordinates.std(axis=0)
+    return np.asarray(target.coordinates / np.where(spread > 0, spread, 1.0))
+
+
+def _given_design(
+    columns: Array, missing: NDArray[np.bool_], goal: Goal, random_state: Any
+) -> Array:
+    """Columns within every value of a task, or their residuals."""
+    rows = ~missing
+    full = np.zeros_like(columns)
+    if goal.given is None:
+        full[rows] = centred(columns[rows])
+        return full
+    beside = goal.given.take(rows)
+    if isinstance(beside, Labels):
+        full[rows] = centred(columns[rows], beside.codes)
+        given = goal.given.codes  # type: ignore[union-attr]
+        blocks = [full * (given == group)[:, None] for group in np.unique(beside.codes)]
+        return np.hstack([block for block in blocks if block.any()] or [full])
+    rng = generator(random_state)
+    phi = number_features(beside.coordinates, rng)
+    full[rows] = centred(columns[rows] - _predicted(columns[rows], phi, rng))
+    return full
+
+
+# -- What cannot be a goal -------------------------------------------------------------------------
+
+
+def check_weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+    """The weight of every concept, 1 where none is given."""
+    for name, weight in (weights or {}).items():
+        if name not in names:
+            raise ValueError(
+                f"Got a weight of {name!r}, but expected one of the concepts: {', '.join(names)}."
+                f"{did_you_mean(name, names)}"
+            )
+        check_positive(f"weights[{name!r}]", weight)
+    return {name: float((weights or {}).get(name, 1.0)) for name in names}
+
+
+def check_cells(table: Concepts) -> None:
+    """Refuse more combinations of classes than rows, and warn of those with few rows."""
+    labelled = {name: table[name] for name in table if isinstance(table[name], Labels)}
+    if len(labelled) < 2:
+        return
+    n_cells = int(np.prod([len(labels.classes) for labels in labelled.values()], dtype=float))
+    if n_cells > len(table):
+        raise ValueError(
+            f"Got {n_cells:,} combinations of {', '.join(labelled)} for {len(table):,} rows, but "
+            "expected several rows of each: densities of combinations cannot be matched. Use "
+            "joint=False, which erases each concept, or merge classes."
+        )
+    whole = ~np.any([table.missing(name) for name in labelled], axis=0)
+    part = table.take(whole)
+    codes = np.ravel_multi_index(
+        [part[name].codes for name in labelled], [len(table[name].classes) for name in labelled]
+    )
+    counts = np.bincount(codes, minlength=n_cells)
+    few = np.flatnonzero(counts < FEW_ROWS)
+    if len(few):
+        shown = ", ".join(f"{_cell(labelled, int(i))} ({counts[i]})" for i in few[:5])
+        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        warn(
+            f"Got combinations of {' and '.join(labelled)} with fewer than {FEW_ROWS} rows: {shown}"
+            f"{more}. They count less, and what tells them apart may stay. Add rows, or merge "
+            "classes."
+        )
+
+
+def _cell(labelled: Mapping[str, Labels], number: int) -> str:
+    places = np.unravel_index(number, [len(labels.classes) for labels in labelled.values()])
+    return "/".join(
+        str(labels.classes[i]) for labels, i in zip(labelled.values(), places, strict=True)
+    )

@@ -1,0 +1,81 @@
+"""A chain of maps as layers x ↦ Wx + b, for systems that have nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.maps import Dense, Map, Normalise
+from unspot.maps.linear import range_basis
+
+__all__ = ["Layer", "Layers", "layers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """x ↦ Wx + b, followed by max(·, 0) if ``relu``."""
+
+    weight: NDArray[Any]  # (outputs, inputs)
+    bias: NDArray[Any] | None = None  # (outputs,)
+    relu: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Layers from left to right, and whether the results are scaled to unit norm."""
+
+    layers: tuple[Layer, ...]
+    normalise: bool
+
+    @property
+    def is_affine(self) -> bool:
+        return not any(layer.relu for layer in self.layers)
+
+    @property
+    def keeps_directions(self) -> bool:
+        """Whether rows of the same direction give results of the same direction."""
+        return self.is_affine and all(layer.bias is None for layer in self.layers)
+
+
+def layers(maps: Sequence[Map]) -> Layers | None:
+    """The layers of a chain of maps, or None if it has other steps.
+
+    Linear maps go down to the coordinates of what they keep, and up again: results in single
+    precision are then a function of these coordinates, rounding included.
+
+    Examples
+    --------
+    >>> from unspot.maps import Projection
+    >>> [layer.weight.shape for layer in layers([Projection(np.eye(5)[:, :2])]).layers]
+    [(2, 5), (5, 2)]
+    """
+    normalise = isinstance(maps[-1], Normalise)
+    found: list[Layer] = []
+    for is_linear, group in groupby(maps[:-1] if normalise else maps, lambda m: m.linear):
+        if is_linear:
+            found += _down_and_up(list(group))
+            continue
+        for m in group:
+            if not isinstance(m, Dense):
+                return None
+            found.append(Layer(m.weight.T, m.bias, m.relu))
+    return Layers(tuple(found), normalise)
+
+
+def _down_and_up(maps: Sequence[Map]) -> list[Layer]:
+    """Linear maps as one layer, or as two with fewer coordinates between."""
+    image = np.vstack([np.eye(maps[0].n_in), np.zeros(maps[0].n_in)])
+    for m in maps:
+        image = m(image)
+    offset = image[-1]
+    P = (image[:-1] - offset).T  # (outputs, inputs)
+    bias = offset if offset.any() else None
+    up = range_basis(P)
+    if up.shape[1] in (0, min(P.shape)):
+        return [Layer(P, bias)]
+    return [Layer(up.T @ P), Layer(up, bias)]

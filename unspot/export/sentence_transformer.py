@@ -1,0 +1,91 @@
+"""An eraser behind a sentence-transformers model: ``encode`` gives erased vectors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unspot.checks import require
+from unspot.export.layers import Layer, layers
+from unspot.maps import Map
+
+__all__ = ["erasing_model"]
+
+
+def erasing_model(maps: Sequence[Map], metadata: Mapping[str, Any], model: Any) -> Any:
+    """A model of the modules of ``model`` and of some that erase; ``model`` stays as it is."""
+    require("to_sentence_transformer", "models", "sentence_transformers")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize
+
+    if not isinstance(model, SentenceTransformer):
+        raise ValueError(
+            f"Got a model of type {type(model).__name__}, but expected a SentenceTransformer: "
+            "SentenceTransformer(name_or_folder)."
+        )
+    _check_width(model, maps[0].n_in)
+    before = list(model)
+    chain = layers(maps)
+    if chain is None:
+        from unspot.export.sentence_transformer_module import Erase
+
+        after: list[Any] = [Erase(maps, metadata)]
+    else:
+        after = [_dense(layer) for layer in chain.layers]
+        if chain.normalise:
+            if chain.keeps_directions and isinstance(before[-1], Normalize):
+                before.pop()  # once, at the end
+            after.append(Normalize())
+    return _of_modules(model, before, [module.to(model.device) for module in after])
+
+
+def _check_width(model: Any, n_features: int) -> None:
+    width = model.get_embedding_dimension()
+    if model.truncate_dim is not None:
+        raise ValueError(
+            f"Got a model with truncate_dim={model.truncate_dim}, which cuts vectors after all "
+            "modules, but expected whole ones. Set truncate_dim=None, fit on whole vectors, and "
+            "set it on the result."
+        )
+    if width is not None and width != n_features:
+        raise ValueError(
+            f"Got a model of {width} dimensions, but expected {n_features}: this eraser was fitted "
+            f"on {n_features} features."
+        )
+
+
+def _dense(layer: Layer) -> Any:
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    n_out, n_in = layer.weight.shape
+
+    def tensor(array: Any) -> Any:
+        return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+
+    return Dense(
+        n_in,
+        n_out,
+        bias=layer.bias is not None,
+        activation_function=torch.nn.ReLU() if layer.relu else None,
+        init_weight=tensor(layer.weight),
+        init_bias=None if layer.bias is None else tensor(layer.bias),
+    ).requires_grad_(False)
+
+
+def _of_modules(model: Any, before: list[Any], after: list[Any]) -> Any:
+    """A model with other modules, and with prompts, similarity and so on of the first."""
+    result = copy.copy(model)
+    names = list(model._modules)[: len(before)]
+    taken = {*names}
+    result._modules = dict(zip(names, before, strict=True))
+    number = len(before)
+    for module in after:
+        while str(number) in taken:
+            number += 1
+        taken.add(str(number))
+        result._modules[str(number)] = module
+    return result.eval()
