@@ -84,7 +84,7 @@ html_theme_options = {
 html_sidebars = {
     name: []
     for name in (
-        *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
+        *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method", "deploying"),
         *("results-tables", "faq", "gallery/*"),
         *("architecture", "decisions", "api", "api/generated/*"),
     )
