@@ -1,11 +1,13 @@
-"""Gender in the hidden layers of a classifier: seen, erased, and seen to be gone.
+"""
+Hidden layers of a classifier
+=============================
 
 A small transformers model learns to tell jobs from short biographies. Gender is of no use for that:
 each job has as many women as men. Its layers give gender away all the same. Each layer is erased
 behind the erased ones before it, the head of the model learns to read the erased states, and
-attackers try to read gender from new biographies.
+attackers try to read gender from new biographies::
 
-    python examples/hidden_layers.py [--json FILE] [--figure FILE]
+    python examples/d1_hidden_layers.py [--json FILE] [--figure FILE]
 
 It takes about two minutes on one core. The biographies are made from the templates below with a
 fixed seed; they are about nobody.
