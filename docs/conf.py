@@ -85,7 +85,7 @@ html_sidebars = {
     name: []
     for name in (
         *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
-        *("results-tables", "faq", "gallery/*"),
+        *("results-tables", "faq", "gallery/*", "models", "deploying", "concepts"),
         *("architecture", "decisions", "api", "api/generated/*"),
     )
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anndata
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -29,29 +28,28 @@ def accuracy(X, z):
 
 def test_a_column_of_cells_is_erased(adata):
     before = adata.obsm["X_pca"].copy()
-    z, kinds = adata.obs["phase"].to_numpy(), adata.obs["bulk_labels"].to_numpy()
-    eraser = unspot.anndata.erase(adata, "phase")
+    z, phase = (adata.obs[key].to_numpy() for key in ("bulk_labels", "phase"))
+    eraser = unspot.anndata.erase(adata, "bulk_labels")
     after = adata.obsm["X_unspot"]
     np.testing.assert_array_equal(adata.obsm["X_pca"], before)
     assert (after.shape, after.dtype) == (before.shape, before.dtype)
     majority = max(np.mean(z == name) for name in set(z))
-    assert accuracy(before, z) > majority + 0.05
-    assert accuracy(after, z) < majority + 0.02
-    assert accuracy(after, kinds) > accuracy(before, kinds) - 0.05
-    assert eraser.metadata["concept_name"] == "phase"
+    assert accuracy(before, z) > majority + 0.2
+    assert accuracy(after, z) < majority + 0.1
+    assert accuracy(after, phase) > accuracy(before, phase) - 0.1
+    assert eraser.metadata["concept_name"] == "bulk_labels"
     np.testing.assert_array_equal(eraser(before), after)
 
 
-def test_the_record_is_written_with_the_data(adata, tmp_path):
+def test_a_record_of_texts_is_left(adata):
     unspot.anndata.erase(adata, "phase", eraser="leace", adjusted_basis="X_clean")
-    adata.write_h5ad(tmp_path / "cells.h5ad")
-    read = anndata.read_h5ad(tmp_path / "cells.h5ad")
-    np.testing.assert_array_equal(read.obsm["X_clean"], adata.obsm["X_clean"])
-    record = read.uns["unspot"]["X_clean"]
+    record = adata.uns["unspot"]["X_clean"]
+    assert {type(value) for value in record.values()} == {str}  # which h5ad files hold
     assert (record["key"], record["basis"]) == ("phase", "X_pca")
     assert "LEACE" in record["eraser"]
 
 
+@pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
 def test_estimators_and_fitted_erasers(adata):
     first = unspot.anndata.erase(adata, "phase", eraser=Cascade(LEOPARD(rank=10)))
     again = unspot.anndata.erase(adata, "phase", eraser=Cascade(LEOPARD(rank=10)))

@@ -107,7 +107,7 @@ class Eraser:
         """Whether its last step scales rows to unit norm."""
         return isinstance(self.maps[-1], Normalise)
 
-    @cached_property
+    @property  # not cached: an eraser that holds itself cannot be written by every library
     def before_norm(self) -> Eraser:
         """The eraser without a last step to unit norm: itself, where it has none."""
         if not self.is_normalised or len(self.maps) == 1:

@@ -63,7 +63,7 @@ QUICK = {"n_epochs": 2, "n_iterations": 10, "n_rounds": 2, "random_state": 0}
 
 
 #: Their maps look up a place, or solve equations, for every row.
-NO_MODULE = {"mute", "igbp"}
+NO_MODULE = ("igbp", "mute")
 
 
 @pytest.mark.parametrize("name", NO_MODULE)

@@ -11,6 +11,9 @@ import pytest
 from unspot.maps import MAPS, Map, Projection, trace
 from unspot.maps.program import OPERATIONS
 
+#: Maps whose steps depend on the row: they refuse to be traced.
+WITHOUT_PROGRAM = {"gaussianised", "boundary"}
+
 
 def applied(maps, x):
     for m in maps:
@@ -20,7 +23,7 @@ def applied(maps, x):
 
 def test_every_kind_of_map_has_a_chain(chains):
     """A new map is added to the chains in conftest.py, or nobody knows whether it has a program."""
-    assert {m.kind for maps in chains.values() for m in maps} == MAPS.keys()
+    assert {m.kind for maps in chains.values() for m in maps} == MAPS.keys() - WITHOUT_PROGRAM
 
 
 @pytest.mark.parametrize("shape", [(20, 12), (2, 3, 12), (12,)], ids=str)

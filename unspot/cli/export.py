@@ -78,8 +78,11 @@ def export(
             )
         options.refuse_inputs({"--output": written}, [eraser])
         refuse_existing(written, force=force)
-        with naming_full_disk(written):
-            _write(load(eraser), to, written)
+        try:
+            with naming_full_disk(written):
+                _write(load(eraser), to, written)
+        except NotImplementedError as error:  # of a map that has no elementary steps
+            raise ValueError(str(error)) from None
     if not quiet:
         typer.echo(f"{written}: {_use(to, written)}")
 

@@ -97,10 +97,10 @@ def fit(
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
-    options.check_files({"--output": output}, (data, labels))
     from unspot.io.files import refuse_existing
 
     refuse_existing(output, force=force)
+    options.check_files({"--output": output}, (data, labels))
     options.check_concept(concept, labels)
     kinds = options.parse_kinds(kind, concept)
     settings = {

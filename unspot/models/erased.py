@@ -45,7 +45,8 @@ class ErasedEmbeddings:
         self.eraser = eraser if isinstance(eraser, Eraser) else load(eraser)
         self.function = function
         names = ("embed_documents", "encode")
-        if not (callable(function) or any(hasattr(function, name) for name in names)):
+        makes_vectors = callable(function) or any(hasattr(function, name) for name in names)
+        if isinstance(function, str) or not makes_vectors:
             raise ValueError(
                 f"Got an embedding function of type {type(function).__name__}, but expected a "
                 "function of texts, or an object with embed_documents or encode."
@@ -94,6 +95,6 @@ class ErasedEmbeddings:
         return self._documents(texts)
 
     def _erased(self, vectors: Any) -> NDArray[Any]:
-        rows = np.asarray(vectors, dtype=np.float32).reshape(len(vectors), -1)
+        rows = np.asarray(vectors, dtype=np.float32)
         erased: NDArray[Any] = self.eraser(rows) if len(rows) else rows
         return erased
