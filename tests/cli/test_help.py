@@ -169,10 +169,10 @@ def test_usage_errors(cli):
 @pytest.mark.parametrize(
     ("arguments", "option", "way_out"),
     [
-        (["evaluate", "e", "d", "-c", "a", "-c", "b"], "--concept", "a comma list"),
-        (["certify", "e", "d", "-c", "a", "--concept", "b"], "--concept", "a comma list"),
-        (["path", "d", "-c", "a", "-c", "b"], "--concept", "a comma list"),
-        (["bench", "d", "-c", "a", "-c", "b"], "--concept", "a comma list"),
+        (["evaluate", "e", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
+        (["certify", "e", "d", "-c", "a", "--concept", "b"], "--concept", "Several concepts are"),
+        (["path", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
+        (["bench", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
         (["bench", "d", "-t", "a", "-t", "b"], "--task", ""),
         (["fit", "d", "-o", "e", "-f", "a", "-f", "b"], "--features", "Give a comma list, such as"),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 import unspot
 from unspot import erasers
+from unspot.data.concepts import KINDS
 from unspot.erasers.registry import make, method, methods
 
 #: Enough to fit anything in a moment.
@@ -72,10 +73,17 @@ def test_fractions_are_refused_with_the_methods_that_take_them(info, data):
     with pytest.raises(ValueError, match="fractional numbers") as caught:
         quick(info.name).fit(data[0], np.linspace(0, 1, 120))
     for name in able:
-        assert f"{name}(concept='continuous')" in str(caught.value)
+        inside = "LEOPARD(" if name == "Cascade" else ""
+        assert f"{name}({inside}concept='continuous')" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["leace", "kram", "cascade:leace", "cascade:kram"])
+def test_methods_of_all_kinds():
+    assert method("leopard").concepts == KINDS
+
+
+@pytest.mark.parametrize(
+    "name", ["leopard", "cascade", "leace", "kram", "cascade:leace", "cascade:kram"]
+)
 def test_continuous_concepts_where_they_are_listed(name, data):
     X, _ = data
     inner = method(name.split(":")[-1])

@@ -372,7 +372,8 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Unknown label type: {name} holds fractional numbers, but this method erases "
             "categories. Bin the values, or use a method for continuous concepts: "
-            "LEOPARD, LEACE or KRaM with concept='continuous'."
+            "Cascade(LEOPARD(concept='continuous')), LEACE(concept='continuous') or "
+            "KRaM(concept='continuous')."
         )
 
 

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unspot.checks import did_you_mean
-from unspot.data.concepts import KINDS
 from unspot.tables import plain
 
 if TYPE_CHECKING:
@@ -66,6 +65,9 @@ class MethodInfo:
         parameterised = _BY_NAME["leopard"] if self.name == "cascade" else self
         return tuple(parameterised.cls._get_param_names())
 
+
+#: As in ``unspot.data.concepts``, which loads numpy.
+KINDS = ("categories", "continuous", "cyclic", "ordered")
 
 _METHODS = (
     MethodInfo(
