@@ -28,7 +28,7 @@ from unspot.evaluation import evaluate
 from unspot.evaluation.unseen import attack_eraser
 
 RESULTS = Path(__file__).parent / "results" / "transport.json"
-RANKS = {"glove": (90, 60, 50, 30), "tweets": (300, 160, 96), "bios": (300, 200, 100)}
+RANKS = {"glove": (90, 78, 60, 50, 30), "tweets": (300, 160, 96), "bios": (300, 200, 100)}
 FILES = {"tweets": "tweets_minilm.npz", "bios": "bios_minilm.npz"}
 
 

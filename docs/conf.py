@@ -84,8 +84,8 @@ html_theme_options = {
 html_sidebars = {
     name: []
     for name in (
-        *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method", "deploying"),
-        *("results-tables", "faq", "gallery/*"),
+        *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
+        *("results-tables", "faq", "gallery/*", "models", "deploying", "concepts"),
         *("architecture", "decisions", "api", "api/generated/*"),
     )
 }

@@ -67,11 +67,13 @@ class Source:
 
     @property
     def erasures(self) -> list[ResultLine]:
-        """Every cell of the main studies but the rows as they came."""
+        """Every cell of the methods, without studies of settings and the rows as they came."""
         return [
             line
             for line in self.lines
-            if "attack" in line.values and line.method != "original" and "/" not in line.method
+            if "attack" in line.values
+            and line.method != "original"
+            and study_of(line.method) in ("main", "rivals")
         ]
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from unspot.bench import figures
 from unspot.bench.budgets import budget_tables, lines_of_file
+from unspot.bench.figures import save_frontier
+from unspot.report.figures import tradeoff_figure
+from unspot.report.style import texts_beside
 from unspot.sweeps.tables import ResultLine
 
 
@@ -68,6 +74,24 @@ def test_as_text(lines):
 def test_without_the_original_there_is_no_budget(lines):
     assert budget_tables(lines[1:], chance=0.5) == []
     assert budget_tables([], chance=0.5) == []
+
+
+def test_the_frontier_has_one_curve_per_method(lines, tmp_path, monkeypatch):
+    drawn = []
+
+    def keep(tradeoff):
+        drawn.append(tradeoff)
+        return tradeoff_figure(tradeoff)
+
+    monkeypatch.setattr(figures, "tradeoff_figure", keep)
+    named = [replace(line, label=line.method) for line in lines]  # as cells have them
+    paths = save_frontier(named, 0.5, tmp_path)
+    assert [path.suffix for path in paths] == [".png", ".pdf"]
+    names = [point.series for point in drawn[0].points]
+    assert names.count("MUtE") == 2
+    assert names.count("L̄EOPARD, cascaded") == 3
+    assert "None" not in texts_beside(drawn[0], width=260, height=190)
+    assert save_frontier(lines[:2], 0.5, tmp_path) == []
 
 
 def record(key, method, seed=0, attack=0.5, **facts):

@@ -77,7 +77,7 @@ def test_does_not_replace_a_page_unasked(cli, tmp_path, result):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.json"], "missing.json: No such file"),
+        (["missing.json"], "no such file"),
         (["{leace}", "--chosen", "x"], "Got chosen='x', but expected one of: LEACE"),
         (["{leace}", "--chosen-rank", "99"], "Got chosen_rank=99, but expected one of: 3."),
         (["{path}", "--chosen-rank", "99"], "Got chosen_rank=99, but expected one of: 4, 2."),

@@ -300,6 +300,7 @@ def test_own_code_tables_for_a_paper_and_a_page_later(cli, folder, monkeypatch):
     assert later.code == 0, later.err
     assert "mine" in page.read_text("utf-8")
     assert (folder / "again" / "tables.tex").read_text() == latex
+    (folder / "x.json").write_text("{}")
     mixed = cli("report", folder / "sweep.jsonl", folder / "x.json", "-o", folder / "m.html")
     assert mixed.code == 2
     assert "one kind" in mixed.err

@@ -201,7 +201,8 @@ def test_numbers_are_no_classes(data, perfect):
 def test_it_prints_as_a_table_from_the_strongest_down(leaking):
     lines = str(leaking).splitlines()
     assert lines[0] == "Certificate: LEAKS"
-    assert lines[1] == leaking.sentence
+    assert lines[1] == f"About: {leaking.subject}."
+    assert lines[2] == leaking.sentence
     header = next(i for i, line in enumerate(lines) if line.startswith("attacker"))
     listed = [line.split() for line in lines[header + 1 : header + 7]]
     accuracies = [float(cells[1]) for cells in listed]

@@ -14,7 +14,7 @@ from unspot.data.dataset import Lexicon, Split
 from unspot.datasets import load_wordsim353
 from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
 from unspot.evaluation.metrics import LESS_IS_BETTER, METRICS, REGISTRY
-from unspot.evaluation.problem import erased, erased_rows
+from unspot.evaluation.problem import Problem, erased, erased_rows
 from unspot.evaluation.run import score
 
 CONCEPT = {
@@ -160,14 +160,35 @@ def test_the_cost_to_the_task_shows_on_few_rows():
 def test_a_probe_that_learned_nothing_is_pointed_out():
     said = "learned nothing: before erasure it is no better than a guess, 5"
     shrunk = few_rows(noise=1e-4)  # so small that the networks see no difference between rows
-    found = evaluate(lambda X: X, shrunk, metrics=["probe", "task_linear", "task", "fairness"])
+    papers = ["probe", "task_linear", "task", "fairness_paper"]
+    found = evaluate(lambda X: X, shrunk, metrics=papers)
     undefined = {row.key for row in found if row.after is None}
     assert undefined == {"tpr_gap_correlation"}
     told = {"probe", *TASK} - {"task_linear"} - undefined
     assert {row.key for row in found if said in row.note} == told
     assert found["task_linear"].before.mean > 0.9
-    learned = evaluate(lambda X: X, few_rows(noise=50.0), metrics=["task", "fairness"])
+    learned = evaluate(lambda X: X, few_rows(noise=50.0), metrics=["task", "fairness_paper"])
     assert not [row for row in learned if "learned nothing" in row.note]
+    to_the_end = evaluate(lambda X: X, shrunk, metrics=["fairness"])
+    assert not [row for row in to_the_end if "learned nothing" in row.note]
+
+
+def test_fairness_is_that_of_the_logistic_regression(data):
+    """Its gaps are those of the predictions that the task's accuracy counts."""
+    from unspot.evaluation.group_fairness import fairness
+
+    problem = Problem(data, data, random_state=0)
+    (before,), (after,) = problem.linear_fairness
+    assert before == after
+    found = evaluate(None, data, metrics=["task_linear", "fairness"])
+    assert found["task_linear"].after.mean == before.accuracy
+    assert found["tpr_gap"].after.mean == before.rms_gap
+    labels = {record["label"] for record in found.details["gaps"]}
+    assert labels == set(map(str, data.test.y))
+    perfect = fairness(data.test.y, data.test.y, data.test.z)
+    assert perfect.rms_gap == 0 < before.rms_gap
+    with pytest.raises(ValueError, match="one of them"):
+        evaluate(None, data, metrics=["fairness", "fairness_paper"])
 
 
 def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(data):
@@ -353,7 +374,7 @@ def test_fifty_classes_as_strings():
 
 def test_more_than_two_classes_have_fairness_too():
     data = Dataset.from_arrays(*arrays(n_classes=4), random_state=0)
-    found = evaluate(lambda X: X, data, metrics="fairness", seeds=2)
+    found = evaluate(lambda X: X, data, metrics="fairness_paper", seeds=2)
     assert {row.key for row in found} == TASK - {"task", "task_linear"}
     assert found["tpr_gap"].after.spread is not None
 

@@ -11,7 +11,6 @@ import pytest
 from unspot.maps import MAPS, Map, Projection, trace
 from unspot.maps.program import OPERATIONS
 
-
 #: Maps whose steps depend on the row: they refuse to be traced.
 WITHOUT_PROGRAM = {"gaussianised", "boundary"}
 

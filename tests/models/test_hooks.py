@@ -169,6 +169,26 @@ def test_padding_at_the_left(llama, tokens, eraser):
             assert moved(hidden(llama, tokens)[1], plain)[1] == row
 
 
+@pytest.mark.parametrize("form", ["keyword", "position", "none"])
+def test_the_mask_is_that_of_the_call(llama, tokens, eraser, form):
+    """Also if a part of the model is called, after a call of the whole with another mask."""
+    ids, mask = tokens["input_ids"], tokens["attention_mask"]
+    plain = llama.model(ids, mask).last_hidden_state
+    with unspot.hooks(llama, {"model.norm": eraser}, positions="last"):
+        llama(ids[:2], attention_mask=torch.zeros(2, 6).long().index_fill(1, torch.tensor([0]), 1))
+        called = {
+            "keyword": lambda: llama.model(ids, attention_mask=mask),
+            "position": lambda: llama.model(ids, mask),
+            "none": lambda: llama.model(ids),
+        }[form]()
+    wanted = [[0, 0, 0, 0, 0, 1]] * 3
+    if form != "none":
+        wanted = [wanted[0], [0, 0, 0, 1, 0, 0], wanted[0]]
+    else:
+        plain = llama.model(ids).last_hidden_state
+    assert moved(called.last_hidden_state, plain) == wanted
+
+
 def test_a_mask_of_positions(bert, tokens, eraser):
     plain, mask = hidden(bert, tokens)[1], torch.zeros(3, 6, dtype=torch.bool)
     mask[0, 2] = mask[2, 5] = True

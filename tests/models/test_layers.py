@@ -34,7 +34,7 @@ def texts(n=160, seed=0):
     """Batches of 32 token ids with padding; half of the texts have words from another part."""
     rng = np.random.default_rng(seed)
     z = np.where(rng.random(n) < 0.5, "a", "b")
-    ids = rng.integers(1, 30, size=(n, 7))
+    ids = rng.integers(1, 5, size=(n, 7))
     marked = rng.random((n, 7)) < 0.9
     ids[marked & (z == "b")[:, None]] += 30
     mask = np.arange(7) < rng.integers(3, 8, size=n)[:, None]

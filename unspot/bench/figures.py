@@ -70,7 +70,7 @@ def save_figures(
 def save_frontier(lines: Sequence[ResultLine], chance: float, folder: Path) -> list[Path]:
     """Draw every method with all its settings, as erasure against utility, as PNG and PDF."""
     # One series for a method: its settings are points of one curve.
-    series = [replace(line, method=line.method.partition("/")[0], rank=None) for line in lines]
+    series = [replace(line, method=line.method.partition("/")[0], label="") for line in lines]
     tradeoff = plane(series, chance)
     if tradeoff is None:
         return []

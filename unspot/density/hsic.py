@@ -63,6 +63,7 @@ class PairWeights:
 
     n_rows: int
     parts: tuple[_Part, ...]
+    size: float = 1.0  # the sizes of all weights of terms
 
     @classmethod
     def of(cls, terms: Sequence[Term]) -> PairWeights:
@@ -86,7 +87,7 @@ class PairWeights:
             one = torch.zeros(n, dtype=torch.int64, device=whole[0].left.device)
             left, right = (torch.cat(factors, 1) for factors in zip(*whole, strict=True))
             parts.append(_Part(torch.arange(n).to(one), Tiles.of(one), Factors(left, right)))
-        return cls(n, tuple(parts))
+        return cls(n, tuple(parts), sum(abs(term.weight) for term in terms))
 
     def __len__(self) -> int:
         return self.n_rows

@@ -57,6 +57,9 @@ FAR = 1e-6
 FEW_PRODUCTS = 1e8
 #: Rows whose pairs are looked at, at a cost of their square. Of more rows only low orders are.
 SAMPLE_ROWS = 10_000
+#: About the spread of HSIC without dependence, for features of unit variance, times the rows: that
+#: of MMD² in ``unspot.projections.low_order``.
+FEATURE_NOISE = 0.1
 #: Rows and features whose moments a search without classes begins with.
 MOMENT_ROWS, MOMENT_FEATURES = 4_000, 8
 #: The most rows that are held out.
@@ -484,6 +487,9 @@ class LEOPARD(BaseEraser):
             objective = AllRows(objective, objectives["low of sample"], low)
             held_out_counts = torch.bincount(check.z).tolist() if check else ()
             noise = Noise(spread(low.counts), spread(held_out_counts))
+        elif check and isinstance(objective.z, PairWeights):
+            sizes = (FEATURE_NOISE * objective.z.size / len(part.z) for part in (objective, check))
+            noise = Noise(*sizes)
         V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
         V = narrow(objective.sample() if objective.is_lazy else objective, V, self.rank_)
         if isinstance(solver, PaperSolver):

@@ -110,10 +110,7 @@ class Problem:
     @cached_property
     def task_fairness(self) -> tuple[list[Any], list[Any]]:
         """``Fairness`` of the paper's task classifier, one for each seed."""
-        from unspot.evaluation.group_fairness import fairness_of_codes
         from unspot.evaluation.probes import predict_codes
-
-        n, classes = len(self.test), self.task.train.classes
 
         def of_every_seed(data: Dataset) -> list[Any]:
             predictions = predict_codes(
@@ -123,15 +120,41 @@ class Problem:
                 seeds=self.seeds,
                 random_state=self.random_state,
             )
-            labels = [present(np.append(self.task.test, codes), classes) for codes in predictions]
-            return [
-                fairness_of_codes(
-                    both.codes[:n], both.codes[n:], both.classes, self.concept.test_labels
-                )
-                for both in labels
-            ]
+            return [self._fairness(codes) for codes in predictions]
 
         return self.on_both(of_every_seed)
+
+    @cached_property
+    def linear_task(self) -> tuple[Codes, Codes]:
+        """Predictions of the task by a logistic regression that is fitted to the end, as codes."""
+        from unspot.evaluation.attackers import learned_attackers
+
+        def predicted(data: Dataset) -> Codes:
+            guess = learned_attackers(
+                data.train.X,
+                self.task.train,
+                attackers=["logistic"],
+                random_state=self.random_state,
+            )["logistic"]
+            probabilities, _ = guess(np.asarray(data.test.X, dtype=np.float64))
+            return np.asarray(probabilities.argmax(axis=1))
+
+        return self.on_both(predicted)
+
+    @property
+    def linear_fairness(self) -> tuple[list[Any], list[Any]]:
+        """``Fairness`` of that logistic regression."""
+        before, after = self.linear_task
+        return [self._fairness(before)], [self._fairness(after)]
+
+    def _fairness(self, predictions: Codes) -> Any:
+        """``Fairness`` of predictions of the test rows' task, as codes."""
+        from unspot.evaluation.group_fairness import fairness_of_codes
+
+        n = len(self.test)
+        both = present(np.append(self.task.test, predictions), self.task.train.classes)
+        labels = self.concept.test_labels
+        return fairness_of_codes(both.codes[:n], both.codes[n:], both.classes, labels)
 
 
 MetricFunction = Callable[[Problem], Finding]

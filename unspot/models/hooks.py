@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from inspect import signature
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
@@ -97,8 +98,8 @@ class Hooks:
 
     def attach(self) -> Hooks:
         """Put the hooks on the model, until ``remove``. An error in one of them removes all."""
-        call_mask = CallMask(self.model)
-        self._handles.append(call_mask.handle)
+        call_mask = CallMask(self.model, self.erasers)
+        self._handles.append(call_mask)
         try:
             for name, eraser in self.erasers.items():
                 self._attach(name, eraser, call_mask)
@@ -146,15 +147,44 @@ class Hooks:
 
 
 class CallMask:
-    """The ``attention_mask`` that a model was last called with, or None."""
+    """The ``attention_mask`` of the call that is running or was the last, or None.
 
-    def __init__(self, model: nn.Module) -> None:
+    The call may be of the model or of a part of it that holds the named modules.
+    """
+
+    def __init__(self, model: nn.Module, names: Iterable[str]) -> None:
         self.value: Tensor | None = None
-        self.handle = model.register_forward_pre_hook(self._keep, with_kwargs=True, prepend=True)
+        self._depth = 0
+        self._handles = []
+        for outer in {part for name in names for part in _outer_names(name)}:
+            module = model.get_submodule(outer)
+            enter = module.register_forward_pre_hook(self._enter, with_kwargs=True, prepend=True)
+            leave = module.register_forward_hook(self._leave, always_call=True)
+            self._handles += [enter, leave]
 
-    def _keep(self, module: nn.Module, inputs: Any, named: dict[str, Any]) -> None:
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _enter(self, module: nn.Module, inputs: Any, named: dict[str, Any]) -> None:
         mask = named.get("attention_mask")
-        self.value = mask if isinstance(mask, Tensor) and mask.ndim == 2 else None
+        if mask is None and inputs:
+            order = list(signature(module.forward).parameters)
+            mask = dict(zip(order, inputs, strict=False)).get("attention_mask")
+        if isinstance(mask, Tensor) and mask.ndim == 2:
+            self.value = mask
+        elif not self._depth:  # inner modules may get another form of the mask, or none
+            self.value = None
+        self._depth += 1
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._depth -= 1
+
+
+def _outer_names(name: str) -> list[str]:
+    """The names of the model, which is empty, and of all modules around the named one."""
+    parts = name.split(".")[:-1]
+    return ["", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
 
 
 def check_positions(positions: Any) -> str | Tensor:

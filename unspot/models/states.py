@@ -137,14 +137,14 @@ def _states(
         if len(states) == len(layers):
             raise _Stop
 
-    call_mask = CallMask(model)
+    call_mask = CallMask(model, layers)
     try:
         with _evaluating(model), _hooked(model, layers, keep):
             _run(model, batch)
     except _Stop:
         pass
     finally:
-        call_mask.handle.remove()
+        call_mask.remove()
     return states, call_mask.value
 
 

@@ -100,7 +100,7 @@ def to_html(
     >>> row = Row("probe", "Probe", "share", Value(0.99, 0.01), Value(0.34, 0.01), "lower")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = to_html(Evaluation("words", (row,)), f"{folder}/report.html")
-    ...     "99.0 ± 1.0 %" in page.read_text(encoding="utf-8")
+    ...     "99.0 ± 1.0" in page.read_text(encoding="utf-8")
     True
     """
     contents = read_contents(

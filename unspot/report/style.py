@@ -210,7 +210,12 @@ def texts_beside(tradeoff: Tradeoff, *, width: float, height: float, font: float
     """
     points = tradeoff.points
     series_sizes = Counter(point.series for point in points)
-    texts = [str(p.rank) if series_sizes[p.series] > 1 else p.series for p in points]
+    # Points of one series that have no rank are told apart by nothing short enough.
+    ranks = ["" if p.rank is None else str(p.rank) for p in points]
+    texts = [
+        rank if series_sizes[p.series] > 1 else p.series
+        for p, rank in zip(points, ranks, strict=True)
+    ]
     drawn = [tradeoff.reference, *(end for p in points for end in (p.erasure.low, p.erasure.high))]
     xs = _scaled([point.utility.value for point in points], width)
     ys = _scaled([point.erasure.value for point in points], height, drawn)
