@@ -46,8 +46,8 @@ def asked(table, eraser, place):
 
 @pytest.mark.parametrize("option", ["--output", "--html", "--audit", "--json"])
 def test_a_place_that_cannot_be_written_is_refused_first(cli, table, eraser, option, monkeypatch):
-    monkeypatch.setattr("unspot.io.tables.read_with", None)  # nothing is read
-    monkeypatch.setattr("unspot.io.sources.read_with", None)
+    monkeypatch.setattr("unspot.io.sources.read_with", None)  # nothing is read
+    monkeypatch.setattr("unspot.io.tables.read_with", None)
     before = {path.name for path in table.parent.iterdir()}
     for line in asked(table, eraser, eraser / "no folder" / "out.file")[option]:
         done = cli(*line)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unspot.checks import check_choice
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -89,6 +87,7 @@ def demo(
     translations, the source is taken out of verses, so that a search finds their meaning.
     """
     import unspot.datasets
+    from unspot.checks import check_choice
 
     story = STORIES[check_choice("--data", data_name, STORIES)]
     data = getattr(unspot.datasets, story.loader)()

@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-import numpy as np
-
 __all__ = [
     "FORMATS",
     "TEMPORARY",
@@ -76,7 +74,7 @@ class Sink(io.RawIOBase):
         view = view.cast("B")
         self._wait()
         # Callers may reuse other buffers than arrays and bytes as soon as this returns.
-        lasts = isinstance(data, (bytes, np.ndarray))
+        lasts = isinstance(data, bytes) or hasattr(data, "__array_interface__")
         if self._hash is not None:
             self._pending = self._pool.submit(self._hash.update, view if lasts else bytes(view))
             self._file.write(view)
