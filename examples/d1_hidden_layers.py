@@ -1,15 +1,24 @@
 """
+<<<<<<< HEAD:examples/d1_hidden_layers.py
 Hidden layers of a classifier
 =============================
+=======
+Gender in the hidden layers of a classifier
+===========================================
+>>>>>>> w-torch:examples/hidden_layers.py
 
 A small transformers model learns to tell jobs from short biographies. Gender is of no use for that:
 each job has as many women as men. Its layers give gender away all the same. Each layer is erased
 behind the erased ones before it, the head of the model learns to read the erased states, and
+<<<<<<< HEAD:examples/d1_hidden_layers.py
 attackers try to read gender from new biographies::
+=======
+attackers try to read gender from new biographies. As a script::
+>>>>>>> w-torch:examples/hidden_layers.py
 
     python examples/d1_hidden_layers.py [--json FILE] [--figure FILE]
 
-It takes about two minutes on one core. The biographies are made from the templates below with a
+It takes about a minute on one core. The biographies are made from the templates below with a
 fixed seed; they are about nobody.
 """
 
@@ -23,7 +32,8 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from unspot import LEOPARD, Cascade
+from unspot import Cascade
+from unspot.evaluation import FiniteCode
 from unspot.models import evaluate_layers, fit_layers
 
 #: What people of each job do; some of it is done in two jobs.
@@ -123,10 +133,9 @@ def accuracy(model: torch.nn.Module, batches: list, jobs: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
     parser.add_argument("--json", help="where to write the numbers")
     parser.add_argument("--figure", help="where to draw the layers")
-    parser.add_argument("--rank", type=int, default=10, help="what is kept of 64 dimensions")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     started = time.process_time()
@@ -146,7 +155,8 @@ def main() -> None:
         genders,
         layers="bert.encoder.layer.*",
         positions="cls",  # the only one that the head of the model reads
-        eraser=Cascade(LEOPARD(rank=arguments.rank, random_state=0)),
+        # Linear erasure, and then the nearest of 24 centres: what differs inside of a cell is gone.
+        eraser=Cascade(FiniteCode(24, random_state=0)),
     )
     evaluation = evaluate_layers(model, new, new_genders, erasers)
     with erasers.attach(model):
@@ -157,7 +167,7 @@ def main() -> None:
     print(f"jobs of new texts: {100 * after:.1f} % with erased layers ({seconds:.0f} s in all)")
     if arguments.json:
         task = {"before": before, "after": after}
-        result = {"rank": arguments.rank, "seconds": seconds, "task": task}
+        result = {"seconds": seconds, "task": task}
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump({**result, "layers": evaluation.to_dict()}, file, indent=1)
             file.write("\n")

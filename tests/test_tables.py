@@ -27,7 +27,7 @@ TABLE = [["method", "accuracy ↓"], ["L̄EOPARD", "42.7 ± 0.5 %"], ["a|b_c", "
         (-1.5, "", "-1.500"),
         (2.0, "", "2.00"),
         (1.2, "kbit", "1.20 kbit"),
-        (1234.56, "seconds", "1,234.6 seconds"),
+        (1234.56, "seconds", "1,234.6 s"),
     ],
 )
 def test_digits_follow_the_unit_and_the_size(value, unit, text):

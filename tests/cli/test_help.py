@@ -201,6 +201,14 @@ def test_an_interrupt_is_no_error(monkeypatch, capsys):
     assert capsys.readouterr().err == "Stopped.\n"
 
 
+@pytest.fixture
+def x_json(tmp_path, monkeypatch):
+    """A result file in the working folder: commands look for their files first."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.json").write_text("{}")
+
+
+@pytest.mark.usefixtures("x_json")
 def test_an_interrupt_inside_a_command_is_said(cli, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
@@ -209,6 +217,7 @@ def test_an_interrupt_inside_a_command_is_said(cli, monkeypatch):
     assert cli("report", "x.json", "-o", "x.html") == (130, "", "Stopped.\n")
 
 
+@pytest.mark.usefixtures("x_json")
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_what_a_command_prints_cannot_command_the_terminal(cli, monkeypatch, stream):
     def evil(*args, **kwargs):

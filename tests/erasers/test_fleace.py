@@ -54,12 +54,11 @@ def test_the_frozen_eraser_is_the_formula(classifier, tmp_path):
 
 @pytest.mark.parametrize("classifier", ["logistic", "network"])
 def test_new_rows_change_less_than_by_leace_and_no_linear_probe_finds_the_concept(classifier):
-    eraser = FLEACE(classifier=classifier, n_epochs=8, random_state=0).fit(*rows(3000))
+    eraser = FLEACE(classifier=classifier, n_epochs=50, random_state=0).fit(*rows(3000))
     X, z = rows(6000, seed=1)
     moved = eraser.transform(X)
     change = [np.mean((Y - X) ** 2) for Y in (moved, LEACE().fit(*rows(3000)).transform(X))]
-    # A network that is trained for so short is not yet the best f.
-    assert change[0] < (0.95 if classifier == "logistic" else 1.05) * change[1]
+    assert change[0] < 0.95 * change[1]
     probe = LogisticRegression().fit(moved[:3000], z[:3000])
     assert probe.score(moved[3000:], z[3000:]) < 0.38
 

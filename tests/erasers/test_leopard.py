@@ -166,7 +166,7 @@ def test_row_budget(three_classes):
 def test_many_classes_cost_no_scatter_each(rng):
     """K·d² numbers are for the start from moments alone; with many classes they are the most."""
     K, d = 40, 256
-    X, z = rng.normal(size=(400, d)), np.arange(400) % K
+    X, z = rng.normal(size=(400, d)), (np.arange(400) % K).astype(str)
     tracemalloc.start()
     LEOPARD(20, solver=QUICK, random_state=0).fit(X, z)
     peak = tracemalloc.get_traced_memory()[1]

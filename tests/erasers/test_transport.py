@@ -45,7 +45,7 @@ def test_covariances_of_new_rows_agree_better_than_by_plain_matching(n, share):
 def test_without_evidence_rows_stay(n, n_classes):
     """The classes have the same law: what a map does is noise."""
     rng = np.random.default_rng(0)
-    X, z = rng.normal(size=(n, 100)), np.arange(n) % n_classes
+    X, z = rng.normal(size=(n, 100)), (np.arange(n) % n_classes).astype(str)
     fitted = Transport().fit(X, z)
     kept = LEACE(method="orthogonal").fit(X, z).transform(X)
     moved = np.linalg.norm(fitted.transform(X) - kept) / np.linalg.norm(kept)

@@ -155,5 +155,5 @@ def test_blocks_of_permutations_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     codes, attacker = rng.integers(3, size=50), rng.dirichlet(np.ones(3), size=50)
     whole = by_the_odds([attacker], codes, 0)
-    monkeypatch.setattr("unspot.evaluation.inference._BLOCK_VALUES", 120)
+    monkeypatch.setattr("unspot.evaluation.inference.BLOCK_VALUES", 120)
     assert by_the_odds([attacker], codes, 0) == pytest.approx(whole)

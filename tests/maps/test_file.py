@@ -376,7 +376,7 @@ def test_an_entry_of_the_header_that_is_something_else(name, entry, text, tmp_pa
         ("[{}]", "a map 0 without a kind"),
         ('[{"kind": 5}]', "a map 0 without a kind"),
         ('[{"kind": ["projection"]}]', "a map 0 without a kind"),
-        ('[{"kind": "teleport"}]', "kind 'teleport', but this version knows cells, compress"),
+        ('[{"kind": "teleport"}]', "kind 'teleport', but this version knows boundary, cells"),
         ('[{"kind": "oblique"}]', "has no left in its map 0, oblique"),
         ('[{"kind": "projection", "extra": 1}]', "an unknown entry 'extra' in its map 0"),
         ('[{"kind": "projection", "mean": [0]}]', "an unknown entry 'mean' in its map 0"),

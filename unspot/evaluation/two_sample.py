@@ -159,8 +159,8 @@ def independence_test(
     >>> X, z = rng.normal(size=(200, 3)), rng.normal(size=200)
     >>> independence_test(X, z).p_value > 0.05
     True
-    >>> independence_test(X * (1 + abs(z[:, None])), z).p_value
-    0.0049...
+    >>> independence_test(X * (1 + abs(z[:, None])), z).p_value < 0.02
+    True
     """
     from sklearn.utils.validation import check_array
 

@@ -1,8 +1,8 @@
 """An eraser as a torch module: constants are buffers, and gradients flow through.
 
 The module runs the same steps as the maps, in single precision at least. A rounded basis is another
-subspace, one that holds a little of what was removed, so in half precision a module that followed
-the model's dtype would leave a thousandth of the concept.
+subspace, one that holds a little of what was removed, so a module that followed a model's half
+precision would leave as much of the concept as that rounds.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def fold_after(linear: nn.Linear, eraser: Any) -> nn.Linear:
     """A linear layer whose outputs are erased: eraser(Wx + c) as one layer.
 
     The folded weights are computed in double precision and rounded once, to the dtype of the
-    layer. That brings back a little of what was removed, in half precision up to a thousandth;
+    layer. That brings back a little of what was removed, as much as the dtype rounds;
     ``unspot.hooks`` computes in single precision at least, through the kept coordinates.
 
     Parameters
