@@ -165,8 +165,9 @@ def present(codes: Codes, classes: NDArray[Any]) -> Labels:
 
     Examples
     --------
-    >>> present(np.array([2, 0]), np.array(["a", "b", "c"]))
-    Labels(codes=array([1, 0]), classes=array(['a', 'c'], dtype='<U1'), kind='categories', groups=None)
+    >>> labels = present(np.array([2, 0]), np.array(["a", "b", "c"]))
+    >>> labels.codes, labels.classes
+    (array([1, 0]), array(['a', 'c'], dtype='<U1'))
     """
     occurring = np.unique(codes)
     return Labels(np.searchsorted(occurring, codes), classes[occurring])
