@@ -155,12 +155,14 @@ def test_rows_that_choose_the_rank_are_of_other_groups(cli, table, tmp_path, mon
     ("arguments", "rank", "message"),
     [
         (["-c", "gender", "-m", "leopard", "-r", 6], 6, "rank 6 of 6"),
-        (["-c", "id", "-m", "leace"], 0, "all 6 features"),
+        (["-f", "emb", "--labels", "of_eight.txt", "-m", "leace"], 0, "all 6 features"),
     ],
 )
 def test_an_eraser_of_nothing_or_of_everything_is_a_warning(
-    cli, table, tmp_path, arguments, rank, message
+    cli, table, tmp_path, monkeypatch, arguments, rank, message
 ):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "of_eight.txt").write_text("\n".join(str(i % 8) for i in range(400)))
     out = tmp_path / "e.safetensors"
     done = cli("fit", table, *arguments, "-o", out)
     assert done.code == 0
