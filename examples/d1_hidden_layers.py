@@ -1,20 +1,11 @@
 """
-<<<<<<< HEAD:examples/d1_hidden_layers.py
-Hidden layers of a classifier
-=============================
-=======
 Gender in the hidden layers of a classifier
 ===========================================
->>>>>>> w-torch:examples/hidden_layers.py
 
 A small transformers model learns to tell jobs from short biographies. Gender is of no use for that:
 each job has as many women as men. Its layers give gender away all the same. Each layer is erased
 behind the erased ones before it, the head of the model learns to read the erased states, and
-<<<<<<< HEAD:examples/d1_hidden_layers.py
-attackers try to read gender from new biographies::
-=======
 attackers try to read gender from new biographies. As a script::
->>>>>>> w-torch:examples/hidden_layers.py
 
     python examples/d1_hidden_layers.py [--json FILE] [--figure FILE]
 
