@@ -31,6 +31,13 @@ POINTS = {
     "transport": ("C3", "*"),
     "mean": ("C0", "x"),
 }
+#: Drawn with all their settings.
+RIVALS = {
+    "mute": ("C2", "P"),
+    "igbp": ("C9", "P"),
+    "alf": ("C8", "P"),
+    "fairpca": ("C1", "P"),
+}
 
 
 def plane_figure(found: Sequence[ResultLine], utilities: Sequence[str], chance: float) -> Figure:
@@ -40,6 +47,9 @@ def plane_figure(found: Sequence[ResultLine], utilities: Sequence[str], chance: 
     for axes, utility in zip(panels, utilities, strict=True):
         for method, (colour, style) in {**CURVES, **POINTS}.items():
             _draw(axes, [line for line in found if line.method == method], utility, colour, style)
+        for method, (colour, style) in RIVALS.items():
+            own = [line for line in found if line.method.partition("/")[0] == method]
+            _draw(axes, own, utility, colour, style)
         axes.axhline(100 * chance, color="0.3", linewidth=0.8, linestyle="--")
         axes.set_xlabel(f"{COLUMNS[utility].title} {COLUMNS[utility].better}")
         axes.grid(linewidth=0.4, alpha=0.5)
