@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unspot.density.kernels import Factors, GaussianMixture, Tiles, kernel_sums, mean_bandwidth
-from unspot.density.mmd import mmd2, mmd2_and_grad
+from unspot.density.mmd import TiledLoss, mmd2, mmd2_and_grad
 
 __all__ = [
     "HSICLoss",
@@ -184,7 +184,7 @@ def discrepancy_and_grad(Y: Tensor, z: Any, *args: Any, **options: Any) -> tuple
     return function(Y, z, *args, **options)
 
 
-class HSICLoss(nn.Module):
+class HSICLoss(TiledLoss):
     """Independence of any features for any training loop: ``HSICLoss()(rows, features)``.
 
     As ``MMDLoss``, but the concept has features instead of classes: a number itself finds linear
@@ -205,31 +205,7 @@ class HSICLoss(nn.Module):
     torch.Size([4, 1])
     """
 
-    def __init__(
-        self, kernel: GaussianMixture | None = None, *, detach_bandwidth: bool = False
-    ) -> None:
-        super().__init__()
-        self.kernel = kernel or GaussianMixture.paper()
-        self.detach_bandwidth = detach_bandwidth
-
-    def forward(self, Y: Tensor, features: PairWeights | Tensor) -> Tensor:
-        value: Tensor = _TiledHSIC.apply(Y, features, self.kernel, self.detach_bandwidth)
-        return value
-
-
-class _TiledHSIC(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, Y: Tensor, z: Any, kernel: GaussianMixture, detach: bool) -> Tensor:
-        if not ctx.needs_input_grad[0]:
-            return hsic(Y, z, kernel).to(Y.dtype)
-        value, grad = hsic_and_grad(Y.detach(), z, kernel, detach_bandwidth=detach)
-        ctx.save_for_backward(grad)
-        return value.to(Y.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = ctx.saved_tensors
-        return upstream * grad, None, None, None
+    functions = hsic, hsic_and_grad
 
 
 def _hsic(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -78,7 +79,43 @@ def mmd2_and_grad(
     return value, grad if share[1] > 1 else grad.to(Y.dtype)
 
 
-class MMDLoss(nn.Module):
+class TiledLoss(nn.Module):
+    """A loss of rows whose value and gradient are computed together, tile by tile."""
+
+    #: The value, and the value with its gradient.
+    functions: ClassVar[tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]]
+
+    def __init__(
+        self, kernel: GaussianMixture | None = None, *, detach_bandwidth: bool = False
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel or GaussianMixture.paper()
+        self.detach_bandwidth = detach_bandwidth
+
+    def forward(self, Y: Tensor, z: Any) -> Tensor:
+        value: Tensor = _Tiled.apply(Y, z, self)
+        return value
+
+
+class _Tiled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, Y: Tensor, z: Any, loss: TiledLoss) -> Tensor:
+        value_of, value_and_grad = loss.functions
+        if not ctx.needs_input_grad[0]:
+            return value_of(Y, z, loss.kernel).to(Y.dtype)
+        value, grad = value_and_grad(
+            Y.detach(), z, loss.kernel, detach_bandwidth=loss.detach_bandwidth
+        )
+        ctx.save_for_backward(grad)
+        return value.to(Y.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = ctx.saved_tensors
+        return upstream * grad, None, None
+
+
+class MMDLoss(TiledLoss):
     """Density matching for any training loop: ``MMDLoss()(features, classes)``.
 
     The forward pass computes value and gradient together, tile by tile. A step takes O(n²r) time
@@ -99,31 +136,7 @@ class MMDLoss(nn.Module):
     torch.Size([4, 1])
     """
 
-    def __init__(
-        self, kernel: GaussianMixture | None = None, *, detach_bandwidth: bool = False
-    ) -> None:
-        super().__init__()
-        self.kernel = kernel or GaussianMixture.paper()
-        self.detach_bandwidth = detach_bandwidth
-
-    def forward(self, Y: Tensor, z: Any) -> Tensor:
-        value: Tensor = _TiledMMD.apply(Y, z, self.kernel, self.detach_bandwidth)
-        return value
-
-
-class _TiledMMD(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, Y: Tensor, z: Any, kernel: GaussianMixture, detach: bool) -> Tensor:
-        if not ctx.needs_input_grad[0]:
-            return mmd2(Y, z, kernel).to(Y.dtype)
-        value, grad = mmd2_and_grad(Y.detach(), z, kernel, detach_bandwidth=detach)
-        ctx.save_for_backward(grad)
-        return value.to(Y.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = ctx.saved_tensors
-        return upstream * grad, None, None, None
+    functions = mmd2, mmd2_and_grad
 
 
 def _mmd2(
