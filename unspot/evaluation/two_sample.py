@@ -156,11 +156,11 @@ def independence_test(
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(3)
-    >>> X, z = rng.normal(size=(200, 3)), rng.normal(size=200)
+    >>> X, z = rng.normal(size=(300, 3)), rng.normal(size=300)
     >>> independence_test(X, z).p_value > 0.05
     True
-    >>> independence_test(X * (1 + abs(z[:, None])), z).p_value < 0.02
-    True
+    >>> independence_test(X * (1 + abs(z[:, None])), z).p_value
+    0.0049...
     """
     from sklearn.utils.validation import check_array
 
