@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from unspot.maps import (
     Compress,
     Dense,
     Expand,
+    Fourier,
     FreeForm,
     LayerNorm,
     Map,
@@ -23,6 +25,10 @@ from unspot.maps import (
     Projection,
     Transport,
 )
+
+#: Some virtual machines name matrix instructions (AMX) that they do not have, and torch's products
+#: in bfloat16 then end the process. oneDNN reads this when torch computes its first.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 #: Made by tools/list_slow_tests.py.
 SLOW = set(Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").split())
@@ -111,6 +117,7 @@ def _chains() -> dict[str, list[Map]]:
         "network": [first, LayerNorm(7), Dense(rng.normal(size=(7, d)), rng.normal(size=d))],
         "layer_norm": [LayerNorm(d)],
         "nystrom": [Nystrom(landmarks, rng.normal(size=(9, 4)), bandwidth=3.0)],
+        "fourier": [Fourier(rng.normal(size=(d, 9)), rng.normal(size=9))],
         "transport": [Transport(shifts, matrices, **router)],
         "transport by shifts": [Transport(shifts, **router)],
         "mixture": [Mixture(shifts[:, :4], matrices[:, :, :4], **router)],

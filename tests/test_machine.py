@@ -1,16 +1,20 @@
 """Work in threads: results in order, errors in their place, and the limit on BLAS given back."""
 
 import multiprocessing
+import os
+import re
+import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from math import inf
 
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from unspot import Dataset, certify, evaluate
+from unspot import Dataset, certify, evaluate, machine
 from unspot.data.statistics import ClassStatistics
 from unspot.erasers import (
     LEACE,
@@ -23,7 +27,7 @@ from unspot.erasers import (
     KRaM,
 )
 from unspot.evaluation import mdl
-from unspot.machine import divisible, in_threads, one_thread, same_bits
+from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.sweeps import sweep
 
@@ -178,7 +182,6 @@ def _rows(n, d, dtype=np.float64):
 def _large(monkeypatch):
     """Small fits take the way of large ones: divided over threads."""
     monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
-    monkeypatch.setattr("unspot.erasers.networks._SMALL_LAYER", 0)
 
 
 @pytest.mark.usefixtures("_large")
@@ -301,3 +304,91 @@ def test_fits_and_measurements_in_a_forked_process_end(monkeypatch):
             process.kill()
         pool.shutdown(cancel_futures=True)
     np.testing.assert_allclose(there, here, atol=1e-6)
+
+
+# -- Cores -----------------------------------------------------------------------------------------
+
+
+def _group(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_the_quota_of_a_container(tmp_path):
+    _group(tmp_path, cpu__max="max 100000")
+    assert quota_of("0::/\n", tmp_path) == inf
+    _group(tmp_path / "slice" / "job", cpu__max="350000 100000")
+    assert quota_of("0::/slice/job\n", tmp_path) == 3
+    _group(tmp_path / "slice", cpu__max="150000 100000")  # a group around it grants less
+    assert quota_of("0::/slice/job\n", tmp_path) == 1
+    _group(tmp_path, cpu__max="50000 100000")  # half a core still is one thread
+    assert quota_of("0::/of/the/host\n", tmp_path) == 1
+    assert quota_of("", tmp_path) == inf
+
+
+def test_the_quota_of_version_1(tmp_path):
+    lines = "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n"
+    _group(tmp_path / "cpu,cpuacct", cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
+    assert quota_of(lines, tmp_path) == inf
+    job = tmp_path / "cpu,cpuacct" / "docker" / "1"
+    _group(job, cpu__cfs_quota_us="200000\n", cpu__cfs_period_us="100000\n")
+    assert quota_of(lines, tmp_path) == 2
+    _group(tmp_path / "other" / "cpu", cpu__cfs_quota_us="100000\n", cpu__cfs_period_us="50000\n")
+    assert quota_of("1:cpu:/docker/2\n", tmp_path / "other") == 2
+
+
+def test_work_is_divided_by_the_quota(monkeypatch):
+    limit = threadpool_limits(4, user_api="blas")
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        with same_bits():
+            assert divisible() == 4
+        monkeypatch.setattr(machine, "_quota", lambda: 3)
+        with same_bits():
+            assert divisible() == 3
+        monkeypatch.setattr(machine, "_quota", lambda: 1)
+        assert machine.cores() == 1
+    finally:
+        torch.set_num_threads(before)
+        limit.restore_original_limits()
+
+
+def test_threads_limit_what_is_loaded_and_what_will_be(monkeypatch):
+    for name in machine._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    before, cores = torch.get_num_threads(), machine.cores()
+    environment = dict(os.environ)
+    with machine.threads(1):
+        assert torch.get_num_threads() == machine.cores() == 1
+        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
+        assert {library["num_threads"] for library in threadpool_info()} == {1}
+    assert (torch.get_num_threads(), machine.cores()) == (before, cores)
+    assert dict(os.environ) == environment
+
+
+def test_by_default_threads_are_the_cores_of_the_quota(monkeypatch):
+    for name in machine._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(machine, "_quota", lambda: 1)
+    with machine.threads():
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")  # somebody knows better
+    with machine.threads():
+        assert os.environ["OMP_NUM_THREADS"] == "5"
+
+
+def test_libraries_that_are_loaded_inside_are_limited_too():
+    code = (
+        "from unspot.machine import one_thread\n"
+        "with one_thread():\n"
+        "    import sklearn.ensemble, threadpoolctl\n"
+        "    print([i['num_threads'] for i in threadpoolctl.threadpool_info()])"
+    )
+    plain = {name: value for name, value in os.environ.items() if "THREADS" not in name}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"\d+", done.stdout)) == {"1"}

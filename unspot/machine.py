@@ -13,6 +13,7 @@ and their results are put together in the order of the pieces.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -20,21 +21,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
-from threading import Lock
+from math import inf
+from pathlib import Path
+from threading import Lock, current_thread, main_thread
 from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from unspot._version import __version__
 
 __all__ = [
-    "by_rows",
+    "cores",
     "divisible",
     "in_threads",
     "one_thread",
+    "quota_of",
     "same_bits",
-    "torch_threads",
+    "threads",
+    "time_limit",
     "versions",
 ]
 
@@ -105,6 +107,125 @@ _one_of_torch = _Shared(_torch_restored)
 _divisible: ContextVar[int | None] = ContextVar("divisible", default=None)
 
 
+#: How libraries learn the number of their threads when they are loaded.
+_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+#: What ``threads`` allows.
+_allowed: float = inf
+
+
+def cores() -> int:
+    """The cores for this process, by its affinity, the quota of its container and ``threads``.
+
+    Examples
+    --------
+    >>> 1 <= cores() <= os.cpu_count()
+    True
+    """
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(min(mine, _quota(), _allowed))
+
+
+@contextmanager
+def threads(n: int | None = None) -> Iterator[None]:
+    """Let every library use at most n threads, also those that are loaded later.
+
+    By default as many as there are ``cores``, if the environment does not say otherwise. Libraries
+    count the cores of the machine: in a container that may use two of 64, that are 64 threads.
+    """
+    global _allowed
+    if n is None and (any(map(os.environ.get, _VARIABLES)) or cores() == os.cpu_count()):
+        yield
+        return
+    most, before, allowed = n or cores(), dict(os.environ), _allowed
+    os.environ.update(dict.fromkeys(_VARIABLES, str(most)))
+    _allowed = most
+    loaded = _limit_loaded(most)
+    try:
+        yield
+    finally:
+        _allowed = allowed
+        for name in _VARIABLES:
+            os.environ.pop(name)
+            os.environ.update({name: before[name]} if name in before else {})
+        loaded()
+
+
+def _limit_loaded(most: int) -> Callable[[], None]:
+    """Limit the libraries that are loaded; a function that undoes it."""
+    if "numpy" not in sys.modules:  # nor those that need it
+        return lambda: None
+    from threadpoolctl import threadpool_limits
+
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0  # of OpenMP, which the next line limits too
+    limit = threadpool_limits(most)
+    if torch:
+        torch.set_num_threads(most)
+
+    def undo() -> None:
+        limit.restore_original_limits()
+        if torch:
+            torch.set_num_threads(before)
+
+    return undo
+
+
+@lru_cache(maxsize=1)
+def _quota() -> float:
+    """The whole cores that control groups of Linux grant, as containers use them; at least one."""
+    try:
+        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return inf
+    return quota_of(groups, Path("/sys/fs/cgroup"))
+
+
+def quota_of(groups: str, mount: Path) -> float:
+    """The smallest quota of a process's groups and those that they are in, in whole cores.
+
+    Parameters
+    ----------
+    groups : str
+        The lines of ``/proc/self/cgroup``: number, controllers and path.
+    mount : path
+        Where the groups are files. Inside a container the path may be that of its host, which is
+        not there: then the top of the mount is the container's own group.
+    """
+    quota = inf
+    for line in groups.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        names: tuple[str, ...] = ("cpu.max",)
+        if number == "0":  # version 2
+            top = mount
+        elif "cpu" in controllers.split(","):
+            top, names = mount / controllers, ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            top = top if top.is_dir() else mount / "cpu"
+        else:
+            continue
+        here = top / path.lstrip("/")
+        for folder in (here, *here.parents):
+            quota = min(quota, _granted(folder, names))
+            if folder == top:
+                break
+    return quota if quota == inf else max(1, int(quota))
+
+
+def _granted(folder: Path, names: tuple[str, ...]) -> float:
+    """The cores that the files of one group grant; infinity if they set no limit."""
+    try:
+        numbers = " ".join((folder / name).read_text(encoding="utf-8") for name in names)
+        quota, period = map(float, numbers.split())
+    except (OSError, ValueError):  # no such file, or "max"
+        return inf
+    return quota / period if quota > 0 < period else inf
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS, OpenMP and torch to one thread; also a decorator, ``@one_thread()``."""
@@ -128,6 +249,10 @@ def same_bits() -> Iterator[None]:
 @contextmanager
 def _limited(divisible: int) -> Iterator[None]:
     """One thread for every library, and some number of them for ``in_threads``."""
+    # It brings an OpenMP of its own, which could not be limited if it came later: boosted trees
+    # then took minutes on a busy machine.
+    import sklearn.base  # noqa: F401
+
     torch, before = sys.modules.get("torch"), _divisible.get()
     _divisible.set(divisible)
     # The number of OpenMP belongs to the calling thread, and torch sets it as well: so each caller
@@ -151,25 +276,41 @@ def divisible() -> int:
 
 
 @contextmanager
-def torch_threads(n: int) -> Iterator[None]:
-    """Let torch divide its own work over n threads.
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """End work that takes longer, with a TimeoutError at its next step in Python.
 
-    Its products have the same bits for every n, but sums and decompositions do not.
+    A signal does it, so only the main thread of a process has limits, and not on Windows.
+
+    Examples
+    --------
+    >>> with time_limit(0.01):
+    ...     while True:
+    ...         pass
+    Traceback (most recent call last):
+    TimeoutError: It took more than 0.01 seconds.
     """
-    torch = sys.modules["torch"]
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
+    if seconds is None or not hasattr(signal, "setitimer") or current_thread() is not main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"It took more than {seconds:g} seconds.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _threads_now() -> int:
     """The threads that BLAS and torch may both use."""
     torch = sys.modules.get("torch")
     blas = [library["num_threads"] for library in _libraries("blas").info()]
-    return min([max(blas, default=1)] + ([torch.get_num_threads()] if torch else []))
+    libraries = [max(blas, default=1)] + ([torch.get_num_threads()] if torch else [])
+    return int(min(*libraries, _quota()))
 
 
 def _libraries(kind: str) -> Any:
@@ -246,33 +387,6 @@ def _dividing_over(most: int) -> Iterator[int]:
     finally:
         if divides:
             dividing.release()
-
-
-#: Rows of a piece of ``by_rows``: in double precision they fit the cache for most widths.
-PIECE_ROWS = 512
-
-
-def by_rows(work: Callable[[NDArray[Any]], NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
-    """``work(X)`` for work that treats every row alike, in pieces of rows by ``in_threads``.
-
-    Examples
-    --------
-    >>> by_rows(np.square, np.arange(1000.0))[-1]
-    np.float64(998001.0)
-    """
-    pieces = (X[i : i + PIECE_ROWS] for i in range(0, max(1, len(X)), PIECE_ROWS))
-    # Results that wait to be copied are few, however many threads there are.
-    results = in_threads(work, pieces, most=len(X) // PIECE_ROWS)
-    first = next(results)
-    if len(X) <= PIECE_ROWS:
-        return first
-    whole = np.empty((len(X), *first.shape[1:]), first.dtype)
-    whole[: len(first)] = first
-    start = len(first)
-    for part in results:
-        whole[start : start + len(part)] = part
-        start += len(part)
-    return whole
 
 
 def versions() -> dict[str, str]:

@@ -70,6 +70,7 @@ class Concepts:
     """
 
     columns: Mapping[str, Column]
+    groups: NDArray[np.int64] | None = None  # as in ``Labels``
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())).missing)
@@ -106,7 +107,8 @@ class Concepts:
 
     def take(self, rows: Any) -> Concepts:
         """Some of the rows, by number, slice or mask. Classes stay, even those without a row."""
-        return Concepts({name: column.take(rows) for name, column in self.columns.items()})
+        groups = None if self.groups is None else self.groups[rows]
+        return Concepts({name: column.take(rows) for name, column in self.columns.items()}, groups)
 
     def select(self, names: Sequence[str]) -> Concepts:
         """Some of the concepts."""

@@ -38,6 +38,7 @@ class Split:
     groups: NDArray[Any] | None = None  # (n,), what rows come in: the author of each text
     kind: str | None = None  # of the concept, where its values do not show it: see ``read_target``
     table: Concepts | None = None  # that z is a column of: what an eraser is fitted on
+    predictions: NDArray[Any] | None = None  # (n,), of y by a classifier of somebody's own
 
     def __post_init__(self) -> None:
         for what in _COLUMNS[1:]:
@@ -120,7 +121,7 @@ class Split:
 
 
 #: Fields of a split with a value for each row, but for those that are None.
-_COLUMNS = ("X", "z", "y", "names", "groups", "table")
+_COLUMNS = ("X", "z", "y", "names", "groups", "table", "predictions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +249,7 @@ class Dataset:
             _refuse_few_groups(labels, group_codes(groups, len(X)))
             whole = replace(whole, groups=np.asarray(in_memory(groups)))
         if y is not None:
+            _refuse_number_as_task(y)
             task = encode(y, n_rows=len(X), name="y")
             whole = replace(whole, y=task.values)
             pairs = cells * len(task.classes) + task.codes
@@ -257,6 +259,15 @@ class Dataset:
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
         return cls(train, validation, test, name=name, concept=concept)
+
+
+def _refuse_number_as_task(y: Any) -> None:
+    if is_continuous(y):
+        raise ValueError(
+            "Got fractional numbers as the task y, but expected categories: accuracies, gaps and "
+            "what attackers know beside the rows are of classes. Cut y into bins, such as its "
+            "quarters; the erasers' own given= and keep= take numbers."
+        )
 
 
 def refuse_continuous(z: Any) -> None:

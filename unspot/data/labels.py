@@ -79,6 +79,7 @@ class Measurements:
 
     values: NDArray[np.float64]  # (n, m)
     period: float | None = None
+    groups: NDArray[np.int64] | None = None  # as in ``Labels``
 
     @property
     def kind(self) -> Literal["continuous", "cyclic"]:
@@ -98,7 +99,8 @@ class Measurements:
 
     def take(self, rows: Any) -> Measurements:
         """Some of the rows."""
-        return replace(self, values=self.values[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, values=self.values[rows], groups=groups)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -372,8 +374,8 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Unknown label type: {name} holds fractional numbers, but this method erases "
             "categories. Bin the values, or use a method for continuous concepts: "
-            "Cascade(LEOPARD(concept='continuous')), LEACE(concept='continuous') or "
-            "KRaM(concept='continuous')."
+            "Cascade(LEOPARD(concept='continuous')), LEACE(concept='continuous'), "
+            "Transport(concept='continuous') or KRaM(concept='continuous')."
         )
 
 

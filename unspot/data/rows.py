@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.machine import in_threads
+
 __all__ = [
     "KNOWN",
     "Scaling",
     "balanced_counts",
+    "by_rows",
     "fingerprint",
     "generator",
     "identity",
@@ -28,6 +32,9 @@ __all__ = [
 
 #: Rows of which a copy in float64 is held at once.
 _CHUNK_ROWS = 16_384
+
+#: Rows of a piece of ``by_rows``: in double precision they fit the cache for most widths.
+PIECE_ROWS = 512
 
 #: The entries of metadata by which rows are known again: long, and nothing to read.
 KNOWN = ("known_rows", "known_below")
@@ -83,14 +90,41 @@ def refuse_extreme(X: Any) -> None:
 
 
 def in_memory(values: Any) -> Any:
-    """A tensor as an array without its gradient; anything else as it is.
+    """A tensor as an array without its gradient, a column of vectors as a matrix; or as it is.
 
     numpy has no bfloat16, so that becomes float32, which holds the same numbers.
+
+    Examples
+    --------
+    >>> column = np.empty(2, dtype=object)
+    >>> column[:] = [np.zeros(3), np.ones(3)]  # as df["embedding"] has them
+    >>> in_memory(column).shape
+    (2, 3)
     """
     if not hasattr(values, "detach"):
-        return values
+        return _stacked(values) if _is_column(values) else values
     tensor = values.detach().cpu()
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+
+
+def _is_column(values: Any) -> bool:
+    """Whether it is one column of a data frame whose values are no numbers."""
+    dtype = str(getattr(values, "dtype", "")).lower()
+    return dtype.startswith(("object", "list", "array")) and len(getattr(values, "shape", ())) == 1
+
+
+def _stacked(column: Any) -> Any:
+    """The matrix of a column of vectors; any other column as it is."""
+    rows = list(column)
+    if not rows or isinstance(rows[0], str) or not hasattr(rows[0], "__len__"):
+        return column
+    lengths = {len(row) if hasattr(row, "__len__") else 0 for row in rows}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"Got a column of vectors of {len(lengths)} different lengths, from {min(lengths)} to "
+            f"{max(lengths)}, but expected one length. Drop rows without a vector."
+        )
+    return np.stack([np.asarray(row) for row in rows])
 
 
 def identity(X: Any, target: NDArray[Any]) -> dict[str, Any]:
@@ -281,3 +315,26 @@ def stratified_batches(
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     turn = np.arange(len(codes)) - starts[codes[order]]
     return [order[turn % n_batches == b] for b in range(n_batches)]
+
+
+def by_rows(work: Callable[[NDArray[Any]], NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
+    """``work(X)`` for work that treats every row alike, in pieces of rows by ``in_threads``.
+
+    Examples
+    --------
+    >>> by_rows(np.square, np.arange(1000.0))[-1]
+    np.float64(998001.0)
+    """
+    pieces = (X[i : i + PIECE_ROWS] for i in range(0, max(1, len(X)), PIECE_ROWS))
+    # Results that wait to be copied are few, however many threads there are.
+    results = in_threads(work, pieces, most=len(X) // PIECE_ROWS)
+    first = next(results)
+    if len(X) <= PIECE_ROWS:
+        return first
+    whole = np.empty((len(X), *first.shape[1:]), first.dtype)
+    whole[: len(first)] = first
+    start = len(first)
+    for part in results:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole

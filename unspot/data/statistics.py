@@ -319,7 +319,7 @@ def _moved_by_rounding(
     What a projection takes from such a column can be less than the steps of its grid. Between the
     steps the column then shows what was removed, and to trees more clearly than any column did
     before. Small numbers that do not repeat are kept, and so are numbers that repeat in another
-    unit, such as counts beside large amounts.
+    unit, such as counts beside large amounts; but not the rounding errors of a constant.
 
     Next to zero they rest at zero: rows are often normalised later, and another constant would
     show by how much.
@@ -330,7 +330,8 @@ def _moved_by_rounding(
     least = NEGLIGIBLE * _typical(deviations[varies])
     repeats = np.zeros(len(mean)) if statistics.repeats is None else statistics.repeats
     few_steps = deviations <= FEW_STEPS * (1 + np.abs(mean))
-    still = varies & (deviations <= least) & few_steps & (repeats >= REPEATED * max(n_rows, 1))
+    on_grid = (deviations <= least) & few_steps & (repeats >= REPEATED * max(n_rows, 1))
+    still = (deviations > 0) & (~varies | on_grid)
     return still, np.where(np.abs(mean) > least, mean, 0.0)
 
 
@@ -430,16 +431,22 @@ def whitening(
     return W, (vectors * root) @ vectors.T * scale
 
 
-def support(mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13) -> Array | None:
+def support(
+    mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13, least: float = 1e-13
+) -> Array | None:
     """Orthonormal basis (d, s) of the directions in which rows vary, or None if they all do.
 
     Rows of a constant column, of two equal columns, or whose features add up to a constant do not
     vary in some direction. As in ``whitening``, the unit of a column does not matter. A direction
     counts as flat only at the size of rounding errors. Fewer rows than features cannot tell, nor
     can rows that are all the same, and then the answer is None.
+
+    A column of at most ``least`` times the largest deviation counts as constant: a map that mixes
+    columns writes more rounding errors into it than it holds.
     """
     deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     live = deviations > 1e-13 * np.abs(mean)  # below, the rounding errors of a constant
+    live &= deviations > least * deviations.max(initial=0.0)
     scale = deviations[live]
     R = covariance[np.ix_(live, live)] / scale / scale[:, None]
     values, vectors = np.linalg.eigh((R + R.T) / 2)
@@ -447,11 +454,17 @@ def support(mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13)
     rank = int(np.sum(~flat))
     if rank in (0, len(live)) or rank >= n_rows - 1:
         return None
-    null = vectors[:, flat] / scale[:, None]
-    full, _ = np.linalg.qr(null / np.linalg.norm(null, axis=0), mode="complete")
-    S = np.zeros((len(live), rank))
-    S[live] = full[:, null.shape[1] :] if null.size else np.eye(rank)
-    return S
+    null = np.zeros((len(live), int(flat.sum())))
+    # A small coefficient adds rounding errors, not variance: without them the column stays as it
+    # is, whatever its unit.
+    clear = np.where(np.abs(vectors) > 1e-8, vectors, 0.0)[:, flat]
+    null[live] = clear / scale[:, None]
+    involved = null.any(axis=1)
+    alone = np.eye(len(live))[:, live & ~involved]
+    full, _ = np.linalg.qr(null[involved] / np.linalg.norm(null, axis=0), mode="complete")
+    S = np.zeros((len(live), full.shape[1] - null.shape[1]))
+    S[involved] = full[:, null.shape[1] :]
+    return np.hstack([alone, S])
 
 
 def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:

@@ -25,6 +25,7 @@ from unspot.io.arrow import (
 )
 from unspot.io.columns import FLOAT, VECTOR, check_matrix, choose_features, missing
 from unspot.io.files import FORMATS, file_format
+from unspot.io.progress import phase
 
 __all__ = [
     "READERS",
@@ -129,7 +130,8 @@ def read_with(
     roles = {**roles, **more, **({"z": concepts[0]} if more else {})}
     labels = {} if labels_file is None else read_labels(Path(labels_file), roles, key)
     own = {role: name for role, name in roles.items() if name is not None and role not in labels}
-    X, used, columns = reader(path, features, own if key is None else {**own, _KEY: key})
+    with phase("Reading", note=path.name):
+        X, used, columns = reader(path, features, own if key is None else {**own, _KEY: key})
     if isinstance(X, np.ndarray):
         check_matrix(X, str(path))
     if labels_file is not None and key is not None:
