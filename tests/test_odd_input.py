@@ -55,6 +55,17 @@ def test_a_file_of_an_extreme_scale_is_refused(tmp_path, monkeypatch):
         LEACE().fit(tmp_path / "X.npy", z)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+def test_numbers_that_erasure_makes_infinite_are_refused(dtype):
+    X, z = _rows()
+    eraser = LEACE().fit(X, z)
+    rows = X.astype(dtype)
+    rows[3] = np.finfo(dtype).max * np.array([1, -1, 1, -1, 1, -1], dtype)
+    for erase in (eraser.transform, eraser.reduce):
+        with pytest.raises(ValueError, match=r"Got row 3 of X.* beyond .*float.*wider type"):
+            erase(rows)
+
+
 def test_masked_rows_are_refused():
     X, z = _rows()
     hidden = np.ma.masked_greater(X, 3.0)
@@ -62,8 +73,9 @@ def test_masked_rows_are_refused():
         with pytest.raises(ValueError, match=r"masked array as X.*every place.*filled"):
             use(hidden, z)
     eraser = LEACE().fit(np.ma.array(X), z)  # nothing is masked
-    with pytest.raises(ValueError, match="masked"):
-        eraser.transform(hidden)
+    for erase in (eraser.transform, eraser.reduce, eraser.eraser_, eraser.eraser_.reduce):
+        with pytest.raises(ValueError, match="masked"):
+            erase(hidden)
 
 
 @pytest.mark.parametrize("concept", ["categories", "continuous"])

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.rows import KNOWN
+from unspot.data.rows import KNOWN, by_rows, refuse_masked
 from unspot.io.files import write_atomically
-from unspot.machine import by_rows
-from unspot.maps import Compress, Expand, Map, Normalise, Projection, chain_fault, trace
+from unspot.maps import Compress, Expand, Map, Normalise, Oblique, Projection, chain_fault, trace
 from unspot.maps.file import packed, read
 from unspot.maps.linear import range_basis
 
@@ -217,6 +216,9 @@ class Eraser:
         out of the directions in which they do not vary. A kept direction that lies outside of it
         but for a thousandth is dropped: what it shows of the subspace was to be removed.
         """
+        first = self.maps[0]
+        if isinstance(first, Oblique) and len(self.maps) == 1:
+            return Eraser((first.within(S, mean),), self.metadata)
         if not self.is_projection:
             return Eraser((*self.maps, Projection(S, mean)), self.metadata)
         left, values, _ = np.linalg.svd(S.T @ self.U, full_matrices=False)
@@ -445,6 +447,7 @@ def _numbers(X: Any) -> tuple[Any, Any]:
     """X as a tensor or an array of numbers, and the dtype of the result."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
         return X, X.dtype if X.is_floating_point() else X.double().dtype
+    refuse_masked(X, "embeddings")
     x = np.asarray(X)
     if x.dtype.kind not in "fiub":
         raise ValueError(

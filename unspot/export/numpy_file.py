@@ -22,6 +22,7 @@ _EXPRESSIONS: Mapping[str, str] = {
     "matmul": "{0} @ {1}",
     "equal": "{0} == {1}",
     "exp": "np.exp({0})",
+    "cos": "np.cos({0})",
     "softmax": "softmax({0})",
     "clip": "np.maximum({0}, {least})",
     "mean": "{0}.mean(-1)",

@@ -31,6 +31,7 @@ _OPERATORS = {
     "matmul": "MatMul",
     "equal": "Equal",
     "exp": "Exp",
+    "cos": "Cos",
     "softmax": "Softmax",
     "mean": "ReduceMean",
     "sum": "ReduceSum",

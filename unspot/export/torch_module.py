@@ -28,6 +28,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "matmul": torch.matmul,
     "equal": torch.eq,
     "exp": torch.exp,
+    "cos": torch.cos,
     "softmax": lambda a: torch.softmax(a, -1),
     "clip": lambda a, *, least: torch.clamp(a, min=least),
     "mean": lambda a: a.mean(-1),

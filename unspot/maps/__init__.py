@@ -4,7 +4,16 @@ from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
 from unspot.maps.boundary import Boundary
 from unspot.maps.gaussian import Gaussianised
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.nonlinear import Cells, Dense, LayerNorm, Mixture, Normalise, Nystrom, Transport
+from unspot.maps.nonlinear import (
+    Cells,
+    Dense,
+    Fourier,
+    LayerNorm,
+    Mixture,
+    Normalise,
+    Nystrom,
+    Transport,
+)
 from unspot.maps.program import Program, Step, trace
 from unspot.maps.routed import FreeForm
 
@@ -15,6 +24,7 @@ __all__ = [
     "Compress",
     "Dense",
     "Expand",
+    "Fourier",
     "FreeForm",
     "Gaussianised",
     "LayerNorm",

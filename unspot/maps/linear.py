@@ -131,16 +131,69 @@ class Oblique(Map):
     def __call__(self, x: Any) -> Any:
         mean = like(self.mean, x)
         centred = x - mean
-        moved = centred - (centred @ like(self.right, x)) @ like(self.left, x).T
-        return self._rest.kept(moved) + mean
+        d, q = self._removed.shape
+        if 3 * q <= d:
+            moved = centred - (centred @ like(self.right, x)) @ like(self.left, x).T
+            kept = self._rest.kept(moved)
+        else:  # cheaper for a large complement
+            down, up = self.down_and_up
+            kept = (centred @ like(down, x)) @ like(up, x).T
+        if self._constant.any():  # exactly zero: the reflections mix all columns
+            kept = kept * like(~self._constant, x)
+        return kept + mean
+
+    def within(self, S: Array, mean: Array) -> Oblique:
+        """The same map of rows in the affine subspace ``mean`` + span(S), which ends there too.
+
+        One map and not two: what one step leaves beside the subspace, the next would bring back.
+        """
+        N = _beside(S)
+        left, right = (np.hstack([A - N @ (N.T @ A), N]) for A in (self.left, self.right))
+        return Oblique(left, right, mean)
+
+    @cached_property
+    def _removed(self) -> Array:
+        """Basis (d, q) of the complement of the range."""
+        # It is all v with v = right(leftᵀv): v = right·w where (I − leftᵀ·right)w = 0.
+        _, values, rows = np.linalg.svd(np.eye(self.left.shape[1]) - self.left.T @ self.right)
+        return np.asarray(self.right @ rows[values < 1e-6].T)
 
     @cached_property
     def _rest(self) -> Reflections:
         """Reflections by which the complement of the range is cut off."""
-        # It is all v with v = right(leftᵀv): v = right·w where (I − leftᵀ·right)w = 0.
-        q = self.left.shape[1]
-        _, values, rows = np.linalg.svd(np.eye(q) - self.left.T @ self.right)
-        return Reflections(self.right @ rows[values < 1e-6].T)
+        return Reflections(self._removed)
+
+    @cached_property
+    def down_and_up(self) -> tuple[Array, Array]:
+        """To coordinates in the range and back, each (d, r)."""
+        removed = self._removed / np.linalg.norm(self._removed, axis=0)
+        up = np.linalg.qr(removed, mode="complete")[0][:, removed.shape[1] :]
+        # Again, for columns of small units: what is left of their share counts in these units.
+        up = up - removed @ np.linalg.lstsq(removed, up, rcond=None)[0]
+        return up - self.right @ (self.left.T @ up), up
+
+    @cached_property
+    def _constant(self) -> Array:
+        """Which columns are removed altogether, (d,): rows of left·rightᵀ as in I."""
+        constant = (self.left.max(axis=1, initial=0) == 1) & (
+            np.count_nonzero(self.left, axis=1) == 1
+        )
+        columns = np.flatnonzero(constant)
+        rows = self.left[columns] @ self.right.T
+        rows[np.arange(len(columns)), columns] -= 1
+        constant[columns] = ~rows.any(axis=1)
+        return constant
+
+
+def _beside(S: Array) -> Array:
+    """Orthonormal basis (d, d − s) of the complement of S, exact in axes that S has or lacks."""
+    lacks = ~S.any(axis=1)
+    is_axis = np.count_nonzero(S, axis=0) == 1
+    mixed = ~lacks & ~S[:, is_axis].any(axis=1)
+    inside = S[np.ix_(mixed, ~is_axis)]
+    others = np.zeros((len(S), inside.shape[0] - inside.shape[1]))
+    others[mixed] = np.linalg.qr(inside, mode="complete")[0][:, inside.shape[1] :]
+    return np.hstack([np.eye(len(S))[:, lacks], others])
 
 
 @register_map

@@ -19,6 +19,7 @@ from unspot.maps.program import Traced
 __all__ = [
     "Cells",
     "Dense",
+    "Fourier",
     "LayerNorm",
     "Mixture",
     "Normalise",
@@ -176,6 +177,34 @@ class Nystrom(Map):
         if fault := super().fault():
             return fault
         return "" if self.bandwidth > 0 else f"bandwidth={self.bandwidth}, but expected more than 0"
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Fourier(Map):
+    """x ↦ √(2/m)·cos(xW + b): random features, whose inner products approximate a kernel.
+
+    If the columns of W are drawn from N(0, I/σ²) and b evenly from a circle, then the kernel is
+    exp(−‖x − x′‖²/(2σ²)). Cost per row: O(dm).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Fourier(np.array([[0.0, np.pi]]), np.zeros(2))(np.array([[1.0]]))
+    array([[ 1., -1.]])
+    """
+
+    kind: ClassVar[str] = "fourier"
+    shapes: ClassVar[Mapping[str, str]] = {"weight": "dm", "bias": "m"}
+    ends: ClassVar[str] = "dm"
+
+    weight: Array  # (d, m)
+    bias: Array  # (m,)
+
+    def __call__(self, x: Any) -> Any:
+        angles = x @ like(self.weight, x) + like(self.bias, x)
+        waves = np.cos(angles) if isinstance(angles, np.ndarray) else angles.cos()
+        return waves * (2 / len(self.bias)) ** 0.5
 
 
 def _double(x: Any) -> Any:

@@ -54,6 +54,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "matmul": np.matmul,  # (…, d) @ (d, r)
         "equal": np.equal,  # whole numbers and a number → true or false
         "exp": np.exp,
+        "cos": np.cos,
         "softmax": _softmax,
         "clip": lambda a, *, least: np.maximum(a, least),
         "mean": lambda a: a.mean(-1),  # (…, d) → (…)
@@ -211,6 +212,9 @@ class Traced:
 
     def exp(self) -> Any:
         return self._step("exp", self)
+
+    def cos(self) -> Any:
+        return self._step("cos", self)
 
     def softmax(self, axis: int) -> Any:
         return self._last("softmax", axis)

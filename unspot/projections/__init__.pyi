@@ -3,6 +3,7 @@ from .low_order import LowOrder as LowOrder
 from .objective import LazyObjective as LazyObjective
 from .objective import Objective as Objective
 from .objective import Preservation as Preservation
+from .objective import Softened as Softened
 from .objective import narrow as narrow
 from .solvers import ManifoldSolver as ManifoldSolver
 from .solvers import PaperSolver as PaperSolver

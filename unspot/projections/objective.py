@@ -1,7 +1,8 @@
 """The function of a subspace that a fit minimises: MMD² or HSIC minus the share of variance kept.
 
-``Objective`` holds its rows in memory, ``LazyObjective`` reads them one mini-batch at a time, and
-``narrow`` looks at the gradient of an objective to choose directions inside a subspace.
+``Objective`` holds its rows in memory, ``LazyObjective`` reads them one mini-batch at a time,
+``Softened`` lets directions that go count in part, and ``narrow`` looks at the gradient of an
+objective to choose directions inside a subspace.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = [
     "LazyObjective",
     "Objective",
     "Preservation",
+    "Softened",
     "narrow",
     "project",
     "pull_back",
@@ -210,6 +212,59 @@ class LazyObjective:
     def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
         """As ``Objective.kept``: there is no such term here."""
         return 0.0, None
+
+
+@dataclass(frozen=True)
+class Softened:
+    """An objective in which directions that go count in part: rows are XS, S = αI + (1−α)VVᵀ.
+
+    Say that one direction tells the concept by its variance, by s. A direction at an angle θ to
+    those that stay then tells it by sθ², and the loss at α = 0 is (sθ² + e)² with an error e of
+    1/√n: any θ² up to |e/s| looks as good as zero, since what the direction tells can cancel e.
+    With α > 0 the loss also has the term 2α²s²θ², and θ² is only of the order of e²/s².
+
+    Parameters
+    ----------
+    objective : Objective
+    share : float
+        α, in [0, 1). At 0 the value is that of the objective (which then must not favour variance).
+
+    Notes
+    -----
+    A step costs as much as one of rank d.
+
+    Examples
+    --------
+    >>> from unspot.density import GaussianMixture
+    >>> X = torch.randn((50, 3), generator=torch.Generator().manual_seed(0))
+    >>> hard = Objective(X, torch.arange(50) % 2, GaussianMixture.paper())
+    >>> V = torch.eye(3)[:, :2]
+    >>> abs(Softened(hard, 0.0).value(V) - hard.value(V)) < 1e-6
+    True
+    """
+
+    objective: Objective
+    share: float
+
+    def value(self, V: Tensor) -> float:
+        """Only the value."""
+        loss = self.objective.value(self._metric(V))
+        return loss + self._kept_of_all() - self.objective.kept(V)[0]
+
+    def __call__(self, V: Tensor) -> tuple[float, Tensor]:
+        """Value and gradient."""
+        loss, grad_S = self.objective(self._metric(V))
+        kept, grad_kept = self.objective.kept(V)
+        grad = (1.0 - self.share) * ((grad_S + grad_S.T) @ V)
+        value = loss + self._kept_of_all() - kept
+        return value, grad if grad_kept is None else grad - grad_kept
+
+    def _metric(self, V: Tensor) -> Tensor:
+        return self.share * torch.eye(len(V)).to(V) + (1.0 - self.share) * (V @ V.T)
+
+    def _kept_of_all(self) -> float:
+        """What the objective has subtracted: S spans all directions, which keep all variance."""
+        return self.objective.weight if self.objective.preservation is not None else 0.0
 
 
 def narrow(objective: Objective, V: Tensor, rank: int) -> Tensor:

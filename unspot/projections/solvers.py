@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from unspot.checks import check_choice
 from unspot.data.rows import stratified_batches
+from unspot.io.progress import phase
 
 __all__ = ["PRESETS", "History", "ManifoldSolver", "Noise", "PaperSolver"]
 
@@ -101,16 +101,13 @@ class ManifoldSolver:
         search = _Search(objective, V, self.memory)
         history, progress = History(), _Progress(self, noise)
         best_V = V
-        bar = tqdm(total=self.max_evaluations, desc="matching", unit="eval", disable=not verbose)
         try:
-            with bar:
+            with phase("Matching", self.max_evaluations, unit="steps", verbose=verbose) as here:
                 while True:
                     score = search.loss if held_out is None else held_out(search.V)
                     history.add(search.loss, score, search.evaluations)
-                    bar.update(search.evaluations - bar.n)
-                    bar.set_postfix(
-                        loss=f"{search.loss:.5f}", held_out=f"{score:.5f}", refresh=False
-                    )
+                    here.advance(search.evaluations - here.done)
+                    here.note = f"{'' if held_out is None else 'held-out '}loss {score:.4g}"
                     if progress.keeps(search.loss, score):
                         best_V, history.kept = search.V, len(history.loss) - 1
                     out_of_budget = search.evaluations >= self.max_evaluations
@@ -284,15 +281,16 @@ class PaperSolver:
         decay = torch.optim.lr_scheduler.MultiStepLR(adam, [max(1, self.epochs // 2)], 0.1)
         history = History()
         n_steps = 0
-        bar = tqdm(range(self.epochs), desc="Algorithm 1", unit="epoch", disable=not verbose)
-        for _ in bar:
-            losses = []
-            for batch in self._batches(objective, rng):
-                losses.append(self._step(batch, U, adam))
-                n_steps += 1
-            decay.step()
-            history.add(float(np.mean(losses)), float("nan"), n_steps)
-            bar.set_postfix(loss=f"{history.loss[-1]:.5f}", refresh=False)
+        with phase("Matching", self.epochs, unit="epochs", verbose=verbose) as here:
+            for _ in range(self.epochs):
+                losses = []
+                for batch in self._batches(objective, rng):
+                    losses.append(self._step(batch, U, adam))
+                    n_steps += 1
+                decay.step()
+                history.add(float(np.mean(losses)), float("nan"), n_steps)
+                here.note = f"loss {history.loss[-1]:.4g}"
+                here.advance()
         return U.detach(), history
 
     def _step(self, batch: Any, U: Tensor, adam: torch.optim.Optimizer) -> float:
