@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -104,3 +105,15 @@ def test_training_that_diverges_at_once_does_not_keep_an_older_eraser(rows):
         eraser.set_params(learning_rate=1e30, n_epochs=5).fit(*rows)
     with pytest.raises(NotFittedError):
         eraser.transform(rows[0])
+
+
+def test_a_column_of_vectors_is_a_matrix():
+    """As a data frame has it after a Parquet file was read."""
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(60, 3)), np.arange(60) % 2
+    column = pd.Series(list(X), index=np.arange(60) + 7)
+    fitted = LEACE().fit(column, z)
+    np.testing.assert_array_equal(fitted.transform(column[3:9]), fitted.transform(X[3:9]))
+    column.iloc[4] = X[0, :2]
+    with pytest.raises(ValueError, match=r"2 different lengths, from 2 to 3"):
+        fitted.fit(column, z)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from unspot import LEACE
+from unspot import LEACE, LEOPARD, Cascade
 from unspot.data.statistics import ClassStatistics
 from unspot.projections import complement
 
@@ -174,6 +174,15 @@ def test_the_projector_on_leaces_range_would_not_guard(three_classes):
     gap = (X[z == "a"].mean(0) - X[z == "b"].mean(0)) @ wrong
     assert np.abs(gap).max() > 1e-3
     assert complement(left[:, :8]).shape == (10, 2)
+
+
+@pytest.mark.parametrize("eraser", [LEACE(), Cascade(LEOPARD(3))], ids=["LEACE", "Cascade"])
+def test_many_classes_leave_nothing_of_the_columns_that_vary(eraser):
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    X[:, 2] = 7.0
+    with pytest.warns(UserWarning, match="spans all 4 features that vary: nothing is left"):
+        erased = eraser.fit(X, (np.arange(400) % 40).astype(str)).transform(X)
+    np.testing.assert_allclose(erased, np.broadcast_to(erased[0], X.shape), atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["oblique", "orthogonal"])

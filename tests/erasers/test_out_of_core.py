@@ -16,6 +16,7 @@ from unspot.erasers import streams
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjection
 from unspot.erasers.farm import FaRM
+from unspot.erasers.goals import Goal
 from unspot.erasers.matching import MomentMatching
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.erasers.transport import Transport
@@ -331,6 +332,15 @@ def test_a_part_of_measurements(data, monkeypatch):
     rows, part = sampled(Rows(as_source(X)), Measurements(X[:, :1]), np.random.default_rng(0))
     assert len(rows) == N // 3
     np.testing.assert_array_equal(rows[:, :1], part.values)
+
+
+def test_a_part_of_a_goal(data, monkeypatch):
+    X, z = data
+    monkeypatch.setattr(streams, "SAMPLE_BYTES", X.nbytes // 3)
+    goal = Goal(encode(z), keep=Measurements(X[:, :1]))
+    rows, part = sampled(Rows(as_source(X)), goal, np.random.default_rng(0))
+    assert len(part.erase) == len(rows) < N
+    np.testing.assert_array_equal(rows[:, :1], part.keep.values)
 
 
 def test_networks_are_fitted_on_paths(data, tmp_path):

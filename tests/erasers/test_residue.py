@@ -190,6 +190,48 @@ def test_words_of_the_package():
     assert accuracy(learn @ rest, data.validation.z, test @ rest, data.test.z) < 0.37
 
 
+SPREAD = np.linalg.qr(np.random.default_rng(5).normal(size=(D, D)))[0]
+
+
+def flat_law(n: int, seed: int, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that do not vary in one oblique direction, and a column of another unit that tells z."""
+    rng = np.random.default_rng(seed)
+    z = np.arange(n) % 2
+    X = rng.normal(size=(n, D))
+    X[:, 0] += 30.0 * z
+    X[:, -1] = 0.0
+    return np.column_stack([X @ SPREAD, unit * (rng.normal(size=n) + 2.0 * z)]), z
+
+
+FLAT = ("leace", "leace, orthogonal", "mean", "matching", "transport", "inlp", "alf")
+
+
+UNITS = (1.0, 1e-8, 1e-12, 1e-16, 1e-30)
+
+
+# ALF drops directions by their variance, and has no unit for each column.
+@pytest.mark.parametrize(
+    ("name", "unit"), [(n, u) for n in FLAT for u in UNITS if n != "alf" or u > 1e-13]
+)
+def test_rows_in_an_oblique_subspace(name, unit):
+    """What rounding leaves beside the subspace must not come back in what was removed."""
+    eraser = METHODS[name].fit(*flat_law(3000, 0, unit)).eraser_
+    (X, z), (X_test, z_test) = flat_law(3000, 1, unit), flat_law(3000, 2, unit)
+    learn, test = eraser(X), eraser(X_test)
+    centre = learn.mean(axis=0)
+    directions = np.linalg.svd(learn - centre, full_matrices=False)[2].T
+    learn, test = (np.hstack([Y, (Y - centre) @ directions]) for Y in (learn, test))
+    assert accuracy(learn, z, test, z_test) < 0.57
+
+
+def test_a_grid_has_no_say_where_a_task_is_kept():
+    X, z = law(4000, 0)
+    y = (X[:, 1] > np.median(X[:, 1])).astype(int)
+    eraser = LEACE().fit(X, z, keep=y).eraser_
+    moved = X + 2.0**-24 * (np.arange(D) == GRID)
+    np.testing.assert_array_equal(eraser(moved), eraser(X))
+
+
 # -- how it is done ------------------------------------------------------------------------------
 
 

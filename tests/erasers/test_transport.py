@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import RidgeCV
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
-from unspot import LEACE, load
+from unspot import LEACE, LEOPARD, Cascade, load
 from unspot.erasers import MomentMatching, Transport
 from unspot.erasers.transport import shrunk_eigenvalues
 
@@ -118,3 +121,63 @@ def test_no_eigenvalue_is_pushed_beyond_one():
     shrunk = shrunk_eigenvalues(values, 100)
     assert np.all((shrunk - 1) * (values - 1) >= 0)
     assert np.all(np.abs(shrunk - 1) <= np.abs(values - 1) + 1e-12)
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def law_of_a_number(n, seed=0, d=12):
+    """A number shifts the first direction and spreads four others, in rotated coordinates."""
+    rng = np.random.default_rng(seed)
+    z = rng.random(n)
+    X = rng.normal(size=(n, d))
+    X[:, 0] += 6.0 * z
+    X[:, 1:5] *= (1.0 + 3.0 * z)[:, None]
+    return X @ np.linalg.qr(np.random.default_rng(9).normal(size=(d, d)))[0], z
+
+
+def told_by_squares(X, z, new, numbers):
+    """The share of the number's variance that a quadratic regression explains on new rows."""
+    model = make_pipeline(PolynomialFeatures(2), RidgeCV(np.logspace(-2, 4, 7)))
+    return model.fit(X, z).score(new, numbers)
+
+
+def test_a_number_by_its_quarters():
+    (X, z), (learn, seen), (new, numbers) = (law_of_a_number(3000, seed) for seed in range(3))
+    transport = Transport(concept="continuous").fit(X, z)
+    linear = LEACE(concept="continuous").fit(X, z)
+    left = [
+        told_by_squares(eraser.transform(learn), seen, eraser.transform(new), numbers)
+        for eraser in (linear, transport)
+    ]
+    assert left[0] > 0.15
+    assert left[1] < 0.25 * left[0]
+    assert transport.eraser_.metadata["concept"] == "continuous"
+
+
+def test_what_correlates_with_a_number_is_dropped():
+    X, z = law_of_a_number(500)
+    way_down = Transport(concept="continuous").fit(X, z).eraser_.maps[-1].U
+    line = (X - X.mean(axis=0)).T @ (z - z.mean())
+    assert np.abs(way_down.T @ line).max() < 1e-9 * np.linalg.norm(line)
+
+
+def test_a_number_of_few_values_has_fewer_classes():
+    X, z = law_of_a_number(300)
+    halves = (z > 0.8).astype(float)
+    by_number = Transport(concept="continuous").fit(X, halves).transform(X)
+    np.testing.assert_allclose(by_number, Transport().fit(X, halves).transform(X), atol=1e-8)
+
+
+def test_vectors_are_refused():
+    X, z = law_of_a_number(50)
+    with pytest.raises(ValueError, match=r"2 numbers.*one.*LEOPARD"):
+        Transport(concept="continuous").fit(X, np.column_stack([z, z]))
+
+
+def test_density_matching_after_transport_of_a_number():
+    X, z = law_of_a_number(400)
+    inner = LEOPARD(rank=3, concept="continuous", random_state=0)
+    assert Cascade(inner, first=Transport(concept="continuous")).fit(X, z).reduce(X).shape[1] == 3
+    with pytest.raises(ValueError, match="same kind of concept"):
+        Cascade(inner, first=Transport()).fit(X, z)

@@ -17,5 +17,6 @@ from .leopard import LEOPARD as LEOPARD
 from .matching import MomentMatching as MomentMatching
 from .mute import MUtE as MUtE
 from .networks import DivergenceError as DivergenceError
+from .obliviator import Obliviator as Obliviator
 from .rlace import RLACE as RLACE
 from .transport import Transport as Transport

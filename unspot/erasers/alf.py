@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,19 +70,17 @@ class ALFQLEACE(BaseEraser):
         share = check_share("target", self.target)
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
         self._row_statistics = statistics
-        P = LEACE()._solve(statistics).P
-        R = _range(P)
-        covariances = (R.T @ P) @ statistics.class_covariances @ (R.T @ P).T
+        linear = cast(Oblique, LEACE()._solve(statistics).maps[0])
+        down, up = linear.down_and_up
         weights = statistics.counts / statistics.n_rows
+        covariances = down.T @ statistics.class_covariances @ down
         inside, self.differences_ = _drop(covariances, weights, share)
-        U = R @ inside
-        n_dropped = R.shape[1] - U.shape[1]
-        # U is in the range of P, so that UUᵀP is again a projection: one map, which keeps the
-        # rounding errors of what both steps remove out of the result.
-        left, right = _update(U @ (U.T @ P), statistics.means.shape[1] - U.shape[1])
-        warn_if_all(left)
-        mean = np.array(statistics.mean)
-        return Eraser((Oblique(left, right, mean),), {"directions": n_dropped})
+        dropped = complement(inside)
+        # One map, which keeps the rounding errors of what both steps remove out of the result.
+        left = np.hstack([linear.left, up @ dropped])
+        right = np.hstack([linear.right, down @ dropped])
+        warn_if_all(left, statistics.covariance)
+        return Eraser((Oblique(left, right, linear.mean),), {"directions": dropped.shape[1]})
 
 
 def _drop(covariances: Array, weights: Array, share: float) -> tuple[Array, list[float]]:
@@ -106,15 +104,3 @@ def _worst(apart: Array) -> tuple[float, Array]:
     values, vectors = np.linalg.eigh((apart + np.swapaxes(apart, 1, 2)) / 2)
     k, i = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     return float(abs(values[k, i])), vectors[k, :, i]
-
-
-def _range(P: Array) -> Array:
-    left, values, _ = np.linalg.svd(P)
-    return np.ascontiguousarray(left[:, values > 1e-8])
-
-
-def _update(M: Array, q: int) -> tuple[Array, Array]:
-    """Factors (d, q) with M = I − left·rightᵀ, for a projection M of rank d − q."""
-    rest = np.eye(len(M)) - M
-    left = np.ascontiguousarray(np.linalg.svd(rest)[0][:, :q])
-    return left, np.ascontiguousarray(rest.T @ left)

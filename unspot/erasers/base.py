@@ -38,7 +38,10 @@ from unspot.data.rows import (
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
+from unspot.io.progress import phase
 from unspot.machine import same_bits, versions
+from unspot.maps import Oblique
+from unspot.scale.batches import erase_batch
 from unspot.scale.processes import team
 
 __all__ = [
@@ -125,24 +128,25 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if z is None:
             _refuse_task_of_pipeline()
         concept = y if z is None else z
-        self._forget()
-        self._check_team()
-        if is_stream(X):
+        with phase(f"Fitting {type(self).__name__}", verbose=getattr(self, "verbose", False)):
+            self._forget()
+            self._check_team()
+            if is_stream(X):
+                if given is not None or keep is not None:
+                    raise ValueError(
+                        "Got given=… or keep=… beside a stream of batches, but expected rows by "
+                        "number: an array, a path or a memory map."
+                    )
+                return self._fit_stream(X, concept)
+            X, concept = opened(X, concept)
+            X = self._validated(X, reset=True)
+            target = self._target(concept, len(X))
+            if groups is not None:
+                target = replace(target, groups=group_codes(groups, len(X)))
             if given is not None or keep is not None:
-                raise ValueError(
-                    "Got given=… or keep=… beside a stream of batches, but expected rows by "
-                    "number: an array, a path or a memory map."
-                )
-            return self._fit_stream(X, concept)
-        X, concept = opened(X, concept)
-        X = self._validated(X, reset=True)
-        target = self._target(concept, len(X))
-        if groups is not None and isinstance(target, Labels):
-            target = replace(target, groups=group_codes(groups, len(X)))
-        if given is not None or keep is not None:
-            target = self._goal(target, given, keep, len(X))
-        self._check_target(target)
-        return self._fit_checked(X, target)
+                target = self._goal(target, given, keep, len(X))
+            self._check_target(target)
+            return self._fit_checked(X, target)
 
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
         """Fit on rows and labels that are checked already, as a cascade does with its stages."""
@@ -167,14 +171,12 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> NDArray[Any]:
         """Erase the concept: (n, d) → (n, d), in the same space."""
         check_is_fitted(self)
-        result: NDArray[Any] = self.eraser_(self._validated(X, reset=False))
-        return result
+        return erase_batch(self.eraser_, self._validated(X, reset=False), where="X")
 
     def reduce(self, X: Any) -> NDArray[Any]:
         """Erase the concept: (n, d) → (n, r), in coordinates with the same distances."""
         check_is_fitted(self)
-        result: NDArray[Any] = self.eraser_.reduce(self._validated(X, reset=False))
-        return result
+        return erase_batch(self.eraser_, self._validated(X, reset=False), reduce=True, where="X")
 
     def _normalises(self) -> bool:
         return self.normalise
@@ -262,14 +264,16 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return is_table(concept) and (kind == "categories" or isinstance(concept, Mapping))
 
     def _goal(self, target: Any, given: Any, keep: Any, n_rows: int) -> Any:
-        from unspot.erasers.goals import Goal, read_beside
+        from unspot.erasers.goals import Goal, check_beside, read_beside
 
         beside = {
             name: read_beside(values, name, n_rows)
             for name, values in (("given", given), ("keep", keep))
             if values is not None
         }
-        return Goal(target, **beside)
+        goal = Goal(target, **beside)
+        check_beside(goal)
+        return goal
 
     def _check_target(self, target: Any) -> None:
         """Raise an error if the method cannot take the target."""
@@ -414,7 +418,9 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     if spread is None:
         return eraser
     spread = spread.settled()
-    S = support(spread.mean, spread.covariance, spread.n_rows)
+    # Oblique maps have a factor for every column, so that their units do not matter.
+    least = 0.0 if isinstance(eraser.maps[0], Oblique) else 1e-13
+    S = support(spread.mean, spread.covariance, spread.n_rows, least=least)
     return eraser if S is None else eraser.within(S, np.array(spread.mean))
 
 

@@ -150,10 +150,12 @@ class Cascade(BaseEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         way, rows = self._fit_first(X, target)
         inner = self._inner()
-        if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
-            check_rank(inner.rank, way.width, way.what)
         if way.width == 0:  # LEACE has warned
             return way.eraser(linear_rank=0)
+        if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
+            check_rank(inner.rank, way.width, way.what)
+        if hasattr(inner, "_selection_for"):
+            inner._selected = inner._selection_for(self, X, target)
         self.estimator_ = inner._fit_checked(rows, target)
         for name in ("history_", "rank_", "selection_"):
             if hasattr(self.estimator_, name):

@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unspot.machine import torch_threads
-
 __all__ = ["class_rate", "coding_rate", "kernel_rate", "matched_rate"]
 
 #: ε², the squared distortion of the papers.
@@ -78,14 +76,8 @@ def _half_logdet(Z: Tensor, alpha: float) -> Tensor:
 def _factor(G: Tensor) -> Tensor:
     """Cholesky of I + G, or NaN where rounding made it indefinite: the training loop reports it."""
     G.diagonal().add_(1)
-    with torch_threads(1):
-        L, failed = torch.linalg.cholesky_ex(G)
+    L, failed = torch.linalg.cholesky_ex(G)
     return L if not bool(failed) else torch.full_like(L, torch.nan)
-
-
-def _inverse(L: Tensor) -> Tensor:
-    with torch_threads(1):
-        return torch.cholesky_inverse(L)
 
 
 class _HalfLogDet(torch.autograd.Function):
@@ -103,7 +95,7 @@ class _HalfLogDet(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         Z, L = ctx.saved_tensors
-        inverse = _inverse(L)
+        inverse = torch.cholesky_inverse(L)
         return grad * ctx.alpha * (inverse @ Z if ctx.wide else Z @ inverse), None
 
 
@@ -121,4 +113,4 @@ class _KernelHalfLogDet(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         Z, K, L = ctx.saved_tensors
-        return grad * ctx.alpha * ((_inverse(L) * K) @ Z), None, None
+        return grad * ctx.alpha * ((torch.cholesky_inverse(L) * K) @ Z), None, None

@@ -73,7 +73,7 @@ class FairPCA(BaseEraser):
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
         self._row_statistics = statistics
         removed = mean_difference_basis(statistics)
-        warn_if_all(removed)
+        warn_if_all(removed, statistics.covariance)
         U = complement(removed)
         U = U @ _first(covariance_differences(statistics, U), max(r, n_kept))
         return Eraser.projection(U @ _first(-U.T @ statistics.covariance @ U, r))

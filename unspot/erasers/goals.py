@@ -18,6 +18,7 @@ from unspot.checks import check_positive, did_you_mean
 from unspot.data.concepts import Column, Concepts, Target, is_table, read_target
 from unspot.data.features import (
     FEW_ROWS,
+    LOST,
     centred,
     class_features,
     concept_features,
@@ -25,7 +26,14 @@ from unspot.data.features import (
     products,
     unit_variance,
 )
-from unspot.data.labels import Labels, Measurements, is_continuous, plain_objects, uncast
+from unspot.data.labels import (
+    Labels,
+    Measurements,
+    is_continuous,
+    missing_values,
+    plain_objects,
+    uncast,
+)
 from unspot.data.rows import generator
 from unspot.erasers.base import warn
 
@@ -91,6 +99,11 @@ def read_beside(values: Any, name: str, n_rows: int) -> Target:
         )
     plain = uncast(values)
     plain = plain_objects(plain, name) if plain.dtype.kind == "O" else plain
+    if len(plain) and not missing_values(plain).any() and np.all(plain == plain[0]):
+        raise ValueError(
+            f"Got {name} with the same value in every row, but expected at least two values. Leave "
+            f"{name} out."
+        )
     kind = "continuous" if is_continuous(plain) else "categories"
     return read_target(values, n_rows=n_rows, kind=kind, name=name)
 
@@ -130,12 +143,6 @@ def terms(
     if joint and len(table.names) > 1:
         check_cells(table)
         found += _interactions(goal, marginal, rng)
-    if not any(np.any(term.psi) for term in found):
-        raise ValueError(
-            "Got a concept that is a function of what is given: within each value of it, all rows "
-            "have the same concept, but expected at least two. There is nothing to erase; leave "
-            "given out."
-        )
     return found
 
 
@@ -271,7 +278,9 @@ def _given_design(
         full[rows] = centred(columns[rows], beside.codes)
         given = goal.given.codes  # type: ignore[union-attr]
         blocks = [full * (given == group)[:, None] for group in np.unique(beside.codes)]
-        return np.hstack([block for block in blocks if block.any()] or [full])
+        # Where a value of the task has one class only, rounding is left, and no signal.
+        least = 1e-9 * np.abs(columns).max()
+        return np.hstack([block for block in blocks if np.abs(block).max() > least] or [0 * full])
     rng = generator(random_state)
     phi = number_features(beside.coordinates, rng)
     full[rows] = centred(columns[rows] - _predicted(columns[rows], phi, rng))
@@ -279,6 +288,40 @@ def _given_design(
 
 
 # -- What cannot be a goal -------------------------------------------------------------------------
+
+
+def check_beside(goal: Goal) -> None:
+    """Refuse what is given if it decides all concepts, and what is kept if it is one of them."""
+    each = [(target, ~missing) for target, missing in goal.table.columns.values()]
+    if goal.given is not None and all(_tells(goal.given.take(rows), z) for z, rows in each):
+        raise ValueError(
+            "Got a concept that is a function of what is given: within each value of it, all rows "
+            "have the same concept, but expected at least two. There is nothing to erase; leave "
+            "given out."
+        )
+    kept = [] if goal.keep is None else [(goal.keep.take(rows), z) for z, rows in each]
+    if any(_tells(y, z) and _tells(z, y) for y, z in kept):
+        raise ValueError(
+            "Got keep=y whose signal is that of z: each decides the other, and the same would have "
+            "to be erased and kept, but expected tasks that z does not decide. Keep another task, "
+            "or erase without keep."
+        )
+
+
+def _tells(one: Target, other: Target) -> bool:
+    """Whether one concept decides another; a number, all but a thousandth of its variance."""
+    columns = centred(_linear(other))
+    if isinstance(one, Labels):
+        return bool(np.square(centred(columns, one.codes)).sum() <= 1e-9 * np.square(columns).sum())
+    if one.values.shape[1] > 1:
+        return False  # vectors have no order
+    # How far each row is from the line between its neighbours (Gasser et al. 1986).
+    order = np.argsort(one.values[:, 0])
+    y, z = one.values[order], columns[order]
+    wide = y[2:] - y[:-2]
+    share = np.divide(y[2:] - y[1:-1], wide, out=np.full_like(wide, 0.5), where=wide > 0)
+    apart = z[1:-1] - share * z[:-2] - (1 - share) * z[2:]
+    return bool(np.square(apart).sum() <= 1.5 * LOST * np.square(columns).sum())
 
 
 def check_weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
@@ -294,7 +337,14 @@ def check_weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> 
 
 
 def check_cells(table: Concepts) -> None:
-    """Refuse more combinations of classes than rows, and warn of those with few rows."""
+    """Refuse concepts that no rows share, more combinations than rows; warn of those with few."""
+    whole = ~np.any([table.missing(name) for name in table], axis=0)
+    if whole.sum() < FEW_ROWS:
+        raise ValueError(
+            f"Got {whole.sum()} rows with a value of all concepts ({', '.join(table)}), but "
+            f"expected at least {FEW_ROWS} for combinations of them. Use joint=False, which erases "
+            "each concept, or leave one out."
+        )
     labelled = {name: table[name] for name in table if isinstance(table[name], Labels)}
     if len(labelled) < 2:
         return

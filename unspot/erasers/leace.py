@@ -233,19 +233,19 @@ class LEACE(BaseEraser):
                 "Got keep=… with method='orthogonal', but no orthogonal projection keeps a "
                 "covariance as it is. Use method='oblique'."
             )
-        kept = cross_statistics(X, keep_design(goal)).cross_covariance
-        return _keeping(self.statistics_, kept)
+        kept = cross_statistics(X, keep_design(goal)).settled().cross_covariance
+        return _keeping(self.statistics_.settled(), kept)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
         statistics = statistics.settled()
         if check_choice("method", self.method, ("oblique", "orthogonal")) == "orthogonal":
             basis = _kernel_basis(statistics)
-            warn_if_all(basis)
+            warn_if_all(basis, statistics.covariance)
             return Eraser.projection(complement(basis))
         W, W_inverse = whitening(statistics.covariance)
         # A whitened cross-covariance is a correlation: below this it is rounding, not a signal.
         Q = column_space(W.T @ statistics.cross_covariance, floor=1e-10)
-        warn_if_all(Q)
+        warn_if_all(Q, statistics.covariance)
         return Eraser((Oblique(W_inverse.T @ Q, W @ Q, np.array(statistics.mean)),))
 
     def _fit_stream(self, batches: Any, concept: Any) -> LEACE:
@@ -316,7 +316,7 @@ def _keeping(statistics: CrossStatistics, kept: Array) -> Eraser:
     W, W_inverse = whitening(statistics.covariance)
     A = column_space(W.T @ statistics.cross_covariance, floor=1e-10)
     B = column_space(W.T @ kept, floor=1e-10)
-    warn_if_all(A)
+    warn_if_all(A, statistics.covariance)
     beside = A - B @ (B.T @ A)  # MA
     angles = A.T @ beside  # AᵀMA: the squared sines of the angles between A and B
     if A.shape[1] and np.linalg.eigvalsh(angles)[0] < LEAST_ANGLE:
@@ -359,11 +359,13 @@ def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:
     return column_space(statistics.cross_covariance, floor=1e-10 * spread)
 
 
-def warn_if_all(removed: Array) -> None:
-    """Warn if a basis (d, q) of what is removed spans all d directions: nothing is left."""
+def warn_if_all(removed: Array, covariance: Array | None = None) -> None:
+    """Warn if a basis (d, q) of what is removed spans all columns that vary: nothing is left."""
     n_features, n_removed = removed.shape
-    if n_removed == n_features:
+    n_varying = n_features if covariance is None else np.count_nonzero(np.diagonal(covariance))
+    if n_removed >= n_varying > 0:
+        some = "" if n_varying == n_features else " that vary"
         warn(
-            f"Got a concept whose linear signal spans all {n_features} features: nothing is left "
-            "of the embeddings. Merge classes, or erase a concept that has fewer."
+            f"Got a concept whose linear signal spans all {n_varying} features{some}: nothing is "
+            "left of the embeddings. Merge classes, or erase a concept that has fewer."
         )

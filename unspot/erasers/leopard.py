@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from unspot.projections import (
     Objective,
     PaperSolver,
     Preservation,
+    Softened,
     column_space,
     complement,
     feature_moments_start,
@@ -60,6 +62,9 @@ SAMPLE_ROWS = 10_000
 #: About the spread of HSIC without dependence, for features of unit variance, times the rows: that
 #: of MMD² in ``unspot.projections.low_order``.
 FEATURE_NOISE = 0.1
+#: How much directions that go still count while concepts without classes are searched for, which
+#: makes the search an order of magnitude less noisy (``unspot.projections.Softened``).
+SOFT = 0.3
 #: Rows and features whose moments a search without classes begins with.
 MOMENT_ROWS, MOMENT_FEATURES = 4_000, 8
 #: The most rows that are held out.
@@ -78,10 +83,13 @@ class LEOPARD(BaseEraser):
     rank : int, float or "auto"
         r, the dimensions to keep: an integer from 1 to d, or a fraction of d. ``"auto"``: the
         largest rank of a path at which no attacker has more than ``max_advantage`` over guessing.
-        Two fifths of the rows choose it, then all rows fit; certify on other rows.
+        Two fifths of the rows choose it (all rows by cross-fitting, where these cannot decide the
+        bound), then all rows fit, a cascade's first stages too; certify on other rows.
     max_advantage : float, optional
         With ``rank="auto"``, the most that the strongest attacker may have above guessing, in
-        balanced accuracy. By default 0.05, or the smallest that the rows can decide.
+        balanced accuracy; of a number, the share of its variance that may be explained. Of several
+        concepts it holds for each, and for their combination. By default 0.05, or the smallest that
+        the rows can decide.
     solver : {"manifold", "paper"}, ManifoldSolver or PaperSolver
         ``"manifold"``: L-BFGS over subspaces on all rows, with held-out stopping.
         ``"paper"``: Algorithm 1 to the letter, with the paper's settings for GloVe;
@@ -91,7 +99,8 @@ class LEOPARD(BaseEraser):
         so that no affine change of the embeddings changes the result.
     preserve : float
         How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves (1/n
-        at least); 0 is the paper. Only with the manifold solver.
+        at least); 0 is the paper. Only with the manifold solver. MMD-based fair PCA has the same
+        two terms, with a constraint in place of a weight: values such as 0.1, 0.3 and 1 are ours.
     kernel : {"paper", "reference"} or GaussianMixture
     init : {"auto", "pca", "moments", "identity"} or array of shape (d, s)
         Where the search begins. ``"auto"``: the directions of most variance; in the whitened
@@ -139,13 +148,14 @@ class LEOPARD(BaseEraser):
     Notes
     -----
     O(b²r + nr(d + r)) time per step for n rows, of which all pairs of b ≤ 10,000 are looked at, and
-    O(bd + Kr²) memory. ``rank="auto"`` costs about two fits, and a few attacks of seconds each.
+    O(bd + Kr²) memory. ``rank="auto"`` costs about two fits, and a few attacks of seconds each;
+    with cross-fitting five paths on two fifths of the rows more.
 
     Numbers, ordered labels, several concepts, and what is ``given`` or to ``keep`` have features ψ
     instead of classes (``unspot.data.features``), and the loss is HSIC instead of MMD²
     (``unspot.density.hsic``). It is fitted on at most 10,000 rows, since low orders of HSIC are
-    not summed over all; mean and covariance are those of all rows. They need a rank as a number
-    and the manifold solver.
+    not summed over all; mean and covariance are those of all rows. They need the manifold solver,
+    whose steps then cost as those of rank d, since directions that go count in part.
 
     Examples
     --------
@@ -241,10 +251,11 @@ class LEOPARD(BaseEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         solver = self._checked_solver()
         has_classes = isinstance(target, Labels) and target.kind == "categories"
-        if isinstance(self.rank, str) and has_classes:
-            return self._fit_auto(X, target)
         if not has_classes:
-            self._refuse_without_classes(solver)
+            self._refuse_without_classes(solver, target)
+        selection = self.__dict__.pop("_selected", None) or self._selection_for(self, X, target)
+        if selection is not None:
+            return self._fit_selected(selection, X, target)
         self.rank_ = check_rank(self.rank, X.shape[1])
         self._warn_if_all(X.shape[1])
         rng = generator(self.random_state)
@@ -255,17 +266,17 @@ class LEOPARD(BaseEraser):
         with one_thread() if few else nullcontext():
             return self._fit_samples(solver, rows, len(target.classes), rng)
 
-    def _refuse_without_classes(self, solver: Solver) -> None:
-        for name, why in (
-            ("rank", self.rank == "auto"),
-            ("solver", isinstance(solver, PaperSolver)),
-        ):
-            if why:
-                raise ValueError(
-                    f"Got {name}={getattr(self, name)!r} for what is not one concept of "
-                    "categories, but expected a rank as a number and solver='manifold'. Attackers "
-                    "that choose a rank, and the paper's algorithm, know classes only."
-                )
+    def _refuse_without_classes(self, solver: Solver, target: Any) -> None:
+        if isinstance(solver, PaperSolver):
+            raise ValueError(
+                f"Got solver={self.solver!r} for what is not one concept of categories, but "
+                "expected solver='manifold': the paper's algorithm knows classes only."
+            )
+        if self.rank == "auto" and isinstance(target, Goal):
+            raise ValueError(
+                "Got rank='auto' with given=… or keep=…, but expected a rank as a number: "
+                "attackers that choose a rank judge concepts alone. Choose by certify(given='y')."
+            )
 
     def _fit_goal(self, solver: Solver, X: Any, goal: Goal, rng: np.random.Generator) -> Eraser:
         """The fit for concepts that have features instead of classes."""
@@ -365,16 +376,29 @@ class LEOPARD(BaseEraser):
         U = space.embedding_basis(V.cpu().double().numpy())
         return Eraser.projection(U, loss=history.loss[history.kept], rows_used=rows_used)
 
-    def _fit_auto(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _selection_for(self, whole: BaseEraser, X: Any, target: Any) -> Any:
+        """With ``rank="auto"``, the rank for this eraser, or for the cascade around it.
+
+        The cascade is fitted anew on the rows that do not choose, all of its stages: rows that the
+        first stage has seen would look cleaner than new ones. A cascade leaves it in ``_selected``.
+        """
+        if self.rank != "auto" or isinstance(target, Goal):
+            return None
         from unspot.ranks.path import fit_auto
 
-        self.selection_ = fit_auto(self, X, target, self.max_advantage).selection_
+        how = {"random_state": self.random_state, "max_rows": self.max_rows}
+        return fit_auto(whole, X, target, self.max_advantage, **how).selection_
+
+    def _fit_selected(self, selection: Any, X: NDArray[Any], target: Any) -> Eraser:
+        self.selection_ = selection
         # Again on all rows: those set aside to choose the rank have served.
-        again = clone(self).set_params(rank=self.selection_.rank)
-        eraser = again._fit_eraser(X, target)
+        again = clone(self).set_params(rank=selection.rank)
+        with warnings.catch_warnings():  # all ranks may do, behind a linear stage
+            warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
+            eraser = again._fit_eraser(X, target)
         for name in ("rank_", "history_", "_row_statistics"):
             setattr(self, name, getattr(again, name))
-        return Eraser(eraser.maps, {**eraser.metadata, "selection": self.selection_.describe()})
+        return Eraser(eraser.maps, {**eraser.metadata, "selection": selection.describe()})
 
     def _warn_if_all(self, n_features: int) -> None:
         if self.rank_ == n_features > 1:  # with one feature there is no lower rank
@@ -494,6 +518,8 @@ class LEOPARD(BaseEraser):
             noise = Noise(*sizes)
         V = objective.new_empty(begin.shape).copy_(torch.from_numpy(begin))
         V = narrow(objective.sample() if objective.is_lazy else objective, V, self.rank_)
+        if isinstance(objective.z, PairWeights):
+            objective, check = (part and Softened(part, SOFT) for part in (objective, check))
         if isinstance(solver, PaperSolver):
             return solver.minimise(objective, V, rng=rng, verbose=self.verbose)
         held_out = check.value if check else None

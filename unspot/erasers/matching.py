@@ -13,7 +13,7 @@ from unspot.data.labels import Labels, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.maps import Transport
+from unspot.maps import Map, Projection, Transport
 
 __all__ = ["MomentMatching", "barycentre", "transport_matrix"]
 
@@ -130,10 +130,14 @@ class MomentMatching(BaseEraser):
             matrices = np.stack([transport_matrix(C, common) for C in covariances])
             shifts = statistics.mean - np.einsum("kd,kde->ke", statistics.means, matrices)
         predictor = discriminant(statistics) if self.labels == "predicted" else (None, None)
-        return Eraser(
-            (Transport(shifts, matrices, *predictor),),
-            {"labels_at_transform": self.labels, "exact": exact},
-        )
+        maps: tuple[Map, ...] = (Transport(shifts, matrices, *predictor),)
+        kept = _with_variance(statistics.within)
+        if matrices is not None and kept.shape[1] < np.count_nonzero(
+            np.diagonal(statistics.within)
+        ):
+            # Transport maps the other directions to zero, or to rounding errors that tell k.
+            maps += (Projection(kept, np.array(statistics.mean)),)
+        return Eraser(maps, {"labels_at_transform": self.labels, "exact": exact})
 
 
 def transport_matrix(source: Array, target: Array) -> Array:
@@ -210,5 +214,14 @@ def _common_support(statistics: ClassStatistics) -> tuple[Array, bool]:
 
 
 def _rank(C: Array) -> int:
-    values = np.linalg.eigvalsh(C)
-    return int(np.sum(values > _NO_VARIANCE * max(values[-1], 0.0))) if values[-1] > 0 else 0
+    return int(_with_variance(C).shape[1])
+
+
+def _with_variance(C: Array) -> Array:
+    """Orthonormal basis (d, r) of the directions that have variance, zero in constant columns."""
+    varies = np.diagonal(C) > 0
+    values, vectors = np.linalg.eigh(C[np.ix_(varies, varies)])
+    kept = values > _NO_VARIANCE * max(values.max(initial=0.0), 0.0)
+    basis = np.zeros((len(C), int(kept.sum())))
+    basis[varies] = vectors[:, kept]
+    return basis

@@ -20,7 +20,7 @@ from unspot.checks import check_count, check_positive, check_share
 from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.machine import divisible, one_thread, torch_threads
+from unspot.io.progress import phase
 from unspot.maps import Dense, LayerNorm, Map
 
 __all__ = [
@@ -39,9 +39,6 @@ __all__ = [
 
 RowNumbers = NDArray[np.int64]
 State = dict[str, Any]
-
-#: Up to this many weights in a layer, one thread is fastest: the steps are many small products.
-_SMALL_LAYER = 256 * 256
 
 
 @dataclass(frozen=True)
@@ -124,21 +121,18 @@ class NetworkEraser(BaseEraser):
         schedule = self._schedule()
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size)
         task.module.to(self._device)
-        largest = max(p.numel() for p in task.module.parameters())
         score = task.score or task.loss
         rows, held_out = self._split(codes, rng)
         if held_out is rows:
             schedule = schedule.on_its_own_rows()
         checks = [held_out[part] for part in stratified_batches(codes[held_out], size, rng)]
         try:
-            with one_thread() if largest <= _SMALL_LAYER else torch_threads(divisible()):
-                self.history_ = train_network(
-                    task,
-                    lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],
-                    lambda: float(np.mean([float(score(part)) for part in checks])),
-                    schedule,
-                    name=type(self).__name__ if self.verbose else None,
-                )
+            self.history_ = train_network(
+                task,
+                lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],
+                lambda: float(np.mean([float(score(part)) for part in checks])),
+                schedule,
+            )
         except DivergenceError as error:
             if error.state is not None:
                 task.module.load_state_dict(error.state)
@@ -245,8 +239,6 @@ def train_network(
     batches: Callable[[], Iterable[RowNumbers]],
     monitor: Callable[[], float],
     schedule: Schedule,
-    *,
-    name: str | None = None,
 ) -> list[float]:
     """Minimise the loss over mini-batches; leave the module in its best state.
 
@@ -258,8 +250,6 @@ def train_network(
     monitor : callable
         The loss on the held-out part, after each epoch.
     schedule : Schedule
-    name : str, optional
-        The title of a progress bar; by default there is none.
 
     Returns
     -------
@@ -271,12 +261,10 @@ def train_network(
     DivergenceError
         At a loss that is not finite.
     """
-    from tqdm import tqdm
-
     optimiser = _adam(task.module, task.steady, schedule)
     progress = _Progress(task.module, schedule, optimiser)
-    with tqdm(range(schedule.n_epochs), desc=name, disable=name is None, leave=False) as bar:
-        for _ in bar:
+    with phase("Training", schedule.n_epochs, unit="epochs") as here:
+        for _ in range(schedule.n_epochs):
             for rows in batches():
                 progress.step += 1
                 loss = task.loss(rows)
@@ -288,7 +276,8 @@ def train_network(
                 held_out_loss = monitor()
             if progress.is_over(held_out_loss):
                 break
-            bar.set_postfix(loss=f"{held_out_loss:.4g}", refresh=False)
+            here.note = f"held-out loss {held_out_loss:.4g}"
+            here.advance()
     progress.restore_best()
     return progress.losses
 

@@ -94,6 +94,15 @@ _METHODS = (
         concepts=KINDS,
     ),
     MethodInfo(
+        "splince",
+        "unspot.erasers.leace:LEACE",
+        "LEACE that leaves the covariance with a task as it was, by keep=",
+        linear=True,
+        closed_form=True,
+        streaming=True,
+        concepts=KINDS,
+    ),
+    MethodInfo(
         "farm",
         "unspot.erasers.farm:FaRM",
         "network that maximises the coding rate of every class",
@@ -136,6 +145,7 @@ _METHODS = (
         "unspot.erasers.transport:Transport",
         "LEACE, then class maps to one covariance, safe with few rows; transport:NAME goes on",
         closed_form=True,
+        concepts=("categories", "continuous"),
     ),
     MethodInfo(
         "fleace",
@@ -165,6 +175,11 @@ _METHODS = (
         "igbp",
         "unspot.erasers.igbp:IGBP",
         "rows moved onto the decision boundary of one neural probe after another",
+    ),
+    MethodInfo(
+        "obliviator",
+        "unspot.erasers.obliviator:Obliviator",
+        "kernels in a cascade: random features lose what correlates with the concept, in rounds",
     ),
     MethodInfo(
         "mean",
@@ -212,7 +227,7 @@ def methods() -> Methods:
     --------
     >>> import unspot
     >>> [m.name for m in unspot.methods() if "continuous" in m.concepts]
-    ['leopard', 'cascade', 'leace', 'kram']
+    ['leopard', 'cascade', 'leace', 'splince', 'kram', 'transport']
     """
     return Methods(_METHODS)
 

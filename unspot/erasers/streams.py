@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from unspot.data.labels import Labels, Measurements
+from unspot.data.labels import Measurements
 from unspot.io.sources import LOAD_BYTES, Floats, RowSource, as_source, prefetched
 
 __all__ = ["Blocks", "Rows", "is_stream", "opened", "sampled"]
@@ -273,21 +273,23 @@ def _is_outside_memory(X: Any) -> bool:
 
 
 def sampled(
-    rows: Rows, target: Labels | Measurements, rng: np.random.Generator, *, min_rows: int = 1
-) -> tuple[Floats, Labels | Measurements]:
+    rows: Rows, target: Any, rng: np.random.Generator, *, min_rows: int = 1
+) -> tuple[Floats, Any]:
     """Rows and targets in memory: all of them up to ``SAMPLE_BYTES``, else a random sample.
 
-    Classes keep their shares, and each has at least ``min_rows``.
+    Classes keep their shares, and each has at least ``min_rows``. Targets are ``Labels``,
+    ``Measurements``, or a goal with one of them.
     """
     if rows.nbytes <= SAMPLE_BYTES:
         return rows.load(), target
     share = SAMPLE_BYTES / rows.nbytes
-    if isinstance(target, Measurements):
+    concept = getattr(target, "erase", target)
+    if isinstance(concept, Measurements):
         chosen = np.sort(rng.permutation(len(rows))[: int(share * len(rows))])
         return rows[chosen], target.take(chosen)
     parts = []
-    for k, count in enumerate(target.counts):
+    for k, count in enumerate(concept.counts):
         n = min(int(count), max(min_rows, int(share * count)))
-        parts.append(rng.permutation(np.flatnonzero(target.codes == k))[:n])
+        parts.append(rng.permutation(np.flatnonzero(concept.codes == k))[:n])
     chosen = np.sort(np.concatenate(parts))
     return rows[chosen], target.take(chosen)

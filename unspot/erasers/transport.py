@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import Labels
+from unspot.data.labels import Labels, Measurements
 from unspot.data.statistics import ClassStatistics, mean_difference_basis
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, within_support
 from unspot.erasers.leace import warn_if_all
 from unspot.erasers.matching import barycentre, transport_matrix
 from unspot.maps import Expand, Mixture
-from unspot.projections.subspaces import complement
-from unspot.scale.processes import class_statistics
+from unspot.projections.subspaces import column_space, complement
+from unspot.scale.processes import class_statistics, cross_statistics
 
 __all__ = ["Transport", "shrunk_eigenvalues"]
 
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 #: Below this share of the largest variance within classes a direction counts as constant.
 _NO_VARIANCE = 1e-12
+#: Classes that a number is cut into: two are too coarse, and more have too few rows each.
+_CLASSES_OF_A_NUMBER = 4
 
 
 class Transport(BaseEraser):
@@ -42,7 +44,14 @@ class Transport(BaseEraser):
     What is left are higher moments, and what the estimates miss. To trade more neighbours for less
     of it, put a projection behind it: ``Cascade(LEOPARD(50), first=Transport())``.
 
+    A number has its quarters as classes, and what correlates with it is dropped too.
+
     Cost: O(nd² + Kd³) to fit, O(Kd²) per row to apply, K·d² numbers to store.
+
+    Parameters
+    ----------
+    concept : {"categories", "continuous"}
+        Whether z is a label or a number for each row.
 
     Attributes
     ----------
@@ -67,17 +76,47 @@ class Transport(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
     splits_work: ClassVar[bool] = True
+    kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        statistics = class_statistics(X, target.codes, len(target.classes)).settled()
+    def __init__(self, *, concept: Literal["categories", "continuous"] = "categories") -> None:
+        self.concept = concept
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
+        labels = target if isinstance(target, Labels) else _quarters(target)
+        statistics = class_statistics(X, labels.codes, len(labels.classes)).settled()
         removed = mean_difference_basis(statistics)
-        warn_if_all(removed)
+        if isinstance(target, Measurements):
+            removed = _with_line(removed, X, target)
+        warn_if_all(removed, statistics.covariance)
         linear = within_support(Eraser.projection(complement(removed)), lambda: statistics)
         if linear.rank == 0:
             return linear
         matrices = linear.U @ _maps(_inside(statistics, linear.U))
         shifts = statistics.mean @ linear.U - statistics.mean @ matrices
         return Eraser((Mixture(shifts, matrices, *_posterior(statistics)), Expand(linear.U)))
+
+
+def _quarters(number: Measurements) -> Labels:
+    """Classes of about as many rows each, in the order of the number."""
+    values = number.values
+    if values.shape[1] > 1:
+        raise ValueError(
+            f"Got {values.shape[1]} numbers for each row, but Transport expected one: it cuts the "
+            "number into classes. Use LEOPARD or LEACE."
+        )
+    inner = np.arange(1, _CLASSES_OF_A_NUMBER) / _CLASSES_OF_A_NUMBER
+    codes = np.searchsorted(np.quantile(values, inner), values[:, 0])
+    classes, codes = np.unique(codes, return_inverse=True)  # equal values share a class
+    return Labels(codes, classes)
+
+
+def _with_line(removed: Array, X: Any, number: Measurements) -> Array:
+    """A basis of these directions, and of the one that correlates with the number."""
+    statistics = cross_statistics(X, number.coordinates)
+    line = statistics.cross_covariance
+    line = line - removed @ (removed.T @ line)
+    spread = np.sqrt(np.trace(statistics.covariance) * number.values.var())
+    return np.hstack([removed, column_space(line, floor=1e-10 * float(spread))])
 
 
 def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
