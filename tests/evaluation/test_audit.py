@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, Dataset, Eraser, Split
+from unspot._version import __version__
 from unspot.evaluation.audit import (
     FORMAT,
     AuditRecord,
@@ -305,11 +306,26 @@ def test_neither_order_nor_layout_matters(content, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("verdict", "LEAKS"), ("leaks", True), ("upper_bound", 0.001)]
+    ("name", "value"),
+    [
+        ("verdict", "LEAKS"),
+        ("leaks", True),
+        ("upper_bound", 0.001),
+        ("sentence", "Nothing is left."),
+        ("next_step", "Nothing."),
+    ],
 )
-def test_a_verdict_that_does_not_follow_is_found_even_with_a_new_hash(content, name, value):
+@pytest.mark.parametrize("of_part", [False, True])
+def test_what_does_not_follow_is_found_even_with_a_new_hash(content, name, value, of_part):
     forged = copy.deepcopy(content)
-    forged["certificate"][name] = value
+    certificate = forged["certificate"]
+    certificate["metadata"]["versions"]["unspot"] = __version__
+    if of_part:
+        certificate = json.loads(Certificate.from_dict(certificate).to_json())
+        forged["certificate"]["parts"] = {"age": certificate}
+        forged["certificate"]["sentence"] = Certificate.from_dict(forged["certificate"]).sentence
+    assert check_content(forged)[1].ok
+    certificate[name] = value
     forged["sha256"] = canonical_sha256(forged)
     unchanged, verdict = check_content(forged)
     assert unchanged.ok
@@ -407,6 +423,23 @@ def test_another_verdict_or_other_attackers_are_found():
     assert found.ok is False
     assert "LEAKS" in found.reason
     assert check_numbers(certificate_of(), certificate_of(0.01)).ok is False
+
+
+def test_words_of_another_version_are_not_compared(content):
+    content["certificate"]["sentence"] = "As another version puts it."
+    assert check_content(content)[1].ok
+
+
+def test_bounds_and_counts_that_somebody_made_up_are_found():
+    """With the same verdict and the same advantages."""
+    honest = certificate_of()
+    narrow = [replace(r, interval=(r.advantage, r.advantage)) for r in honest.attackers]
+    for forged in (
+        replace(honest, attackers=tuple(narrow)),
+        replace(honest, detectable=0.001),
+        replace(honest, n_test_rows=100 * honest.n_test_rows),
+    ):
+        assert check_numbers(forged, honest).ok is False
 
 
 # -- the card of a model ---------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from unspot import LEACE, Dataset, Eraser, Split, certify
+from unspot import LEACE, Cascade, Dataset, Eraser, Split, certify
 from unspot.datasets.synthetic import law
+from unspot.erasers import PCAProjection
 from unspot.evaluation.inference import effective_rows
 
 FAST = ("logistic", "quadratic")
@@ -268,6 +269,19 @@ def test_each_verdict_has_a_next_step(clean, leaking):
     assert replace(clean, margin=0.0).rows_needed > needed  # and no division by zero
     assert "rank" in leaking.next_step
     assert "Certify again" in replace(clean, margin=0.3).next_step
+
+
+@pytest.mark.parametrize(
+    ("estimator", "advice"),
+    [
+        (LEACE(), "LEACE has no rank to lower"),
+        (Cascade(PCAProjection(rank=4)), "Lower the rank (it is 4"),
+    ],
+)
+def test_a_rank_is_lowered_only_where_there_is_one(data, estimator, advice):
+    found = certify(estimator.fit(data.train.X, data.train.z), data, attackers=["quadratic"])
+    assert found.verdict == "LEAKS"
+    assert found.next_step.startswith(advice)
 
 
 def test_enough_rows_are_enough(perfect):

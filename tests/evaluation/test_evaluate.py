@@ -191,6 +191,40 @@ def test_fairness_is_that_of_the_logistic_regression(data):
         evaluate(None, data, metrics=["fairness", "fairness_paper"])
 
 
+def test_fairness_is_that_of_given_predictions(data, tmp_path):
+    from unspot.evaluation.group_fairness import fairness
+
+    y, z = data.test.y, data.test.z
+    mine = np.where(z == z[0], y, np.roll(y, 1))  # right for one class, and not for others
+    expected = fairness(y, mine, z)
+    found = evaluate(None, data, metrics=["fairness"], predictions={"mine": mine})
+    assert found["tpr_gap"].after.mean == expected.rms_gap
+    assert found["equalised_odds"].after.mean == expected.equalised_odds
+    assert found["tpr_gap"].before is None  # nobody predicted from the original rows
+    assert "'mine'" in found["tpr_gap"].note
+    assert f"{100 * expected.accuracy:.1f} %" in found["tpr_gap"].note
+    assert found.details["gaps_of"] == "the predictions 'mine'"
+    page = found.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "These are gaps of" in page
+    plain = evaluate(None, data, metrics=["fairness"], predictions=list(mine))
+    assert "given predictions" in plain["tpr_gap"].note
+    perfect = evaluate(None, data, metrics=["fairness"], predictions=y)
+    assert perfect["tpr_gap"].after.mean == 0
+
+
+def test_predictions_that_cannot_be(data):
+    y = data.test.y
+    with pytest.raises(ValueError, match=r"shape \(3,\).*one for each of the"):
+        evaluate(None, data, predictions=y[:3])
+    with pytest.raises(ValueError, match=r"0\.5.*none is a label.*not probabilities"):
+        evaluate(None, data, predictions=np.full(len(y), 0.5))
+    with pytest.raises(ValueError, match="2 names"):
+        evaluate(None, data, predictions={"a": y, "b": y})
+    bare = dataclasses.replace(data, test=dataclasses.replace(data.test, y=None))
+    with pytest.raises(ValueError, match="no labels of the task"):
+        evaluate(None, bare, task=False, metrics=["linear"], predictions=y)
+
+
 def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(data):
     y = np.asarray(data.train.y).copy()
     y[np.flatnonzero(y == "poet")[3:]] = "judge"

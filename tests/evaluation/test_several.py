@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from unspot import Dataset, Eraser, certify, evaluate
+from unspot import LEACE, Dataset, Eraser, certify, evaluate
 from unspot.datasets.concept_laws import concept_law
+from unspot.erasers.goals import Goal
 from unspot.evaluation import Certificate, fairness, fairness_of_several
 from unspot.evaluation.several import OTHERS, parts_of
+from unspot.evaluation.unseen import can_cross_fit
 
 QUICK = {"attackers": ["logistic", "quadratic"], "budget": "quick"}
 
@@ -157,6 +159,32 @@ def test_a_number_given_the_task():
     assert leak.advantage == pytest.approx(0.25 / (0.25 + 1 + 2 / 3), abs=0.06)
 
 
+def test_cross_fitting_fits_given_the_task_again():
+    """Without given=y the fits on folds would be other erasers than the one to certify."""
+    rows = concept_law("given", n=600, d=8)
+    data = Dataset.from_arrays(rows.X, rows.z, rows.y, random_state=0)
+    fits = []
+
+    class Watched(LEACE):
+        def _fit_checked(self, X, target):
+            fits.append(target)
+            return super()._fit_checked(X, target)
+
+    how = {"attack_rows": "cross-fit", "attackers": ["logistic"], "budget": "quick"}
+    plain = Watched().fit(data.train.X, data.train.z)
+    certify(plain, data, given="y", **how)
+    assert not any(isinstance(target, Goal) for target in fits)
+    fits.clear()
+    given = Watched().fit(data.train.X, data.train.z, given=data.train.y)
+    certify(given, data, given="y", **how)
+    assert len(fits) == 6
+    assert all(target.given is not None for target in fits)
+    other = Watched().fit(data.train.X, data.train.z, given=np.arange(len(data.train)) % 5 + 7)
+    with pytest.raises(ValueError, match=r"fitted with given=….*task y.*'unseen'"):
+        certify(other, data, given="y", **how)
+    assert [can_cross_fit(one, data) for one in (plain, given, other)] == [True, True, False]
+
+
 def test_given_needs_a_task_and_no_groups(tasked):
     rows, data = tasked
     without = Dataset.from_arrays(rows.X, rows.z, random_state=0)
@@ -170,6 +198,8 @@ def test_given_needs_a_task_and_no_groups(tasked):
     number = data.mapped(lambda split: type(split)(split.X, split.z, split.X[:, 0]))
     with pytest.raises(ValueError, match=r"fractional numbers as y.*bins"):
         certify(None, number, given="y")
+    with pytest.raises(ValueError, match=r"fractional numbers as the task y.*bins"):
+        Dataset.from_arrays(rows.X, rows.z, rows.X[:, 0])
     with pytest.raises(ValueError, match="given='job'"):
         certify(None, data, given="job")
 

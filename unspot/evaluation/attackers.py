@@ -41,6 +41,7 @@ from unspot.evaluation.attack_models import (
 from unspot.evaluation.attack_searches import interactions, residue, waves
 from unspot.evaluation.inference import recalls
 from unspot.evaluation.probes import checked_codes, checked_rows
+from unspot.io.progress import steps
 from unspot.machine import one_thread
 
 __all__ = ["ATTACKERS", "BUDGETS", "MIN_OF_A_CLASS", "AttackResult", "attack", "rows_needed"]
@@ -287,15 +288,11 @@ def attack_codes(
     Balanced accuracy and advantage are NaN where a class has no test row. ``groups`` are those of
     the rows to learn from, as numbers: attackers choose their strength on groups of their own.
     """
-    from tqdm import tqdm
-
     rows, names, effort, seed = _prepared(X, labels, budget, attackers, random_state, groups)
     test = X_test.astype(np.float64, copy=False)
     results = []
-    with tqdm(names, desc="Attacking", unit="attacker", disable=not verbose) as bar:
-        for name in bar:
-            bar.set_postfix_str(name)
-            results.append(_attack(name, rows, test, codes, effort, seed))
+    for name in steps(names, "Attacking", verbose=verbose):
+        results.append(_attack(name, rows, test, codes, effort, seed))
     return tuple(results)
 
 
@@ -314,7 +311,8 @@ def learned_attackers(
 ) -> dict[str, Guess]:
     """Attackers that have learned and wait for rows, by name; as ``attack_codes`` has them."""
     rows, names, effort, seed = _prepared(X, labels, budget, attackers, random_state)
-    return {name: _learned(name, rows, effort, seed) for name in names}
+    learning = steps(names, "Attackers learn")
+    return {name: _learned(name, rows, effort, seed) for name in learning}
 
 
 def rows_needed(n_classes: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from unspot.evaluation.results import Metadata
+from unspot.evaluation.wording import finding, limits, phrases_of
 from unspot.io.records import as_type
 
 __all__ = ["MARGIN", "AttackCurve", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
@@ -126,8 +127,8 @@ class AttackCurve:
         low, high = (f"{100 * (chance + end):.1f}" for end in self.interval)
         if not self.can_tell:
             return (
-                f"What {self.factor:g} times as many rows would buy {self.attacker} cannot be told "
-                f"from these: it may be right on anything from {low} to {high} %."
+                f"With {self.factor:g} times as many rows to learn from, {self.attacker} may be "
+                f"right on anything from {low} to {high} %: more cannot be told from these."
             )
         points = zip(self.n_rows, self.advantages, strict=True)
         *fewer, (_, last) = mean_at_each_size(points)
@@ -326,8 +327,8 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The verdict in a few sentences that need no statistics to be read."""
-        finding = self._number_finding() if self.of_number else self._finding()
-        return " ".join(filter(None, (self._overview(), finding, self._limits(), *self.notes)))
+        parts = (self._overview(), finding(self), limits(self), *self.notes)
+        return " ".join(filter(None, parts))
 
     def _overview(self) -> str:
         """Of several concepts: how many, and which one the sentences after it are about."""
@@ -340,7 +341,13 @@ class Certificate:
     def next_step(self) -> str:
         """What to do about the verdict, in a sentence."""
         if self.verdict == "LEAKS":
-            rank, of = self.metadata.get("eraser", {}).get("rank"), self.metadata.get("n_features")
+            eraser, of = self.metadata.get("eraser", {}), self.metadata.get("n_features")
+            if not _has_rank(eraser):
+                return (
+                    f"{eraser.get('method')} has no rank to lower: fit a method that has one, such "
+                    "as cascade, or transport:leopard where rows are many."
+                )
+            rank = eraser.get("rank")
             now = "" if rank is None or of is None else f" (it is {rank} of {of})"
             return (
                 f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
@@ -369,10 +376,9 @@ class Certificate:
 
     def __str__(self) -> str:
         """The verdict, a line for each attacker from the strongest down, and what it rests on."""
-        interval = f"{self._confidence} interval"
-        header = ("attacker", "balanced", "advantage", interval, "p", "accuracy", "bits")
-        if self.of_number:
-            header = ("attacker", "R²", "advantage", interval, "p", "", "")
+        interval = f"{100 * (1 - self.alpha):.4g} % interval"
+        score, *others = phrases_of(self).scores
+        header = ("attacker", score, "advantage", interval, "p", *others)
         ranked = sorted(self.attackers, key=lambda report: -report.advantage)
         table = _aligned([header, *(_cells(report) for report in ranked)])
         head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
@@ -402,166 +408,16 @@ class Certificate:
         """Of advantages in per cent: points of balanced accuracy, or of the variance."""
         return "% of variance" if self.of_number else "points"
 
-    @property
-    def _confidence(self) -> str:
-        return f"{100 * (1 - self.alpha):.4g} %"
-
-    @property
-    def _name(self) -> str:
-        return f"The concept {self.concept}".rstrip()
-
-    def _finding(self) -> str:
-        best, half = self.strongest, self.alpha / 2
-        where = f"{self.n_test_rows:,} test rows, {self._alike}"
-        guessing = f"{self._guessing} ({100 * self.chance:.1f} %)"
-        right = f"is right on {100 * best.score:.1f} %"
-        found = self.attack_p_value <= half
-        bound = f"at most {_points(max(self.upper_bound, 0.0))} ({self._confidence})"
-        strongest = f"the strongest of {len(self.attackers)} attackers, {best.name}, {right}"
-        if self.verdict == "HOLDS":
-            small = (
-                f" A small leak was found (p = {self.attack_p_value:.2g})."
-                if found
-                else f" The classes do not differ detectably in distribution (p = "
-                f"{self.p_value:.2g}, where {half:g} would be a leak)."
-            )
-            return (
-                f"The erasure holds: on {where}, {strongest}, against {guessing}; the advantage is "
-                f"{bound}, within the margin of {_points(self.margin)}.{small}"
-            )
-        if self.verdict == "INCONCLUSIVE":
-            return (
-                f"These rows cannot decide: no leak was found, but an advantage of up to "
-                f"{_points(self.upper_bound)} ({self._confidence}) is possible, more than the "
-                f"margin of {_points(self.margin)}. On {where}, {strongest}, against {guessing}."
-            )
-        if found and best.advantage > 0:
-            low, high = (f"{100 * end:+.1f}" for end in best.interval)
-            return (
-                f"{self._name} leaks: {best.name} {right} of {where}, {_points(best.advantage)} "
-                f"better than {guessing}, and between {low} and {high} with {self._confidence} "
-                "confidence. Luck alone does as well as the attackers with p = "
-                f"{self.attack_p_value:.2g}."
-            )
-        if found:
-            telling = min(self.attackers, key=lambda report: report.p_value)
-            return (
-                f"{self._name} leaks: no attacker of {len(self.attackers)} beats {guessing} on "
-                f"{where}, but the probabilities of {telling.name} follow the concept "
-                f"(p = {telling.p_value:.2g})."
-            )
-        return (
-            f"{self._name} leaks: no attacker of {len(self.attackers)} did better than luck would "
-            f"on {where} (advantage {bound}), but the classes still differ in distribution "
-            f"(p = {self.p_value:.2g})."
-        )
-
-    @property
-    def _alike(self) -> str:
-        classes = f"every class within each {self.given}" if self.given else "every class"
-        return f"{classes} counted alike"
-
-    @property
-    def _guessing(self) -> str:
-        return f"{self.given} alone" if self.given else "guessing"
-
-    def _number_finding(self) -> str:
-        best, found = self.strongest, self.attack_p_value <= self.alpha / 2
-        name = f"the variance of {self.concept or 'the number'}"
-        where = f"{self.n_test_rows:,} test rows"
-        beyond = (
-            f" beyond the {_share(max(self.chance, 0.0))} that {self.given} explains"
-            if self.given
-            else ""
-        )
-        most = f"{_share(max(self.upper_bound, 0.0))} of {name}{beyond} ({self._confidence})"
-        strongest = (
-            f"the strongest of {len(self.attackers)} attackers, {best.name}, explains "
-            f"{_share(max(best.advantage, 0.0))}"
-        )
-        if self.verdict == "HOLDS":
-            small = (
-                f" A small leak was found (p = {self.attack_p_value:.2g})."
-                if found
-                else f" Rows and number do not depend on each other detectably (p = "
-                f"{self.p_value:.2g}, where {self.alpha / 2:.4g} would be a leak)."
-            )
-            return (
-                f"The erasure holds: on {where}, attackers explain at most {most}, within the "
-                f"margin of {_share(self.margin)}; {strongest}.{small}"
-            )
-        if self.verdict == "INCONCLUSIVE":
-            return (
-                f"These rows cannot decide: no leak was found, but an attacker may explain up to "
-                f"{most}, more than the margin of {_share(self.margin)}. On {where}, {strongest}."
-            )
-        if found and best.advantage > 0:
-            low, high = (f"{100 * end:.1f}" for end in best.interval)
-            return (
-                f"The concept leaks: {best.name} explains {_share(best.advantage)} of {name}"
-                f"{beyond} on {where}, and between {low} and {high} % with {self._confidence} "
-                f"confidence. Luck alone does as well as the attackers with p = "
-                f"{self.attack_p_value:.2g}."
-            )
-        if found:
-            telling = min(self.attackers, key=lambda report: report.p_value)
-            return (
-                f"The concept leaks: no attacker of {len(self.attackers)} explains any of {name}"
-                f"{beyond} on {where}, but the predictions of {telling.name} follow it "
-                f"(p = {telling.p_value:.2g})."
-            )
-        return (
-            f"The concept leaks: no attacker of {len(self.attackers)} did better than luck would "
-            f"on {where} (at most {most}), but rows and number still depend on each other "
-            f"(p = {self.p_value:.2g})."
-        )
-
-    def _limits(self) -> str:
-        if self.detectable is None:
-            return "There are too few test rows to detect any advantage."
-        if self.of_number:
-            return (
-                f"An attacker that explains {_share(self.detectable)} or more would have been "
-                "detected with a probability of 80 %."
-            )
-        return (
-            f"An advantage of {_points(self.detectable)} or more of one of these attackers would "
-            "have been detected with a probability of 80 %."
-        )
-
     def _footer(self) -> str:
-        n_groups = self.metadata.get("n_test_groups")
+        say, n_groups = phrases_of(self), self.metadata.get("n_test_groups")
         units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
-        test, margin = "Two-sample test", f"the bound on the advantage is within {self._margin}"
-        if self.of_number:
-            test, margin = "Test of independence", f"the bound is within {self._margin}"
         return (
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
-            f"{test} p = {self.p_value:.2g}; attackers together p = {self.attack_p_value:.2g}; "
+            f"{say.test} p = {self.p_value:.2g}; attackers together p = {self.attack_p_value:.2g}; "
             f"either at {self.alpha / 2:.4g} or below is a leak, so that a false alarm has a "
             f"probability of at most {self.alpha:.4g}, if the {units} are independent of each "
-            f"other. Where {margin}, the erasure holds.\n{self._legend()}"
-        )
-
-    @property
-    def _margin(self) -> str:
-        points = f"{_share(self.margin)} of the variance"
-        return points if self.of_number else _points(self.margin)
-
-    def _legend(self) -> str:
-        """What the columns of the table are."""
-        if self.of_number:
-            above = f", above what {self.given} alone explains" if self.given else ""
-            return (
-                "R²: the share of the variance that predictions explain, in %; advantages in % of "
-                f"the variance{above}. Zero or less is nothing. The upper ends of intervals hold "
-                "for predictions in the best unit too."
-            )
-        return (
-            f"Balanced: accuracy in %, {self._alike}; advantages over {self._guessing}, which gets "
-            f"{100 * self.chance:.1f} %, in points. Accuracy: in %, where the largest class is "
-            f"{100 * self.majority:.1f} %."
+            f"other. Where {say.within}, the erasure holds.\n{say.legend}"
         )
 
 
@@ -578,6 +434,13 @@ _ORDER: dict[str, int] = {"HOLDS": 0, "INCONCLUSIVE": 1, "LEAKS": 2}
 
 #: The head of the lines of several concepts.
 _OF_PARTS = ("concept", "kind", "verdict", "strongest", "advantage", "at most", "in")
+
+
+def _has_rank(eraser: dict[str, Any]) -> bool:
+    """Whether the method of an eraser, or the one inside of a cascade, takes a rank."""
+    parts = [part for part in (eraser, eraser.get("inner")) if isinstance(part, dict)]
+    known = [part["parameters"] for part in parts if isinstance(part.get("parameters"), dict)]
+    return not known or any("rank" in parameters for parameters in known)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
@@ -600,11 +463,3 @@ def _cells(report: AttackerReport) -> tuple[str, ...]:
         "" if report.accuracy is None else f"{100 * report.accuracy:.1f}",
         "" if report.log_loss_bits is None else f"{report.log_loss_bits:.3f}",
     )
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.1f} points"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from statistics import NormalDist
 from typing import Any
 
@@ -21,6 +22,7 @@ from unspot.evaluation.problem import erased_rows
 from unspot.evaluation.results import Evaluation, Value
 from unspot.evaluation.run import evaluate
 from unspot.evaluation.unseen import Attacked, attack_eraser, checked_labels
+from unspot.io.progress import phase, steps
 from unspot.machine import same_bits
 
 __all__ = ["Comparison", "Difference", "compare"]
@@ -54,8 +56,8 @@ class Difference:
         low, high = self.interval
         decided = "" if low > 0 or high < 0 else ": these rows cannot tell them apart"
         return (
-            f"{about(self.metric).title}: {self.name} has {100 * self.value:+.1f} points against "
-            f"{self.other}, between {100 * low:+.1f} and {100 * high:+.1f} with 95 % "
+            f"{about(self.metric).title}: {100 * self.value:+.1f} points after {self.name} "
+            f"compared with {self.other}, between {100 * low:+.1f} and {100 * high:+.1f} with 95 % "
             f"confidence{decided}."
         )
 
@@ -132,18 +134,16 @@ def compare(
             f"Got {len(erasers)} eraser to compare, but expected two or more. One is measured by "
             "evaluate."
         )
-    from tqdm import tqdm
-
     seed = as_seed(random_state)
     for eraser in erasers.values():  # before the attacks, which take long
         checked_labels(eraser, data, "unseen")
     how: dict[str, Any] = {"budget": budget, "random_state": seed}
     attacked: dict[str, Attacked] = {}
-    bar = tqdm(erasers.items(), desc="compare", unit="eraser", leave=False, disable=not verbose)
-    before = attack_eraser(None, data, **how)
+    with phase("The original", verbose=verbose):
+        before = attack_eraser(None, data, **how)
     others = [name for name in _OTHERS if name not in lacking(data)]
     evaluations = {}
-    for name, eraser in bar:
+    for name, eraser in steps(erasers.items(), "Eraser", name=itemgetter(0), verbose=verbose):
         attacked[name] = attack_eraser(eraser, data, **how)
         measured = evaluate(eraser, data, metrics=others, seeds=1, **how)
         evaluations[name] = _with_attackers(measured, before, attacked[name])
@@ -192,7 +192,8 @@ def _task_differences(erasers: Mapping[str, Any], data: Dataset, seed: int) -> l
     for name, eraser in erasers.items():
         X, X_test = erased_rows(eraser, data, "train", "test")
         (model,) = attack_codes(X, labels, X_test, codes, attackers=["logistic"], random_state=seed)
-        right[name] = (model.guesses == codes).astype(np.int64)
+        # Not its guesses, for which every class counts alike: those of the metric "task_linear".
+        right[name] = (model.probabilities.argmax(axis=1) == codes).astype(np.int64)
     # Of one class, "right", the share that was recognised is the accuracy.
     ones = np.zeros(len(codes), dtype=np.int64)
     hits = {name: 1 - hit for name, hit in right.items()}

@@ -25,6 +25,7 @@ from unspot.evaluation.unseen import (
     check_attack_rows,
     checked_labels,
 )
+from unspot.io.progress import phase, steps
 from unspot.machine import same_bits, versions
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def certify(
     if not parts:
         return _certified(eraser, data, alpha=alpha, **how)
     found = {}
-    for part, own in zip(parts, restricted(eraser, data, len(parts)), strict=True):
+    each = list(zip(parts, restricted(eraser, data, len(parts)), strict=True))
+    for part, own in steps(each, "Concept", name=lambda pair: pair[0].name, verbose=verbose):
         with naming_concept(part.name):
             found[part.name] = _certified(own, part.data, alpha=alpha / len(parts), **how)
     return Certificate.of_several(found, tuple(part.note for part in parts if part.note))
@@ -179,8 +181,11 @@ def _certified(
         given=given is not None,
     )
     results = attacked.results
-    two_sample = _two_sample(attacked, budget=budget, alpha=alpha, seed=seed)
-    p_values = _agreement(attacked, alpha, seed)
+    with phase("Comparing the classes", verbose=verbose):
+        two_sample = _two_sample(attacked, budget=budget, alpha=alpha, seed=seed)
+        p_values = _agreement(attacked, alpha, seed)
+    with phase("Attacking with fewer rows", verbose=verbose):
+        learning = attack_curve(attacked, budget=budget, seed=seed)
     return Certificate(
         attackers=tuple(
             _report(attacked, result, float(p_value), alpha)
@@ -199,7 +204,7 @@ def _certified(
         given=given or "",
         baseline=None if given is None else attacked.chance,
         metadata=_metadata(eraser, data, random_state),
-        learning=attack_curve(attacked, budget=budget, seed=seed),
+        learning=learning,
     )
 
 

@@ -20,6 +20,7 @@ from unspot.evaluation.certificate import AttackCurve, wide
 from unspot.evaluation.inference import paired_covariance
 from unspot.evaluation.results import eraser_name
 from unspot.evaluation.unseen import attack_eraser, checked_labels
+from unspot.io.progress import steps
 from unspot.machine import same_bits
 from unspot.tables import markdown
 
@@ -284,7 +285,6 @@ def learning_curve(
     [250, 500, 1000, 2000]
     """
     from sklearn.base import clone
-    from tqdm import tqdm
 
     _check_estimator(eraser)
     check_count("repeats", repeats)
@@ -295,7 +295,8 @@ def learning_curve(
     judged = checked_labels(None, data, "unseen")
     fits: list[tuple[int, int, AttackResult]] = []
     plan = [(s, i) for s in shares for i in range(repeats if s < 1 else 1)]
-    for share, i in tqdm(plan, desc="learning curve", unit="fit", disable=not verbose):
+    fitting = steps(plan, "Fitting", name=lambda s: f"{100 * s[0]:.3g} % of rows", verbose=verbose)
+    for share, i in fitting:
         (rows,) = _parts(labels, share, 1, seed + i, data.train.group_codes)
         estimator = clone(eraser)
         # Those inside a cascade too.

@@ -403,7 +403,7 @@ def two_sample(problem: Problem) -> Finding:
         note = "of the hypothesis that rows and number are independent; a small one refutes it."
         both = problem.on_both(p_value)
         return Finding((_row("two_sample", *both, note, "Independence p-value"),))
-    note = "of the hypothesis that the classes have one law; a small one refutes it."
+    note = "of the hypothesis that the classes have one distribution; a small value refutes it."
     return one_row("two_sample", *problem.on_both(p_value), note)
 
 
@@ -507,15 +507,17 @@ def task(problem: Problem) -> Finding:
 
 
 def fairness(problem: Problem) -> Finding:
-    """Gaps of the logistic regression for the task: what a user would train."""
+    """Gaps of the predictions that were given, or of a logistic regression for the task."""
+    if problem.test.predictions is not None:
+        return _fairness(problem, problem.given_fairness, problem.predictions)
     if lack := _too_few_to_learn(problem):
         return Finding(tuple(_row(key, None, None, lack) for key in _GAPS))
-    return _fairness(problem, problem.linear_fairness, "The logistic regression")
+    return _fairness(problem, problem.linear_fairness, "the logistic regression")
 
 
 def fairness_paper(problem: Problem) -> Finding:
     """Gaps of the paper's network for the task."""
-    return _fairness(problem, problem.task_fairness, "The paper's MLP")
+    return _fairness(problem, problem.task_fairness, "the paper's MLP")
 
 
 _GAPS: dict[str, Callable[[Fairness], float | None]] = {
@@ -527,9 +529,10 @@ _GAPS: dict[str, Callable[[Fairness], float | None]] = {
 
 
 def _fairness(problem: Problem, sides: tuple[list[Any], list[Any]], who: str) -> Finding:
-    who = f"{who}, whose predictions these are,"
-    note = sides[1][0].note + learned_nothing(_accuracy(sides[0]), problem.task, who)
-    note = note.strip()
+    right = _accuracy(sides[1])
+    whose = f"of {who}" + ("" if right is None else f", right on {100 * right.mean:.1f} % after")
+    caveat = learned_nothing(_accuracy(sides[0]), problem.task, who[:1].upper() + who[1:])
+    note = f"{whose}. {sides[1][0].note}{caveat}".strip()
 
     def row(key: str, of: Callable[[Fairness], float | None]) -> Row:
         before, after = (mean_value([of(f) for f in side]) for side in sides)
@@ -537,7 +540,7 @@ def _fairness(problem: Problem, sides: tuple[list[Any], list[Any]], who: str) ->
         return _row(key, before, after, missing or note)
 
     rows = tuple(row(key, of) for key, of in _GAPS.items())
-    return Finding(rows, {"gaps": _gaps(*sides)})
+    return Finding(rows, {"gaps": _gaps(*sides), "gaps_of": who})
 
 
 def _accuracy(side: Sequence[Fairness]) -> Value | None:

@@ -81,6 +81,7 @@ class Problem:
     eraser: Any = None  # what erased ``before``, for those who fit it again
     #: What attackers found after erasure, by the rows that they learned from: notes compare.
     attacked: dict[str, Any] = field(default_factory=dict)
+    predictions: str = ""  # what the predictions of the test rows are called, if there are any
 
     @property
     def train(self) -> Split:
@@ -146,6 +147,13 @@ class Problem:
         """``Fairness`` of that logistic regression."""
         before, after = self.linear_task
         return [self._fairness(before)], [self._fairness(after)]
+
+    @property
+    def given_fairness(self) -> tuple[list[Any], list[Any]]:
+        """``Fairness`` of the predictions of the test rows, which are of erased rows."""
+        from unspot.evaluation.group_fairness import fairness
+
+        return [], [fairness(self.test.y, self.test.predictions, self.test.z)]
 
     def _fairness(self, predictions: Codes) -> Any:
         """``Fairness`` of predictions of the test rows' task, as codes."""

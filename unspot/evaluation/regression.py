@@ -25,6 +25,7 @@ from unspot.evaluation.attack_models import VALIDATION_SHARE, Effort, NumberRows
 from unspot.evaluation.attackers import ATTACKERS, BUDGETS, FAMILY
 from unspot.evaluation.inference import BLOCK_VALUES, TIE, standardised, stratum_means
 from unspot.evaluation.probes import rows_of_both
+from unspot.io.progress import steps
 from unspot.machine import one_thread
 
 __all__ = [
@@ -177,8 +178,6 @@ def regress_values(
     groups: NDArray[np.int64] | None = None,
 ) -> tuple[RegressionResult, ...]:
     """``regress`` on rows and numbers that are checked."""
-    from tqdm import tqdm
-
     names = regressor_names(budget, attackers)
     if len(learned) < MIN_NUMBER_ROWS:
         raise ValueError(
@@ -194,14 +193,12 @@ def regress_values(
     rows = _sample(X, (known - centre) / unit, limits.max_rows, seed, groups)
     test = X_test.astype(np.float64, copy=False)
     results = []
-    with tqdm(names, desc="Attacking", unit="attacker", disable=not verbose) as bar:
-        for name in bar:
-            bar.set_postfix_str(name)
-            started = time.perf_counter()
-            predictions = _learned(name, rows, limits.effort, seed)(test) * unit + centre
-            seconds = time.perf_counter() - started
-            facts: Any = {"n_rows": len(rows), "seconds": seconds}
-            results.append(RegressionResult.of(name, predictions, values, **facts))
+    for name in steps(names, "Attacking", verbose=verbose):
+        started = time.perf_counter()
+        predictions = _learned(name, rows, limits.effort, seed)(test) * unit + centre
+        seconds = time.perf_counter() - started
+        facts: Any = {"n_rows": len(rows), "seconds": seconds}
+        results.append(RegressionResult.of(name, predictions, values, **facts))
     return tuple(results)
 
 

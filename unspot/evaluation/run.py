@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,13 @@ from unspot.data.dataset import (
     strata,
     warn_if_grouped,
 )
-from unspot.data.rows import as_seed, refuse_nonfinite
+from unspot.data.rows import as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, OF_CONCEPT, PAPER, TASK_METRICS, lacking
 from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
 from unspot.evaluation.results import Evaluation, concept_name, eraser_facts, eraser_name
 from unspot.evaluation.several import naming_concept, parts_of, restricted
+from unspot.io.progress import steps
 from unspot.machine import same_bits, versions
 
 __all__ = [
@@ -46,6 +48,7 @@ def evaluate(
     data: Dataset,
     *,
     task: bool | str = "auto",
+    predictions: Any = None,
     metrics: str | Sequence[str] | None = None,
     seeds: int = 5,
     budget: str = "quick",
@@ -71,16 +74,20 @@ def evaluate(
         The original rows, with the concept's labels ``z``, and ``y`` if there is a task.
     task : "auto" or bool
         Whether to measure the task and its fairness; "auto" does if there are labels ``y``.
+    predictions : array-like of shape (n_test,), or mapping of its name to it, optional
+        The task of the test rows as a classifier of your own predicts it, from erased rows:
+        ``fairness`` is that of these predictions. By default it is that of a logistic regression.
     metrics : sequence of str, "paper" or "all", optional
         Some of: chance, probe, linear, attack, attack_seen, mdl, mdl_paper, two_sample, neighbours,
-        neighbours_paper, variance, words, task_linear, task, fairness (of the predictions of a
+        neighbours_paper, variance, words, task_linear, task, fairness (of ``predictions``, or of a
         logistic regression; fairness_paper: of the paper's network). By default all that the
         data allow but those of the paper's own conventions; "paper" gives just what the paper
         reports.
     seeds : int
         The number of networks of each probe and task classifier.
     budget : {"quick", "standard", "thorough"}
-        How hard the attackers try.
+        How hard the attackers try. "quick" is for looking around, since rows are attacked before
+        and after; ``certify``, which makes the claim, has "standard".
     random_state : int, Generator or None
         Decides every number.
     verbose : bool
@@ -111,7 +118,16 @@ def evaluate(
     if isinstance(eraser, Dataset) and eraser.lexicon is None:
         asked = replace(asked, lexicon=None)
     functions = check_metrics(_preset(metrics, asked), asked)
-    problem = Problem(data, erased(eraser, data), seeds, budget, as_seed(random_state), eraser)
+    data, called = _with_predictions(predictions, data)
+    problem = Problem(
+        data,
+        erased(eraser, data),
+        seeds,
+        budget,
+        as_seed(random_state),
+        eraser,
+        predictions=called,
+    )
     if not (data.concepts or problem.of_number):
         problem.concept.refuse_missing_class()
         concept = problem.concept
@@ -261,14 +277,11 @@ def _measure(
     problem: Problem, functions: Mapping[str, MetricFunction], verbose: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
     """What each metric finds, and how many seconds it takes."""
-    from tqdm import tqdm
-
     findings: list[Finding] = []
     seconds: dict[str, float] = {}
-    bar = tqdm(functions.items(), desc="evaluate", unit="metric", leave=False, disable=not verbose)
     parts = _parts(problem)
-    for name, function in bar:
-        bar.set_postfix_str(name)
+    named = functions.items()
+    for name, function in steps(named, "Measuring", name=itemgetter(0), verbose=verbose):
         started = time.perf_counter()
         if parts and name in OF_CONCEPT:
             findings.extend(_of_each(name, function, parts))
@@ -326,6 +339,39 @@ def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:
             "Dataset.from_arrays(X, z, y)."
         )
     return data if task else replace(data, train=replace(data.train, y=None))
+
+
+def _with_predictions(predictions: Any, data: Dataset) -> tuple[Dataset, str]:
+    """The data with predictions of the test rows, and what those are called."""
+    if predictions is None:
+        return data, ""
+    called = "the given predictions"
+    if isinstance(predictions, Mapping):
+        if len(predictions) != 1:
+            raise ValueError(
+                f"Got predictions of {len(predictions)} names, but expected one name and its "
+                "predictions. Evaluate each classifier on its own."
+            )
+        ((name, predictions),) = predictions.items()
+        called = f"the predictions {name!r}"
+    values, y = np.asarray(in_memory(predictions)), data.test.y
+    if y is None:
+        raise ValueError(
+            f"Got {called}, but the test rows have no labels of the task to compare them with. "
+            "Give the task too: Dataset.from_arrays(X, z, y), or --task."
+        )
+    if values.shape != (len(data.test),):
+        raise ValueError(
+            f"Got {called} of shape {values.shape}, but expected one for each of the "
+            f"{len(data.test):,} test rows."
+        )
+    labels = set(np.asarray(y).tolist())
+    if not labels & set(values.tolist()):
+        raise ValueError(
+            f"Got {called}, such as {values[0]!r}, of which none is a label of the task, but "
+            f"expected labels such as {np.asarray(y)[0]!r}. Give labels, and not probabilities."
+        )
+    return replace(data, test=replace(data.test, predictions=values)), called
 
 
 def _preset(metrics: str | Sequence[str] | None, data: Dataset) -> str | Sequence[str]:

@@ -6,7 +6,7 @@ for the same rows, budget and seed they give the same number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -51,6 +51,7 @@ __all__ = [
     "AttackRows",
     "attack_both_ways",
     "attack_eraser",
+    "attack_folds",
     "can_cross_fit",
     "check_attack_rows",
     "checked_labels",
@@ -182,11 +183,12 @@ def _joined_targets(parts: Sequence[Target]) -> Target:
 
 
 def can_cross_fit(eraser: Any, data: Dataset) -> bool:
-    """Whether an eraser is an estimator, and there are rows enough to fit it on other rows."""
+    """Whether an eraser is an estimator, and the rows suffice to fit it on others as it was."""
     if not _can_refit(eraser):
         return False
     try:
         _folds(_pooled(data), 0)
+        _conditions(eraser, data)
     except ValueError:
         return False
     return True
@@ -197,17 +199,63 @@ def _can_refit(eraser: Any) -> bool:
 
 
 def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) -> Attacked:
-    """Every row is judged once, by attackers and after an eraser that have not seen it."""
+    """``attack_folds`` of an estimator."""
     if not _can_refit(eraser):
         raise ValueError(
             f"Got attack_rows='cross-fit' and {type(eraser).__name__}, but expected an estimator, "
             "which is fitted again on a part of the rows. Pass the estimator, or more rows and "
             "attack_rows='unseen'."
         )
+
+    conditions = _conditions(eraser, data)
+
+    def fitted(whole: Split, fit: NDArray[np.int64]) -> Any:
+        concept = whole.z if whole.table is None else whole.table
+        beside = {name: np.asarray(whole.y)[fit] for name in conditions}
+        return clone(eraser).fit(whole.X[fit], concept[fit], **beside)
+
+    return attack_folds(fitted, data, random_state=seed, **how)
+
+
+def _conditions(eraser: Any, data: Dataset) -> list[str]:
+    """Whether an estimator was fitted with given=y or keep=y, so that it is again."""
+    metadata = getattr(getattr(eraser, "eraser_", None), "metadata", {})
+    conditions = [name for name in ("given", "keep") if name in metadata]
+    tasks = set() if data.test.y is None else set(map(str, data.test.y))
+    for name in conditions:
+        known = metadata[name]["classes"]
+        if known is None or not tasks or not tasks <= set(map(str, known)):
+            raise ValueError(
+                f"Got attack_rows='cross-fit' and an eraser that was fitted with {name}=…, but "
+                "the task y of the data is not what it was fitted with, so that it cannot be "
+                "fitted again. Give that as y, or use attack_rows='unseen'."
+            )
+    return conditions
+
+
+def attack_folds(
+    fitted: Callable[[Split, NDArray[np.int64]], Any],
+    data: Dataset,
+    *,
+    random_state: int = 0,
+    **how: Any,
+) -> Attacked:
+    """Every row is judged once, by attackers and after an eraser that have not seen it.
+
+    Parameters
+    ----------
+    fitted : callable
+        All rows, and the numbers of those to fit on → eraser.
+    data : Dataset
+    random_state : int
+    **how
+        As of ``attack_eraser``.
+    """
     whole = _pooled(data)
-    labels, folds = _folds(whole, seed)
+    labels, folds = _folds(whole, random_state)
     parts = [
-        _fold(eraser, whole, labels, folds[j:] + folds[:j], seed + j, how) for j in range(FOLDS)
+        _fold(fitted, whole, labels, folds[j:] + folds[:j], random_state + j, how)
+        for j in range(FOLDS)
     ]
     order = np.concatenate(folds)
     return _pooled_attacks(parts, labels.take(order), whole.take(order).group_codes)
@@ -274,7 +322,7 @@ def _refuse_few_of_a_class(labels: Labels) -> None:
 
 
 def _fold(
-    eraser: Any,
+    fitted: Callable[[Split, NDArray[np.int64]], Any],
     whole: Split,
     labels: Target,
     folds: Sequence[NDArray[np.int64]],
@@ -283,11 +331,9 @@ def _fold(
 ) -> Attacked:
     """Attackers that judge the first fold."""
     judge, learn, fit = folds[0], np.concatenate(folds[1:3]), np.concatenate(folds[3:])
-    concept = whole.z if whole.table is None else whole.table
-    fitted = clone(eraser).fit(whole.X[fit], concept[fit])
     unseen = Dataset(whole.take(fit), whole.take(learn), whole.take(judge))
     both = labels.take(learn), labels.take(judge)
-    return attack_eraser(fitted, unseen, random_state=seed, labels=both, **how)
+    return attack_eraser(fitted(whole, fit), unseen, random_state=seed, labels=both, **how)
 
 
 def _joined(folds: Sequence[Any], judged: Target) -> AttackResult | RegressionResult:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unspot._version import __version__
 from unspot.evaluation.audit import FORMAT, AuditRecord, Source, canonical_sha256, file_sha256
 from unspot.evaluation.certificate import Certificate
 from unspot.io.records import as_type, parse
@@ -19,6 +20,12 @@ TOLERANCE = 0.01
 
 #: What follows from the numbers of a certificate, and stands in its file beside them.
 _DERIVED = ("verdict", "leaks", "chance", "advantage", "upper_bound")
+
+#: Words that follow from them too, as this version puts them.
+_WORDS = ("sentence", "next_step")
+
+#: What a second run on the same files has exactly.
+_COUNTS = ("n_test_rows", "n_attack_rows", "rows_of_class", "n_classes", "majority")
 
 
 @dataclass(frozen=True)
@@ -63,14 +70,25 @@ def _check_hash(content: Mapping[str, Any]) -> Check:
 
 def _check_verdict(content: Mapping[str, Any]) -> Check:
     stated = content["certificate"]
+    same_version = stated["metadata"].get("versions", {}).get("unspot") == __version__
+    names = (*_DERIVED, *_WORDS) if same_version else _DERIVED
+    parts = {f"{name}: ": part for name, part in stated.get("parts", {}).items()}
+    for where, part in {"": stated, **parts}.items():
+        if fault := _not_derived(part, names):
+            return Check("verdict", False, where + fault)
+    verdict = Certificate.from_dict(stated).verdict
+    return Check("verdict", True, f"{verdict} follows from the numbers")
+
+
+def _not_derived(stated: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The first fact of a certificate that does not follow from its numbers, or nothing."""
     certificate = Certificate.from_dict(stated)
-    derived = {name: getattr(certificate, name) for name in _DERIVED}
+    derived = {name: getattr(certificate, name) for name in names}
     derived["strongest"] = certificate.strongest.name
     for name, value in derived.items():
         if stated.get(name) != value:
-            reason = f"{name} is {stated.get(name)!r}, but {value!r} follows from the rest"
-            return Check("verdict", False, reason)
-    return Check("verdict", True, f"{certificate.verdict} follows from the numbers")
+            return f"{name} is {stated.get(name)!r}, but {value!r} follows from the rest"
+    return ""
 
 
 def check_source(role: str, stated: Source, path: Path | None, option: str) -> Check:
@@ -92,21 +110,32 @@ def check_numbers(stated: Certificate, again: Certificate) -> Check:
     versions = _other_versions(stated.metadata, again.metadata)
     if again == stated:  # metadata do not count
         return Check("numbers", True, f"the same again, to the last digit{versions}")
-    before, after = ({r.name: r.advantage for r in c.attackers} for c in (stated, again))
+    for name in _COUNTS:
+        was, now = getattr(stated, name), getattr(again, name)
+        if was != now:
+            return Check("numbers", False, f"{name} is {now}, but {was} was certified{versions}")
+    before, after = (
+        {r.name: (r.advantage, *r.interval) for r in c.attackers} for c in (stated, again)
+    )
     if before.keys() != after.keys():
         others = ", ".join(sorted(before.keys() ^ after.keys()))
         return Check(
             "numbers", False, f"other attackers than in the certificate: {others}{versions}"
         )
-    name = max(before, key=lambda attacker: abs(after[attacker] - before[attacker]))
-    gap = abs(after[name] - before[name])
+    gaps = {
+        name: max(abs(x - y) for x, y in zip(before[name], after[name], strict=True))
+        for name in before
+    }
+    gaps["what could be detected"] = abs((stated.detectable or 0) - (again.detectable or 0))
+    name = max(gaps, key=lambda what: gaps[what])
     reason = (
-        f"the verdict is {again.verdict} again; advantages differ by at most {100 * gap:.1f} "
-        f"points ({name}), where {100 * TOLERANCE:.1f} are tolerated{versions}"
+        f"the verdict is {again.verdict} again; advantages and their bounds differ by at most "
+        f"{100 * gaps[name]:.1f} points ({name}), where {100 * TOLERANCE:.1f} are tolerated"
+        f"{versions}"
     )
     if again.verdict != stated.verdict:
         reason = f"the verdict is {again.verdict}, but {stated.verdict} was certified{versions}"
-    return Check("numbers", again.verdict == stated.verdict and gap <= TOLERANCE, reason)
+    return Check("numbers", again.verdict == stated.verdict and gaps[name] <= TOLERANCE, reason)
 
 
 def _other_versions(stated: Mapping[str, Any], again: Mapping[str, Any]) -> str:
