@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import unspot
+from unspot import LEACE
 from unspot.evaluation.attackers import BUDGETS
-from unspot.ranks.plan import linear_residual, plan
+from unspot.ranks.plan import FIT, linear_residual, plan, squared_shifts
 
 
 @pytest.mark.parametrize(("d", "kappa"), [(20, 0.0), (20, 15.0), (256, 128.0), (30, 3000.0)])
@@ -71,6 +72,42 @@ def test_as_text_and_json():
     assert re.search(r"1,000 rows of 30 features", str(found))
     assert re.search(r"bound of 10 points needs about [\d,]+ rows", str(found))
     assert json.loads(found.to_json())["rows_needed"] == found.rows_needed
+
+
+def test_another_number_of_rows_is_planned_as_if_they_were_there():
+    """Up to the estimate of the shift, which fewer rows know less well."""
+    many, few = plan(*rows(40_000)), plan(*rows(4_000))
+    expected = many.with_rows(4_000)
+    assert expected.confirmable == pytest.approx(few.confirmable)
+    assert expected.detectable == pytest.approx(few.detectable)
+    assert expected.linear_advantage == pytest.approx(few.linear_advantage, rel=0.05)
+    assert many.with_rows(40_000).residual == pytest.approx(many.residual)
+
+
+def test_the_residual_is_what_linear_erasure_leaves_on_fresh_rows():
+    """Of correlated features: what plans of 600 rows say, and what 20,000 others show."""
+    X, z = rows(26_000, shift=2.0)
+    fresh, codes = X[6_000:], z[6_000:]
+    planned, left = [], []
+    for few, labels in zip(np.split(X[:6_000], 10), np.split(z[:6_000], 10), strict=True):
+        planned.append(plan(few, labels).residual)
+        fitted = LEACE().fit(few[: round(FIT * 600)], labels[: round(FIT * 600)])
+        _, squares = squared_shifts(fitted.transform(fresh), codes, np.bincount(codes))
+        left.append(squares[0, 1] / 2.0**2)
+    assert np.mean(left) == pytest.approx(np.mean(planned), rel=0.2)
+
+
+def test_the_figure_has_the_target_the_curves_and_the_ranks():
+    pytest.importorskip("matplotlib")
+    found = plan(*rows(1000))
+    left = found.figure().axes[0]
+    named = {line.get_label(): line for line in left.get_lines()}
+    assert {f"you have {1000:,}", f"needed {found.rows_needed:,}"} <= set(named)
+    n, leaves = named["any linear map leaves"].get_data()
+    assert np.interp(1000, n, leaves) == pytest.approx(found.linear_advantage, rel=0.02)
+    assert n[0] < 1000 < found.rows_needed < n[-1]
+    with_ranks = replace(found, leak_of_rank={20: 0.1, 5: 0.02}).figure()
+    assert len(with_ranks.axes) == 2
 
 
 def test_a_quick_path_measures_some_ranks(monkeypatch):

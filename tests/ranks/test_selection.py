@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unspot import LEOPARD, Dataset, certify, rank_path
+from unspot import LEOPARD, Cascade, Dataset, certify, rank_path
 from unspot.erasers.baselines import PCAProjection
+from unspot.ranks import path as path_module
 from unspot.ranks import selection
 from unspot.ranks.path import PathPoint, RankPath
 from unspot.ranks.selection import Promise, Selection
@@ -97,8 +98,8 @@ def test_all_ranks_may_do(monkeypatch):
 def test_a_noisy_curve_never_chooses_a_rank_that_leaks(monkeypatch):
     rng = np.random.default_rng(0)
     ranks = list(range(20, 0, -1))
-    path = made(dict.fromkeys(ranks, 0.0))
     for _ in range(50):
+        path = made(dict.fromkeys(ranks, 0.0))
         noisy = {rank: 0.004 * rank + 0.02 * rng.normal() for rank in ranks}
         advantages(monkeypatch, noisy)
         with warnings.catch_warnings(record=True) as caught:
@@ -121,6 +122,8 @@ def test_a_bound_that_the_rows_cannot_decide_is_refused(path):
     with pytest.raises(ValueError, match=r"Got max_advantage=0.01, .*at least (0\.\d+)") as refused:
         path.select("largest", max_advantage=0.01, attackers=["logistic"])
     assert "times as many" in str(refused.value)
+    with pytest.raises(ValueError, match=r"give about \d,\d00 times as many rows"):
+        path.select("largest", max_advantage=0.001, attackers=["logistic"])
     smallest = float(re.search(r"at least (0\.\d+)", str(refused.value))[1])
     # The interval of one attacker, and the luck that it has in one of five cases.
     assert smallest == pytest.approx((1.96 + 0.84) * (0.25 / 1400) ** 0.5, rel=0.05)
@@ -154,7 +157,64 @@ def test_where_validation_rows_are_too_few_train_rows_decide_too(path):
     assert chosen.rank_ == 3  # PCA's fourth direction tells the classes apart
 
 
+def test_folds_do_not_excuse_a_bad_fit(path):
+    """Folds judge the method at rank 3, which is clean; this one fit of it is not."""
+    attackers = ["logistic"]
+    bad = replace(path.at(3), estimator=path.at(8).estimator)
+    assert selection.cross_fitted_bound(path, path.at(3), attackers) < 0.05
+    assert selection.cross_fitted_bound(path, bad, attackers) > 0.2
+
+
+def test_quick_attackers_choose_what_those_who_judge_confirm(monkeypatch):
+    """Those of budget standard find three points more at every rank."""
+    advantages(monkeypatch, {})
+    found = {"quick": 0.0, "standard": 0.03}
+    monkeypatch.setattr(
+        selection,
+        "advantage_bound",
+        lambda path, point, attackers: 0.01 * point.rank + found.get(attackers, 0.0),
+    )
+    ranks = dict.fromkeys(range(20, 0, -1), 0.0)
+    chosen = made(ranks).select("largest", max_advantage=0.1).selection_
+    assert (chosen.rank, chosen.tried[chosen.rank]) == (7, pytest.approx(0.1))
+    assert chosen.tried[10] == pytest.approx(0.13)
+    assert made(ranks).select("largest", max_advantage=0.1, attackers=["trees"]).rank_ == 10
+    with pytest.warns(UserWarning, match="No rank will do"):
+        none = made(ranks).select("largest", max_advantage=0.03).selection_
+    assert (none.met, none.rank) == (False, 1)
+
+
+def test_folds_are_fitted_once_for_all_ranks(data, monkeypatch):
+    made = []
+    own = path_module.rank_path
+    monkeypatch.setattr(path_module, "rank_path", lambda *given: made.append(given) or own(*given))
+    path = own(PCAProjection(), data, [5, 3, 1])
+    for rank in (5, 3, 2):
+        selection.cross_fitted_bound(path, path.at(rank), ["logistic"])
+    assert [len(rows.train) for _, rows, _ in made] == [2 * 1400 // 5] * 5
+
+
+def test_a_second_choice_attacks_no_rank_again(path, monkeypatch):
+    strict = path.select("largest", max_advantage=0.15, attackers=["logistic"], refit=False)
+    monkeypatch.setattr(selection, "advantage_bound", None)
+    again = path.select("largest", max_advantage=0.16, attackers=("logistic",), refit=False)
+    assert again.selection_.tried == strict.selection_.tried
+
+
 # -- what was chosen is fitted again, and its promise is checked ---------------------------------
+
+
+@pytest.mark.parametrize("cascaded", [False, True])
+def test_it_is_fitted_again_as_the_path_was_down_from_the_higher_ranks(data, cascaded):
+    eraser = LEOPARD(max_rows=300, random_state=0)
+    path = rank_path(Cascade(eraser) if cascaded else eraser, data, [6, 4, 2])
+    again = path.fit_again(2)
+    down = rank_path(path.eraser, replace(data, train=path.unseen.train), [6, 4, 2])
+    np.testing.assert_array_equal(again.eraser_.P, down[2].eraser.P)
+    # And who fits it again does so from the start.
+    plain = again.eraser if cascaded else again
+    assert (plain.rank, plain.init, plain.max_rows) == (2, "auto", 300)
+    assert plain.solver == "manifold"
 
 
 def test_the_choice_is_fitted_again_on_all_rows_but_test_rows(path, data):

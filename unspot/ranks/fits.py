@@ -18,7 +18,17 @@ from unspot.erasers.cascade import Cascade, Way
 from unspot.erasers.leopard import LEOPARD
 from unspot.projections import ManifoldSolver
 
-__all__ = ["Own", "Stage", "at_rank", "fits", "frozen", "seeded", "stages"]
+__all__ = [
+    "Own",
+    "Stage",
+    "at_rank",
+    "fits",
+    "frozen",
+    "seeded",
+    "stages",
+    "starts_warm",
+    "with_parameters",
+]
 
 #: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
 #: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
@@ -89,7 +99,7 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) 
 
     With ``above``, a fit of this function at a higher rank, the first starts warm too.
     """
-    warm = _starts_warm(estimator)
+    warm = starts_warm(estimator)
     U = getattr(above, "estimator_", above).eraser_.U if warm and above is not None else None
     for number, rank in enumerate(ranks, start=int(U is not None)):
         fitted = clone(estimator).set_params(rank=rank)
@@ -130,7 +140,14 @@ def at_rank(eraser: Any, rank: int, seed: int) -> Any:
     return clone(eraser).set_params(**settings)
 
 
-def _starts_warm(estimator: Any) -> bool:
+def with_parameters(fitted: Any, plain: Any) -> Any:
+    """A fit of a path with the parameters of its estimator, for those who fit it again."""
+    if isinstance(fitted, Cascade):
+        with_parameters(fitted.estimator_, plain._inner())
+    return fitted.set_params(**clone(plain).get_params(deep=False))
+
+
+def starts_warm(estimator: Any) -> bool:
     """Whether it refines a start in a few steps. The paper's solver always runs to the end."""
     return isinstance(estimator, LEOPARD) and (
         estimator.solver == "manifold" or isinstance(estimator.solver, ManifoldSolver)

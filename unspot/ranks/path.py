@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
 from unspot.data.concepts import Concepts, Target
@@ -28,8 +27,17 @@ from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.run import after_refit, check_metrics, on_validation, over_seeds
-from unspot.ranks.fits import at_rank, fits, frozen, seeded, stages
-from unspot.ranks.selection import decidable, select
+from unspot.io.progress import steps
+from unspot.ranks.fits import (
+    at_rank,
+    fits,
+    frozen,
+    seeded,
+    stages,
+    starts_warm,
+    with_parameters,
+)
+from unspot.ranks.selection import select, way_to_decide
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
@@ -185,6 +193,11 @@ class RankPath:
         """What ``at`` has fitted: it saves time, and changes no result."""
         return {}
 
+    @cached_property
+    def bounds_known(self) -> dict[Any, float]:
+        """Bounds that a choice has measured: another one need not attack those ranks again."""
+        return {}
+
     def _fit_between(self, rank: int) -> PathPoint:
         # From the rank above of the path itself, whatever else was asked for before.
         above = self[min(other for other in self.ranks if other > rank)]
@@ -216,11 +229,30 @@ class RankPath:
         return replace(self, original=point)
 
     def fit_again(self, rank: int) -> Any:
-        """The eraser of a rank, fitted on train and validation rows, and so not on test rows."""
-        fitted = at_rank(self.eraser, rank, self.random_state)
-        fitted.fit(self.unseen.train.X, self.unseen.train.z)
-        fitted.rank_ = rank
-        return fitted
+        """The eraser of a rank, fitted on train and validation rows, and so not on test rows.
+
+        It is fitted as that of the path was, down from the higher ranks: a fit from scratch may
+        find another subspace than the one whose leak was measured.
+        """
+        plain = at_rank(self.eraser, rank, self.random_state)
+        ranked, stage = stages(plain, self.unseen.train)
+        above = [other for other in self.ranks if other > rank] if starts_warm(ranked) else []
+        *_, fitted = fits(ranked, stage, [*above, rank])
+        return with_parameters(fitted, plain)
+
+    def fold(self, rows: Split, fit: NDArray[np.int64]) -> RankPath:
+        """The same path, fitted on these rows only; it is made once."""
+        key = fit.tobytes()
+        if key not in self._folds:
+            concept = rows.z if rows.table is None else rows.table
+            train = Split(rows.X[fit], concept[fit], kind=rows.kind)
+            eraser = at_rank(self.eraser, self.ranks[0], self.random_state)
+            self._folds[key] = rank_path(eraser, Dataset(train, train, train), self.ranks)
+        return self._folds[key]
+
+    @cached_property
+    def _folds(self) -> dict[bytes, RankPath]:
+        return {}
 
     def select(self, rule: str = "largest", *, refit: bool = True, **options: Any) -> Any:
         """Choose a rank on validation rows, and fit the eraser again on all rows but test rows.
@@ -350,8 +382,8 @@ def rank_path(
     points = []
     started = time.perf_counter()
     fitted_ranks = fits(estimator, stage, checked)
-    for fitted in tqdm(fitted_ranks, "ranks", len(checked), unit="rank", disable=not verbose):
-        point = _point(fitted, held_out, seconds=time.perf_counter() - started)
+    for _ in steps(checked, "Rank", verbose=verbose):
+        point = _point(next(fitted_ranks), held_out, seconds=time.perf_counter() - started)
         if metrics:
             point = point.measured(judged, metrics, seeds=seeds, random_state=seed)
         points.append(point)
@@ -379,35 +411,47 @@ def check_ranks(
     return tuple(falling)
 
 
-def fit_auto(estimator: Any, X: Any, labels: Target | Concepts, max_advantage: float | None) -> Any:
+def fit_auto(
+    estimator: Any,
+    X: Any,
+    labels: Target | Concepts,
+    max_advantage: float | None,
+    *,
+    random_state: Any = None,
+    max_rows: int = 1_000_000,
+) -> Any:
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
-    and those aside choose by the rule ``largest``. If there are many rows, a sample is used:
-    10,000 rows to fit and two thirds as many to choose, or more if a class is rare, so that files
-    of any size have the same cost. The estimator that is returned was fitted on a part of the rows;
-    its rank is the answer.
+    and those aside choose by the rule ``largest``. Where they are too few to decide the bound, all
+    rows are cross-fitted. If there are many rows, a sample is used: 10,000 rows to fit and two
+    thirds as many to choose, or more if a class is rare, so that files of any size have the same
+    cost. The estimator that is returned was fitted on a part of the rows; its rank is the answer.
 
     Parameters
     ----------
-    estimator : LEOPARD
-        Unfitted; its ``random_state`` decides the sample, and ``max_rows`` caps it.
+    estimator : LEOPARD, or Cascade around one
+        Unfitted.
     X : array of shape (n, d), or ``Rows``
     labels : Labels, Measurements or Concepts
         Rows of one of its groups stay together.
     max_advantage : float or None
+    random_state : int, RandomState or None
+        Decides the sample.
+    max_rows : int
+        Caps its rows that fit.
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
-    share = _share_to_choose_with(labels, estimator.max_rows)
+    share = _share_to_choose_with(labels, max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
-    rng, groups = generator(estimator.random_state), getattr(labels, "groups", None)
-    parts = stratified_parts(strata(labels), sizes, rng, groups)[:2]
+    rng = generator(random_state)
+    parts = stratified_parts(strata(labels), sizes, rng, labels.groups)[:2]
     if isinstance(labels, Labels):
         _refuse_small_classes(labels, parts[1])
     train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
     data = Dataset(train, aside, aside)
-    decidable(aside, max_advantage)  # before the fits, which take long
+    way_to_decide(data, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
     path = rank_path(estimator, data)
     return path.select("largest", refit=False, max_advantage=max_advantage)
@@ -421,13 +465,14 @@ def _class_names(data: Dataset) -> list[str] | None:
 
 
 def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
+    groups = concept.groups
     if isinstance(concept, Concepts):
-        return Split(X, concept)
+        return Split(X, concept, groups=groups)
     if isinstance(concept, Labels):
-        return Split(X, concept.values, groups=concept.groups)
+        return Split(X, concept.values, groups=groups)
     values = concept.values
     kind = concept.kind if concept.period is None else f"cyclic:{concept.period:.17g}"
-    return Split(X, values[:, 0] if values.shape[1] == 1 else values, kind=kind)
+    return Split(X, values[:, 0] if values.shape[1] == 1 else values, kind=kind, groups=groups)
 
 
 def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:

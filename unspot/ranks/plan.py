@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,12 @@ from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
 from unspot.machine import same_bits
+from unspot.report.figures import plan_figure
 
-__all__ = ["Plan", "linear_residual", "plan"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Plan", "Reach", "linear_residual", "plan"]
 
 #: Shares of the rows that ``unspot path`` fits on in the end, and tests on.
 FIT, TEST = 0.7, 0.3
@@ -30,7 +34,16 @@ FIT, TEST = 0.7, 0.3
 #: Rows of the quick path, and its ranks as shares of the dimensions that linear erasure leaves.
 PART, QUICK_RANKS = 4_000, (0.75, 0.5, 0.25, 0.1)
 
-_ALPHA = 0.05
+_ALPHA, _ATTACKERS = 0.05, BUDGETS["standard"].attackers
+
+
+class Reach(NamedTuple):
+    """What a number of rows can reach and show; as the fields of ``Plan`` with these names."""
+
+    residual: float
+    linear_advantage: float
+    detectable: float | None
+    confirmable: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,8 @@ class Plan:
     Parameters
     ----------
     n_rows, n_features : int
+    dimensions : int
+        The dimensions in which rows vary; some features may be sums of others.
     rows_of_class : mapping of str to int
         Rows, or groups if the rows come in groups.
     pair : tuple of two str
@@ -66,6 +81,7 @@ class Plan:
 
     n_rows: int
     n_features: int
+    dimensions: int
     rows_of_class: Mapping[str, int]
     pair: tuple[str, str]
     shift: float
@@ -86,7 +102,43 @@ class Plan:
     @property
     def enough(self) -> bool:
         """Whether there are as many."""
-        return sum(self.rows_of_class.values()) >= self.rows_needed
+        return self._units >= self.rows_needed
+
+    def with_rows(self, n_rows: float) -> Reach:
+        """What another number of labelled rows would reach and show, with the same classes."""
+        counts = np.array(list(self.rows_of_class.values())) * n_rows / self._units
+        names = list(self.rows_of_class)
+        pair = [names.index(name) for name in self.pair]
+        return _reach(self.shift**2, counts, pair, self.dimensions)
+
+    def figure(self) -> Figure:
+        """What rows reach and show against their number, and leaks by rank if they were measured.
+
+        Cost: a fraction of a second. Needs matplotlib.
+        """
+        ends = sorted((self._units, self.rows_needed))
+        sizes = np.geomspace(ends[0] / 5, 5 * ends[1], 60)
+        reached = [self.with_rows(n) for n in sizes]
+        curves = {
+            "any linear map leaves": [reach.linear_advantage for reach in reached],
+            "test rows can confirm": [reach.confirmable for reach in reached],
+            "test rows show in 80 of 100 cases": [
+                np.nan if reach.detectable is None else reach.detectable for reach in reached
+            ],
+        }
+        return plan_figure(
+            sizes.tolist(),
+            curves,
+            have=self._units,
+            needed=self.rows_needed,
+            target=self.max_advantage,
+            leaks=self.leak_of_rank,
+        )
+
+    @property
+    def _units(self) -> int:
+        """Rows, or groups."""
+        return sum(self.rows_of_class.values())
 
     def to_json(self) -> str:
         """The same numbers as JSON."""
@@ -94,7 +146,7 @@ class Plan:
         return json.dumps({"format": "unspot-plan/1", **asdict(self), **numbers}, indent=1)
 
     def __str__(self) -> str:
-        units = sum(self.rows_of_class.values())
+        units = self._units
         apart = "" if units == self.n_rows else f" in groups, which count as {units:,} at worst"
         first, second = self.pair
         seen = "no advantage at all" if self.detectable is None else _points(self.detectable)
@@ -169,34 +221,26 @@ def plan(
     refuse_nonfinite(X)
     numbers = None if groups is None else group_codes(groups, len(X))
     counts = counts_at_worst(labels.codes, numbers, len(labels.classes))
-    d, squares = _squared_shifts(X, labels.codes, labels.counts)
+    d, squares = squared_shifts(X, labels.codes, labels.counts)
     first, second = max(
         zip(*np.triu_indices(len(counts), 1), strict=True),
         key=lambda pair: _left(float(squares[pair]), counts[list(pair)] * FIT, d, len(counts))[1],
     )
-    pair, square = counts[[first, second]], float(squares[first, second])
-    residual, advantage = _left(square, pair * FIT, d, len(counts))
-    names = BUDGETS["standard"].attackers
-    tests = np.maximum(counts * TEST, 1)
-    shares = counts / counts.sum()
+    square, shares = float(squares[first, second]), counts / counts.sum()
     return Plan(
         n_rows=len(X),
         n_features=X.shape[1],
+        dimensions=d,
         rows_of_class={str(c): int(n) for c, n in zip(labels.classes, counts, strict=True)},
         pair=(str(labels.classes[first]), str(labels.classes[second])),
         shift=square**0.5,
-        residual=residual,
-        linear_advantage=advantage,
-        detectable=detectable_advantage(
-            1 / len(counts), int(effective_rows(tests)), _ALPHA / (2 * len(names))
-        ),
-        confirmable=smallest_bound(tests, _ALPHA, len(names)),
+        **_reach(square, counts, [int(first), int(second)], d)._asdict(),
         max_advantage=max_advantage,
         fit_rows=_fewest(
             lambda n: _left(square, n * shares[[first, second]], d, len(counts))[1] <= max_advantage
         ),
         test_rows=_fewest(
-            lambda n: smallest_bound(n * shares, _ALPHA, len(names)) <= max_advantage
+            lambda n: smallest_bound(n * shares, _ALPHA, len(_ATTACKERS)) <= max_advantage
         ),
         leak_of_rank=_quick_leaks(X, labels.values, groups, random_state) if quick_path else {},
     )
@@ -223,17 +267,32 @@ def linear_residual(n_features: int, kappa: float, n_deleted: int = 1) -> float:
     return float((d - n_deleted) * np.sum(poisson.pmf(J, middle) / (d + 2 * J)))
 
 
+def _reach(square: float, counts: NDArray[Any], pair: list[int], d: int) -> Reach:
+    """For a squared shift between a pair of classes of these counts, in d dimensions."""
+    tests = np.maximum(counts * TEST, 1)
+    rows, level = int(effective_rows(tests)), _ALPHA / (2 * len(_ATTACKERS))
+    return Reach(
+        *_left(square, counts[pair] * FIT, d, len(counts)),
+        detectable=detectable_advantage(1 / len(counts), rows, level),
+        confirmable=smallest_bound(tests, _ALPHA, len(_ATTACKERS)),
+    )
+
+
 def _left(square: float, counts: NDArray[Any], d: int, n_classes: int) -> tuple[float, float]:
     """The share of a squared shift that is left after a fit on these rows, and its advantage."""
-    from scipy.stats import norm
-
     kappa = square / float(np.sum(1 / counts))
     share = max(0.0, linear_residual(d, kappa, min(n_classes - 1, d)))
-    # Of two Gaussian laws at a distance δ the best guess is right with probability Φ(δ/2).
-    return share, float(norm.cdf((share * square) ** 0.5 / 2)) - 0.5
+    return share, advantage_between(share * square)
 
 
-def _squared_shifts(
+def advantage_between(square: float) -> float:
+    """What the best guess between two Gaussian laws gains, at a squared distance of their means."""
+    from scipy.stats import norm
+
+    return float(norm.cdf(square**0.5 / 2)) - 0.5
+
+
+def squared_shifts(
     X: NDArray[Any], codes: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[int, NDArray[np.float64]]:
     """Dimensions in which rows vary, and the squared distances of class means in their metric."""

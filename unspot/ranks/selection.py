@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from inspect import signature
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,8 +31,8 @@ from unspot.evaluation.metrics import LESS_IS_BETTER
 from unspot.evaluation.regression import smallest_share
 from unspot.evaluation.run import check_metrics, over_seeds
 from unspot.evaluation.several import Part, parts_of
-from unspot.evaluation.unseen import attack_both_ways, attack_eraser
-from unspot.ranks.fits import at_rank
+from unspot.evaluation.unseen import attack_both_ways, attack_folds
+from unspot.io.progress import phase
 
 if TYPE_CHECKING:
     from unspot.ranks.path import PathPoint, RankPath
@@ -164,7 +165,8 @@ def select(path: RankPath, rule: str = "largest", *, refit: bool = True, **optio
         estimator = path.fit_again(selection.rank)
         if selection.met and selection.max_advantage is not None:
             attackers = options.get("attackers", "quick")
-            promise = _checked(path, estimator, selection.max_advantage, attackers)
+            with phase("Checking the promise"):
+                promise = _checked(path, estimator, selection.max_advantage, attackers)
             selection = replace(selection, promise=promise)
     else:  # a copy, since another rule may choose the same rank
         estimator = copy(path.at(selection.rank).estimator)
@@ -176,13 +178,11 @@ def _checked(
     path: RankPath, fitted: Any, max_advantage: float, attackers: str | Sequence[str]
 ) -> Promise | None:
     """What test rows say about the promise; a promise that they do not confirm is a warning."""
-    # Quick attackers search; a promise is to hold against those who try harder.
-    asked = "standard" if attackers == "quick" else attackers
     try:
         each = _of_each(
             path.unseen,
             lambda data: attack_both_ways(
-                fitted, data, random_state=path.random_state, **_effort(asked)
+                fitted, data, random_state=path.random_state, **_effort(_judges(attackers))
             ),
         )
     except ValueError as error:  # of too few rows: the choice stands
@@ -239,11 +239,13 @@ def largest(
     What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
     confidence that no attacker has more. Attackers that learn from one half of the validation rows
     are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
-    that the advantage grows with the rank. Between two of the default ranks others are fitted.
+    that the advantage grows with the rank. Between two of the default ranks others are fitted. What
+    quick attackers choose is confirmed by those of budget standard, who will judge the promise too:
+    if they find more than is allowed, they choose among the lower ranks.
 
     Where validation rows are too few to decide, train rows are judged on too: of five folds, two
-    fit the eraser of a rank, attackers learn from two others and are judged on the fifth, five
-    times over. That takes five fits for every rank, and only few rows need it.
+    fit a path, attackers learn from two others and are judged on the fifth, five times over. That
+    takes five paths, and only few rows need it.
 
     Parameters
     ----------
@@ -256,16 +258,42 @@ def largest(
     """
     allowed, cross_fit = way_to_decide(path.data, max_advantage, attackers)
     bound = cross_fitted_bound if cross_fit else advantage_bound
-    rank, bounds = _bisect(
-        path.points,
-        lambda point: bound(path, point, attackers),
-        lambda bound: bound <= allowed,
-    )
+    effort = attackers if isinstance(attackers, str) else tuple(attackers)
+
+    def measure(point: PathPoint, effort: Any = effort) -> float:
+        key = cross_fit, effort, point.rank
+        if key not in path.bounds_known:
+            path.bounds_known[key] = bound(path, point, effort)
+        return path.bounds_known[key]
+
+    rank, bounds = _bisect(path.points, measure, lambda bound: bound <= allowed)
     if rank is not None and path.refine:
-        rank = _refined(path, rank, bounds, lambda point: bound(path, point, attackers), allowed)
+        rank = _refined(path, rank, bounds, measure, allowed)
+    confirmed: dict[int, float] = {}
+    if rank is not None and _judges(effort) != effort:
+        harder = partial(measure, effort=_judges(effort))
+        rank, confirmed = _confirmed(path, rank, harder, allowed)
     criterion = "advantage of the strongest attacker at most"
-    nearest = rank or min(bounds, key=lambda rank: bounds[rank])
+    nearest = rank or min(confirmed or bounds, key=lambda rank: (confirmed or bounds)[rank])
+    bounds |= confirmed
     return Selection("largest", nearest, criterion, bounds, rank is not None, allowed)
+
+
+def _judges(attackers: Any) -> Any:
+    """Quick attackers search; a promise is to hold against those who try harder."""
+    return "standard" if attackers == "quick" else attackers
+
+
+def _confirmed(
+    path: RankPath, rank: int, measure: Callable[[PathPoint], float], allowed: float
+) -> tuple[int | None, dict[int, float]]:
+    """The rank, if those who will judge the promise agree, or the largest below it; all values."""
+    own = measure(path.at(rank))
+    if own <= allowed:
+        return rank, {rank: own}
+    lower = [point for point in path.points if point.rank < rank]
+    found, values = _bisect(lower, measure, lambda bound: bound <= allowed)
+    return found, {rank: own, **values}
 
 
 def _refined(
@@ -281,7 +309,8 @@ def _refined(
         if above - rank < 2:
             break
         middle = (above + rank) // 2
-        bounds[middle] = measure(path.at(middle))
+        with phase("Choosing", note=f"rank {middle}"):
+            bounds[middle] = measure(path.at(middle))
         if bounds[middle] <= allowed:
             rank = middle
         else:
@@ -384,7 +413,7 @@ def decidable(
     """The bound that these rows shall decide; an error if they cannot."""
     names = attackers
     if isinstance(attackers, str):
-        names = BUDGETS[check_choice("attackers", attackers, BUDGETS)].attackers
+        names = BUDGETS[_judges(check_choice("attackers", attackers, BUDGETS))].attackers
     groups = split.group_codes
     whole = Dataset(split, split, split)
     parts = [part.data.test for part in parts_of(whole)] or [split]
@@ -401,7 +430,7 @@ def decidable(
             f"Got max_advantage={max_advantage:g}, but expected at least "
             f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {n_units:,} "
             f"{units}, on which attackers that only guess may look as good as that. Allow more, or "
-            f"give about {more:.2g} times as many {units}."
+            f"give about {float(f'{more:.2g}'):,.12g} times as many {units}."
         )
     return max_advantage
 
@@ -427,16 +456,30 @@ def advantage_bound(
 def cross_fitted_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """The same on train and validation rows, each judged after a fit on other rows."""
+    """The same on train and validation rows, each judged after a fit on other rows.
+
+    Folds judge the method, and one fit of it may be worse than others. So the bound is no less than
+    what the validation rows show, with the same confidence, of the eraser of the path itself.
+    """
     rows = path.unseen.train
-    estimator = at_rank(path.eraser, point.rank, path.random_state)
     how = {"random_state": path.random_state, **_effort(attackers)}
-    return _bound(
-        _of_each(
-            Dataset(rows, rows, rows),
-            lambda data: attack_eraser(estimator, data, attack_rows="cross-fit", **how),
-        )
+
+    def fitted(whole: Split, fit: NDArray[np.int64]) -> Any:
+        return path.fold(whole, fit).at(point.rank).eraser
+
+    folds = _of_each(Dataset(rows, rows, rows), lambda data: attack_folds(fitted, data, **how))
+    try:
+        own = _of_each(path.judged, lambda data: attack_both_ways(point.eraser, data, **how))
+    except ValueError:  # of too few validation rows to learn from
+        own = {}
+    return max(
+        [_bound(folds), *(_shown(one, (1 - _CONFIDENCE) / len(own)) for one in own.values())]
     )
+
+
+def _shown(attacked: Attacked, alpha: float) -> float:
+    """The strongest attacker has at least this."""
+    return attacked.interval(attacked.strongest, alpha)[0] - attacked.chance
 
 
 def _bisect(
@@ -450,7 +493,8 @@ def _bisect(
     while low < high:
         middle = (low + high) // 2
         rank = points[middle].rank
-        values[rank] = measure(points[middle])
+        with phase("Choosing", note=f"rank {rank}"):
+            values[rank] = measure(points[middle])
         if allowed(values[rank]):
             high = middle
         else:
