@@ -141,3 +141,11 @@ def test_a_sample_of_the_training_rows_is_said(file):
     assert len(opened.data.train) == 40
     assert "Fitted on 40 of 150 training rows." in opened.difference
     assert open_bench_data(str(file), max_rows=4000).difference == ""
+
+
+def test_a_study_s_labels_are_shown_under_the_methods_names() -> None:
+    line = ResultLine("igbp/rounds=3", None, 1, label="igbp/rounds=3")
+    assert [with_paper([line], paper, 100)[0].name for paper in (None, "glove")] == [
+        "IGBP, rounds=3",
+        "IGBP, rounds=3",
+    ]

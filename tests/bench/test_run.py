@@ -77,6 +77,7 @@ def test_tables_have_both_sides(out):
         "## Batch size",
         "## Number of kernels",
         "## Solver",
+        "## Leak at a utility budget: task, logistic, %",
         "## Leak at a utility budget: a_y, %",
         "## Leak at a utility budget: A_50% held out",
     ]

@@ -50,6 +50,29 @@ def test_labels_find_the_papers_rows(paper):
         assert "cascade/kernels=10" not in without
 
 
+def test_methods_that_keep_a_task_run_where_there_is_one():
+    X, z = np.zeros((60, 4)), np.arange(60) % 2
+    data = Dataset.from_arrays(X, z, np.arange(60) % 3, random_state=0)
+    (study,) = studies(["task"], data, None, SCHEDULES["standard"])
+    assert set(study.methods) == {
+        f"{n}:keep" for n in ("obliviator", "splince", "leopard", "cascade")
+    }
+    assert study.ranks == (3,)  # those of many dimensions are more
+    without = studies(["main", "task"], rows(4), None, SCHEDULES["standard"])
+    assert [study.name for study in without] == ["main"]
+    with pytest.raises(ValueError, match=r"'task' .* these data have none\. Name the column"):
+        studies(["task"], rows(4), None, SCHEDULES["standard"])
+
+
+def test_ranks_for_a_task_are_low():
+    X, z = np.zeros((60, 200)), np.arange(60) % 2
+    data = Dataset.from_arrays(X, z, np.arange(60) % 3, random_state=0)
+    (study,) = studies(["task"], data, None, SCHEDULES["standard"])
+    assert study.ranks == (50, 25, 12, 6, 3)
+    (study,) = studies(["task"], data, None, SCHEDULES["quick"])
+    assert len(study.ranks) == 3
+
+
 def test_labels_belong_to_their_study():
     for study in studies(tuple(STUDIES), rows(100), "glove", SCHEDULES["standard"]):
         names = {study_of(label) for label in study.methods}

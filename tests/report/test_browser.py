@@ -6,7 +6,9 @@ import time
 
 import pytest
 
+from unspot.report.contents import Contents, Measure
 from unspot.report.html import render
+from unspot.tables import Number
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -212,6 +214,26 @@ def test_never_scrolls_sideways(open_page, width):
     assert wide == []
 
 
+@pytest.mark.parametrize(("width", "media"), [(1200, ""), (745, "print")])
+def test_nine_erasers_are_seen_without_scrolling(open_page, tmp_path, width, media):
+    """As in the table of a benchmark, with the numbers of the paper."""
+    shares, bits = (Number(0.444, 0.012),) * 9, (Number(27.82, 0.05),) * 9
+    measures = tuple(
+        Measure(unit, "Probe of the paper’s tables", values[0], values, unit, published=values)
+        for unit, values in (("share", shares), ("kbit", bits))
+    )
+    names = tuple(f"L̄EOPARD, cascaded, rank {i}" for i in range(9))
+    path = tmp_path / "many.html"
+    path.write_text(render(Contents("Benchmark", columns=names, measures=measures)))
+    browser = open_page(width=width, path=path)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+    seen, needed = browser.execute_script(
+        "const box = document.querySelector('.wide'); return [box.clientWidth, box.scrollWidth]"
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert needed <= seen
+
+
 def test_labels_of_axes_do_not_overlap(open_page):
     for width in (380, 1200):
         browser = open_page(width=width)
@@ -297,6 +319,28 @@ def test_the_dial_moves_everything_by_keyboard(open_page, dial_file, dial_conten
     assert [entry["message"] for entry in browser.get_log("browser")] == []
     back = _press(browser, Keys.ARROW_RIGHT)
     assert back == first  # the same stop, the same picture
+
+
+def test_the_dial_stays_between_its_stops(open_page, dial_file):
+    """Also in frames that began before the key was pressed, as those of a busy machine do."""
+    from selenium.webdriver.common.keys import Keys
+
+    browser = open_page(path=dial_file)
+    _press(browser, Keys.END)
+    browser.execute_script("""
+    const now = performance.now.bind(performance), late = now() + 500;
+    performance.now = () => now() < late ? late : now();
+    const marks = (chart) => document.querySelectorAll(`[data-chart="${chart}"] .mark-symbol path`);
+    window.fewest = Infinity;
+    const look = () => {
+      const counts = ["dial-map", "dial-attackers"].map((chart) => marks(chart).length);
+      window.fewest = Math.min(window.fewest, ...counts);
+      requestAnimationFrame(look);
+    };
+    look();
+    """)
+    _press(browser, Keys.HOME)
+    assert browser.execute_script("return window.fewest") > 0
 
 
 def test_chance_stays_in_view_at_every_stop(open_page, dial_file):

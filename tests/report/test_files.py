@@ -4,8 +4,9 @@ from itertools import product
 
 import pytest
 
+from unspot.io.files import split_name
 from unspot.report.contents import VIEWS_FORMAT, Views
-from unspot.report.files import PathNumbers, read_result, read_results, split_name
+from unspot.report.files import PathNumbers, read_result, read_results
 from unspot.report.html import render
 from unspot.report.reading import read_contents
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -212,3 +213,18 @@ print(*{{"torch", "pandas", "sklearn", "matplotlib"}} & set(sys.modules))
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_the_verdict_among_several_erasers_names_its_own(contents):
+    chosen = contents.columns[contents.headline.column]
+    several = re.search(r"<h2>.*?</h2>", render(contents), re.DOTALL)[0]
+    assert len(contents.columns) > 1
+    assert f"{chosen}: LEAKS" in unescape(re.sub("<[^>]*>", "", several))
+
+
+def test_labels_of_axes_keep_apart(contents):
+    """On a phone there is no room for all, and they would run into each other."""
+    axes = re.findall(r'"axis": ({[^{}]*})', json.dumps(charts(contents, None)))
+    numbers = [axis for axis in map(json.loads, axes) if "format" in axis]
+    assert numbers
+    assert all(axis["labelSeparation"] > 0 for axis in numbers)

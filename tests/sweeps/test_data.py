@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from unspot.datasets.synthetic import law
 from unspot.sweeps.data import open_data
 
 
@@ -55,7 +56,10 @@ def test_no_task_is_measured_where_there_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("glov", r"Got 'glov'.*no such file.*\(glove, bios, dial\).*Did you mean 'glove'\?"),
+        (
+            "glov",
+            r"Got 'glov'.*no such file.*\(glove, bios, dial, translations, .*xor.*mean 'glove'\?",
+        ),
         ("none.npz", "Got 'none.npz'.*no such file"),
         ("bios", "no folder for 'bios'.*--data FOLDER. Bias in Bios .*train.pickle.*repository"),
         ("dial", "Got no folder for 'dial'.*pos_pos.npy.*from the repository"),
@@ -78,6 +82,21 @@ def test_folders_without_their_files(tmp_path, name, message):
     source = tmp_path / "glove.42B.300d.txt" if name == "glove" else tmp_path
     with pytest.raises(FileNotFoundError, match=message):
         open_data(name, source=source)
+
+
+def test_the_verses_of_the_package(file):
+    data = open_data("translations")
+    assert data.name == "translations"
+    assert data.train.groups is not None  # verses, of which each is in three translations
+    with pytest.raises(ValueError, match=r"translations.*expected one of them"):
+        open_data("translations", source=file)
+
+
+def test_a_synthetic_law_by_its_name():
+    data = open_data("xor", random_state=3)
+    drawn = law("xor", n=12_000, random_state=3)
+    assert (data.name, data.n_features, data.train.y) == ("xor", 20, None)
+    assert set(map(bytes, data.test.X)) <= set(map(bytes, drawn.X))
 
 
 def test_a_file_and_a_source(file):

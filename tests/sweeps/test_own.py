@@ -192,3 +192,22 @@ def test_code_that_is_not_there(folder, code, said):
     (folder / "sweep.toml").write_text(text)
     with pytest.raises(ValueError, match=said):
         read_sweep_file(folder / "sweep.toml", allow_code=True)
+
+
+def test_a_label_that_keeps_the_task():
+    rng = np.random.default_rng(0)
+    z, y = np.arange(400) % 2, rng.permutation(np.arange(400) % 3)
+    X = rng.normal(size=(400, 5)) + np.outer(z, [2, 1, 0, 0, 0]) + np.outer(y, [0, 1, 1, 0, 0])
+    data = Dataset.from_arrays(X, z, y, random_state=0)
+    seen = {}
+
+    class Seen(LEACE):
+        def fit(self, X, z, **beside):
+            seen[self.method] = beside.get("keep")
+            return super().fit(X, z, **beside)
+
+    methods = {"plain": Seen(method="orthogonal"), "mine:keep": Seen()}
+    frame = sweep(methods, data, seeds=1, metrics=["variance"])
+    assert list(frame["status"]) == ["ok", "ok"]
+    assert seen["orthogonal"] is None
+    np.testing.assert_array_equal(seen["oblique"], data.train.y)

@@ -110,6 +110,24 @@ def test_a_failed_cell_is_kept_with_its_error(data, tmp_path):
     assert len(path.read_text().splitlines()) == 5
 
 
+class Endless(PCAProjection):
+    def fit(self, X, z):
+        while self.rank == 2:
+            pass
+        return super().fit(X, z)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_cell_that_takes_too_long_has_failed(data, n_jobs):
+    options = {"metrics": ["variance"], "n_jobs": n_jobs, "max_seconds": 3}
+    frame = sweep({"endless": Endless()}, data, [3, 2, 1], 1, **options)
+    assert frame["status"].tolist() == ["ok", "failed", "ok"]
+    assert frame["error"][1] == "TimeoutError: It took more than 3 seconds."
+    assert 3 <= frame["seconds"][1] < 10
+    with pytest.raises(ValueError, match="Got max_seconds=0, but expected a positive number"):
+        sweep("pca", data, [3], max_seconds=0)
+
+
 def test_resume_does_what_is_left(data, tmp_path):
     path = tmp_path / "r.jsonl"
     sweep("pca", data, [3], seeds=2, metrics=["variance"], path=path)

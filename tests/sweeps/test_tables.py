@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from unspot.sweeps.tables import (
     ResultTable,
     display_name,
     result_lines,
+    sweep_contents,
     sweep_tables,
 )
 
@@ -64,3 +67,17 @@ def test_one_table_per_data_set(frame):
 def test_metrics_without_a_title_keep_their_name():
     line = ResultLine("mine", None, 1, {"my_metric": (2.0, 0.0)})
     assert "my_metric" in ResultTable("t", "t", (line,), ("my_metric",)).to_markdown()
+
+
+def test_the_page_is_about_what_attackers_read_least():
+    rows = [("leace", None, 0.7), ("cascade", 8, 0.6), ("cascade", 4, 0.52), ("pca", None, 0.8)]
+    cells = pd.DataFrame(rows, columns=["method", "rank", "attack"])
+    whole = cells.assign(dataset="words", seed=0, status="ok", error=None)
+    data = {"rows": [9, 9, 9], "features": 9, "chance": 0.5, "classes": 2, "fingerprint": ""}
+    contents = sweep_contents(whole, [{"dataset": "words", "data": data}])
+    assert contents.columns[contents.chosen].endswith("4")
+    assert contents.reads_least
+    assert not replace(contents, chosen=0).reads_least
+    assert "middle rank" in contents.subtitle
+    one_rank = sweep_contents(whole[whole["rank"] != 8])
+    assert "middle rank" not in one_rank.subtitle

@@ -15,10 +15,11 @@ from unspot.sweeps.run import results_frame
 from unspot.sweeps.tables import COLUMNS, ResultLine, display_name, result_lines
 from unspot.tables import latex, markdown
 
-__all__ = ["BudgetTable", "budget_tables", "lines_of_file"]
+__all__ = ["BudgetTable", "budget_tables", "by_method", "lines_of_file"]
 
 #: How far a measure of utility may fall, as a share. Neighbours are lost long before the task is.
 BUDGETS = {
+    "task_linear": (0.01, 0.03, 0.05, 0.10),
     "task": (0.01, 0.03, 0.05, 0.10),
     "neighbours": (0.01, 0.03, 0.05, 0.10, 0.20, 0.30),
 }
@@ -31,7 +32,7 @@ class BudgetTable:
     Parameters
     ----------
     utility : str
-        The measure that may fall: "task" or "neighbours".
+        The measure that may fall: "task_linear", "task" or "neighbours".
     leaks : mapping of str to tuple of (ResultLine or None)
         For each method and budget the line that leaks least, or None if none keeps enough.
     chance : float
@@ -59,7 +60,7 @@ class BudgetTable:
         return latex(self._rows())
 
     def _rows(self) -> list[list[str]]:
-        budgets = [f"≤ {100 * budget:.0f} points" for budget in BUDGETS[self.utility]]
+        budgets = [f"≤ {100 * budget:.0f}" for budget in BUDGETS[self.utility]]
         rows = [["method", *budgets, "at the last budget"]]
         for method, chosen in self.leaks.items():
             last = chosen[-1]
@@ -103,7 +104,7 @@ def budget_tables(lines: Sequence[ResultLine], chance: float) -> list[BudgetTabl
         whole = original.values[utility][0]
         leaks = {
             method: tuple(_least(own, utility, whole - budget) for budget in budgets)
-            for method, own in _by_method(measured).items()
+            for method, own in by_method(measured).items()
         }
         order = sorted(leaks, key=lambda method: tuple(map(_leak, reversed(leaks[method]))))
         tables.append(BudgetTable(utility, {method: leaks[method] for method in order}, chance))
@@ -127,7 +128,7 @@ def lines_of_file(
     return result_lines(results_frame(list(cells.values()))) if cells else []
 
 
-def _by_method(lines: Iterable[ResultLine]) -> dict[str, list[ResultLine]]:
+def by_method(lines: Iterable[ResultLine]) -> dict[str, list[ResultLine]]:
     """Lines by the label without its settings; the original is no method."""
     methods: dict[str, list[ResultLine]] = {}
     for line in lines:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unspot.data.dataset import Dataset
-from unspot.sweeps.data import DATA_NAMES, open_data, replaces_rows, sample_train
+from unspot.sweeps.data import open_data, replaces_rows, sample_train
 from unspot.sweeps.tables import ResultLine, ResultTable
 
 __all__ = ["BenchData", "open_bench_data", "paper_rows", "paper_tables", "with_paper"]
@@ -135,11 +135,12 @@ def paper_row_like(paper: str, method: str, rank: int | None, n_features: int) -
 
 
 def with_paper(lines: Iterable[ResultLine], paper: str | None, n_features: int) -> list[ResultLine]:
-    """The lines with the paper's numbers for the same cells."""
+    """The lines under the methods' names, with the paper's numbers for the same cells."""
+    named = [replace(line, label="") for line in lines]  # a study's labels are not a user's
     if paper is None:
-        return list(lines)
+        return named
     compared = []
-    for line in lines:
+    for line in named:
         row = paper_row_like(paper, line.method, line.rank, n_features)
         if row is not None:
             values = {OUR_NAMES.get(key, key): value for key, value in row.values.items()}
@@ -183,7 +184,7 @@ def open_bench_data(
     ('glove', 100)
     """
     data = open_data(name, source=source, **columns)
-    paper = name if name in DATA_NAMES else None
+    paper = name if name in _content()["datasets"] else None
     differences = [] if paper is None else _differences(paper, data)
     if paper is not None and source is not None and replaces_rows(name, source):
         differences.insert(0, f"Rows of {Path(source).name}, which are not the paper's.")

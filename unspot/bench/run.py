@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from unspot.data.dataset import Dataset
 from unspot.evaluation.metrics import METRICS, lacking, one_row
 from unspot.evaluation.problem import Finding, MetricFunction, Problem
 from unspot.evaluation.results import Value
+from unspot.io.progress import steps
 from unspot.sweeps.run import sweep
 from unspot.sweeps.tables import ResultLine, result_lines
 
@@ -115,6 +117,7 @@ def bench(
     resume: bool = False,
     retry: bool = False,
     n_jobs: int | None = None,
+    max_seconds: float | None = None,
     figures: bool = True,
     verbose: bool = False,
 ) -> BenchResult:
@@ -131,7 +134,7 @@ def bench(
     seeds : int or sequence of int, optional
         The seeds of every cell.
     only : sequence of str, optional
-        Studies to run: main, field, rivals, metric, preserve, kernels, batch, solver.
+        Studies to run: main, field, rivals, task, metric, preserve, kernels, batch, solver.
     methods : sequence of str, optional
         Labels of the studies' methods to run.
     max_train_rows : int, optional
@@ -145,6 +148,8 @@ def bench(
         With ``resume``, run failed cells again.
     n_jobs : int, optional
         The number of cells that run at once; as in ``sweep``.
+    max_seconds : float, optional
+        The most that a cell may take; as in ``sweep``.
     figures : bool
         Whether to draw figures, which needs matplotlib.
     verbose : bool
@@ -170,6 +175,7 @@ def bench(
         resume=resume,
         retry=retry,
         n_jobs=n_jobs,
+        max_seconds=max_seconds,
         verbose=verbose,
     )
     result = BenchResult(frame, source_data, time.perf_counter() - started)
@@ -184,7 +190,7 @@ def _run(
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
-    for study in to_run:
+    for study in steps(to_run, "Study", name=attrgetter("name"), verbose=options["verbose"]):
         frame = sweep(
             study.methods,
             {source.data.name: source.data},

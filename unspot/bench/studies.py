@@ -20,6 +20,7 @@ from unspot.erasers.leopard import LEOPARD
 from unspot.erasers.registry import make
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.ranks.path import check_ranks
+from unspot.sweeps.run import KEEPS_TASK
 
 __all__ = ["SCHEDULES", "STUDIES", "Schedule", "Study", "studies"]
 
@@ -34,6 +35,8 @@ OTHER_SHARES = (0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
 
 #: Studies that run at all ranks. The others run at a few ranks.
 BY_RANK = ("main", "field", "metric")
+#: A subspace that is asked to keep one task can be small.
+LOW_RANKS = (50, 25, 12, 6, 3)
 
 
 @dataclass(frozen=True)
@@ -99,10 +102,26 @@ def studies(
     else:
         all_ranks = check_ranks(ranks, data.n_features)
     few_ranks = _middle(all_ranks, schedule.study_ranks)
-    return [
-        Study(name, STUDIES[name](paper, schedule), all_ranks if name in BY_RANK else few_ranks)
+    own_ranks = dict.fromkeys(BY_RANK, all_ranks)
+    if ranks is None:
+        low = [rank for rank in LOW_RANKS if rank < data.n_features]
+        own_ranks["task"] = _middle(low, schedule.n_ranks)
+    found = [
+        Study(name, _possible(STUDIES[name](paper, schedule), data), own_ranks.get(name, few_ranks))
         for name in names
     ]
+    if names and not any(study.methods for study in found):
+        raise ValueError(
+            f"Got the study {' and '.join(names)!r} of methods that keep a task, but these data "
+            "have none. Name the column of the task, or run another study."
+        )
+    return [study for study in found if study.methods]
+
+
+def _possible(methods: dict[str, Any], data: Dataset) -> dict[str, Any]:
+    """Without methods that keep a task, if there is none."""
+    has_task = data.train.y is not None
+    return {k: v for k, v in methods.items() if has_task or not k.endswith(KEEPS_TASK)}
 
 
 def _main(paper: str | None, schedule: Schedule) -> dict[str, Any]:
@@ -146,8 +165,20 @@ def _rivals(paper: str | None, schedule: Schedule) -> dict[str, Any]:
         },
         "igbp": make("igbp"),
         **{f"igbp/rounds={n}": make("igbp", n_rounds=n) for n in (3, 30)},
+        "obliviator": make("obliviator"),
+        **{f"obliviator/rounds={n}": make("obliviator", n_rounds=n, tolerance=-1) for n in (1, 3)},
     }
     return methods | foreign_contestants()
+
+
+def _task(paper: str | None, schedule: Schedule) -> dict[str, Any]:
+    """Methods that are given the task, which they keep."""
+    return {
+        f"obliviator{KEEPS_TASK}": make("obliviator"),
+        f"splince{KEEPS_TASK}": make("splince"),
+        f"leopard{KEEPS_TASK}": schedule.leopard(),
+        f"cascade{KEEPS_TASK}": Cascade(schedule.leopard()),
+    }
 
 
 def _metric(paper: str | None, schedule: Schedule) -> dict[str, Any]:
@@ -198,6 +229,7 @@ STUDIES: dict[str, Any] = {
     "main": _main,
     "field": _field,
     "rivals": _rivals,
+    "task": _task,
     "metric": _metric,
     "preserve": _preserve,
     "kernels": _kernels,

@@ -70,8 +70,15 @@ CONFIG: Spec = {
 _BARE = {"labels": False, "ticks": False, "grid": False}
 #: Data of one row for a layer: without it, its marks are drawn once for every row of the chart.
 _ONCE: Spec = {"data": {"values": [{}]}}
-#: A text beside a point.
-_BESIDE: Spec = {"align": "left", "dx": 10, "dy": -9, "fontSize": 11, "color": "var(--soft)"}
+#: A text beside a point, on the side where there is room for it.
+_ROOM = "width - scale('x', datum.utility) > 12 + 7 * length(datum.beside)"
+_BESIDE: Spec = {
+    "align": {"expr": f"{_ROOM} ? 'left' : 'right'"},
+    "dx": {"expr": f"{_ROOM} ? 10 : -10"},
+    "dy": -9,
+    "fontSize": 11,
+    "color": "var(--soft)",
+}
 #: Hides the classes that the page's legend has put on this list.
 _HIDDEN: Spec = {"name": "hidden", "value": []}
 _SHOWN: Spec = {"filter": "indexof(hidden, datum.k) < 0"}
@@ -544,7 +551,8 @@ def _number(field: str, title: str, scale: Spec, **axis: Any) -> Spec:
     return {
         "field": field,
         "type": "quantitative",
-        "axis": {"title": title, **axis},
+        # Where labels come nearer than this, as on a phone, some are left out.
+        "axis": {"title": title, "labelSeparation": 5, **axis},
         "scale": scale,
     }
 
@@ -563,12 +571,13 @@ def _chance_rule(chance: float | None, channel: str, definition: Spec) -> list[S
     if chance is None:
         return []
     at = {channel: _fixed(definition, chance)}
-    place: Spec = {"align": "right", "dx": -3, "x": "width"}
+    # Below a line, where no point that is better than guessing lies.
+    place: Spec = {"align": "right", "dx": -3, "x": "width", "baseline": "top", "dy": 4}
     if channel == "x":
-        place = {"align": "left", "dx": 3, "y": 0}
+        place = {"align": "left", "dx": 3, "y": 0, "baseline": "bottom", "dy": -3}
     text = f"chance {100 * chance:.1f} %"
     layers = (
         _layer("rule", at, strokeDash=[5, 4], strokeWidth=1.5, color="var(--ink)"),
-        _layer("text", at, text=text, fontSize=11, baseline="bottom", dy=-3, **place),
+        _layer("text", at, text=text, fontSize=11, **place),
     )
     return [{**layer, **_ONCE} for layer in layers]

@@ -315,7 +315,7 @@ def _sentence(
     before: Attack | None, after: Attack, number: int, chance: float, of_number: bool = False
 ) -> str:
     name = after.attacker[0].upper() + after.attacker[1:]
-    subject = f"The strongest of {number} attackers, {after.attacker}," if number > 1 else name
+    subject = f"The strongest of {number} attackers ({after.attacker})" if number > 1 else name
     was = f" (before erasure: {_per_cent(before)})" if before else ""
     if of_number:
         return (
@@ -502,8 +502,9 @@ def _rows_text(metadata: Mapping[str, Any]) -> str:
 
 def _as_facts(values: Mapping[str, Any]) -> Facts:
     """Pairs of text, without values that are missing."""
+    counts = {n for n, v in values.items() if type(v) is int and (v > 9999 or "rows" in n)}
     return tuple(
-        (name, f"{value:,}" if type(value) is int and value > 9999 else str(value))
+        (name, f"{value:,}" if name in counts else str(value))
         for name, value in values.items()
         if value not in (None, "")
     )

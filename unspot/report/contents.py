@@ -124,6 +124,7 @@ class Gaps:
 
     concept_class: str
     points: tuple[GapPoint, ...]
+    classifier: str = ""  # whose predictions these are, such as "the logistic regression"
 
 
 @dataclass(frozen=True)
@@ -316,6 +317,14 @@ class Contents:
         """The representations that were attacked; 0 is before erasure."""
         found = {attack.column for attack in self.attacks}
         return tuple(sorted(found))
+
+    @property
+    def reads_least(self) -> bool:
+        """Whether attackers recover less after the chosen method than after all others."""
+        after = next((m.after for m in self.measures if m.key == "attack"), ())
+        values = [number.value for number in after if number is not None]
+        all_of_one_data_set = self.chance is not None and len(values) == len(self.columns)
+        return all_of_one_data_set and values[self.chosen] == min(values)
 
     @property
     def headline(self) -> Verdict | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unspot.data.dataset import Dataset, Split
 from unspot.data.labels import encode, encode_as
 from unspot.evaluation.problem import erased_rows
+from unspot.io.progress import phase
 from unspot.report.contents import DialRows, Points
 from unspot.report.views import MAX_TRAIN_ROWS, as_classes, pca_points, sample
 
@@ -23,6 +24,7 @@ Array = NDArray[np.float64]
 MAX_ROWS = 5000
 
 
+@phase("Drawing")
 def make_dial_rows(
     erasers: Sequence[Any],
     data: Dataset,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ __all__ = [
     "curve_figure",
     "gaps_figure",
     "layers_figure",
+    "plan_figure",
     "save",
     "save_figures",
     "tradeoff_figure",
@@ -43,6 +44,8 @@ __all__ = [
 
 #: The marks of ``style.SHAPES``, as matplotlib calls them.
 MARKERS = ("o", "s", "^", "D", "P", "v", ">")
+#: Ticks of an axis of advantages over guessing.
+_ADVANTAGES = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 INK, SOFT, LINE = (THEME[name][0] for name in ("ink", "soft", "line"))
 
 
@@ -229,6 +232,58 @@ def layers_figure(
     axes.set_ylabel("strongest attacker (dashed: chance)")
     axes.grid(axis="y", color=LINE, linewidth=0.6)
     _legend_above(axes, legend)
+    return figure
+
+
+def plan_figure(
+    sizes: Sequence[float],
+    curves: Mapping[str, Sequence[float]],
+    *,
+    have: int,
+    needed: int,
+    target: float,
+    leaks: Mapping[int, float],
+) -> Figure:
+    """Advantages against labelled rows, by what they are of; and leaks by rank, where measured.
+
+    Parameters
+    ----------
+    sizes : sequence of float
+        Numbers of rows.
+    curves : mapping of str to sequence of float
+        An advantage for each of them, by name.
+    have, needed : int
+        The rows that there are, and that the target needs.
+    target : float
+        The advantage that is allowed.
+    leaks : mapping of int to float
+        Advantages by rank; the figure has a second part if there are any.
+    """
+    parts = 1 + bool(leaks)
+    widths = (3, 2)[:parts]
+    figure, axes = _figure(2.9 + 1.1 * sum(widths), 3.4, columns=parts, width_ratios=widths)
+    left, *others = np.ravel(axes)
+    for i, (name, values) in enumerate(curves.items()):
+        dashes = (0, DASHES[i]) if i else "-"
+        colour = PALETTES["method"][i + 1][0]
+        left.plot(sizes, values, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+    for rows, name, style in ((have, "you have", "-"), (needed, "needed", ":")):
+        left.axvline(rows, color=SOFT, linestyle=style, linewidth=1, label=f"{name} {rows:,}")
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.minorticks_off()
+    left.set_yticks([a for a in _ADVANTAGES if min(map(np.nanmin, curves.values())) <= a <= 0.5])
+    left.set_xlabel("labelled rows, 70 % to fit and 30 % to test")
+    left.set_ylabel("advantage over guessing, points")
+    left.legend(fontsize=7, frameon=False)
+    for right in others:
+        right.plot(list(leaks), list(leaks.values()), "o-", color=PALETTES["method"][1][0], ms=4)
+        right.set_xlabel("rank (quick fit on a part of the rows)")
+    for each in (left, *others):
+        each.axhline(target, color=INK, linestyle="--", linewidth=1)
+        each.grid(color=LINE, linewidth=0.6)
+        each.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}")
+    left.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
     return figure
 
 

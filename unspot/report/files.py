@@ -12,10 +12,11 @@ from unspot.evaluation.audit import FORMAT as AUDIT_FORMAT
 from unspot.evaluation.audit import AuditRecord
 from unspot.evaluation.certificate import Certificate
 from unspot.evaluation.results import AttackerFacts, Evaluation, Metadata
+from unspot.io.files import split_name
 from unspot.io.records import as_type, parse
 from unspot.report.contents import VIEWS_FORMAT, Views
 
-__all__ = ["PathNumbers", "read_result", "read_results", "split_name"]
+__all__ = ["PathNumbers", "read_result", "read_results"]
 
 PATH_FORMAT = "unspot-path/1"
 _EXPECTED = (
@@ -77,20 +78,6 @@ def read_results(files: Sequence[str]) -> tuple[dict[str, list[Any]], Views | No
         else:
             results.setdefault(name, []).append(result)
     return results, views
-
-
-def split_name(entry: str) -> tuple[str, Path]:
-    """``NAME=path`` as a name and a path; a file that exists is a path, even with "=" in it.
-
-    Examples
-    --------
-    >>> split_name("LEACE=out/leace.json")
-    ('LEACE', PosixPath('out/leace.json'))
-    """
-    name, sign, path = entry.partition("=")
-    if not sign or Path(entry).exists():
-        return "", Path(entry)
-    return name, Path(path)
 
 
 def read_result(path: Path) -> Any:

@@ -122,6 +122,7 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
     """The page as text; the same contents give the same page, apart from the time ``made``."""
     scripts = [*(_text("static", name) for name in LIBRARIES), _text("templates", "report.js")]
     names, tradeoff, dial = contents.representations, contents.tradeoff, contents.dial
+    groups = measure_groups(contents)
     return _template().render(
         contents=contents,
         views=views,
@@ -143,7 +144,8 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         licences=_safe(_text("static", "LICENSES.txt")),
         sections=sections(contents, views),
         highlights=highlights(contents),
-        groups=measure_groups(contents),
+        groups=groups,
+        spreads=any("±" in text for _, ms in groups for m in ms for text in (m.before, *m.after)),
         attack_table=attack_table(contents),
         tradeoff_table=tradeoff_table(contents),
         column_legend=column_legend(names, contents.attacked),

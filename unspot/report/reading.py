@@ -247,11 +247,13 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
         else {}
         for column in columns
     ]
+    details = [column.evaluation.details for column in columns if column.evaluation is not None]
+    whose = next((one["gaps_of"] for one in details if one.get("gaps_of")), "")
     cells = list(dict.fromkeys(cell for by_cell in records for cell in by_cell))
     classes = list(dict.fromkeys(name for name, _ in cells))
     shown = classes[:1] if len(classes) == 2 else classes
     return tuple(
-        Gaps(name, tuple(_gap_point(cell, records) for cell in cells if cell[0] == name))
+        Gaps(name, tuple(_gap_point(cell, records) for cell in cells if cell[0] == name), whose)
         for name in shown
     )
 

@@ -16,6 +16,7 @@ from unspot.data.labels import encode, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
 from unspot.evaluation.problem import erased, erased_rows
 from unspot.evaluation.results import eraser_name
+from unspot.io.progress import phase
 from unspot.report.contents import MapKind, Panel, Points, Views, Witness
 
 __all__ = ["make_views", "pca_points", "sample", "witness", "witness_direction"]
@@ -29,6 +30,7 @@ GRID = 121
 MAX_TRAIN_ROWS = 20_000
 
 
+@phase("Drawing")
 def make_views(
     erasers: Any,
     data: Dataset,

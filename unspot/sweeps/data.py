@@ -12,15 +12,20 @@ import numpy as np
 
 from unspot.checks import check_count, did_you_mean
 from unspot.data.dataset import Dataset, strata, stratified_parts
-from unspot.datasets import load_bias_in_bios, load_dial, load_glove_gender
+from unspot.datasets import load_bias_in_bios, load_dial, load_glove_gender, load_translations
+from unspot.datasets.synthetic import LAWS, law
 from unspot.io import read_table
 
 __all__ = ["DATA_NAMES", "open_data", "replaces_rows", "sample_train"]
 
-#: Data sets that ``unspot.datasets`` loads.
-DATA_NAMES = ("glove", "bios", "dial")
+#: Data sets that ``unspot.datasets`` loads or draws.
+DATA_NAMES = ("glove", "bios", "dial", "translations", *LAWS)
+#: Those of them that are not in the package.
+_PLACED = ("bios", "dial")
 #: The task of a file by default. A file that lacks this column has no task.
 DEFAULT_TASK = "y"
+#: Rows that are drawn of a synthetic law.
+LAW_ROWS = 12_000
 _TABLE_SUFFIXES = (".npz", ".npy", ".csv", ".tsv", ".parquet")
 
 
@@ -38,9 +43,9 @@ def open_data(
 
     Parameters
     ----------
-    name : {"glove", "bios", "dial"} or path
-        A data set of ``unspot.datasets``; or an .npz, .npy, .csv or .parquet file of vectors and
-        labels.
+    name : {"glove", "bios", "dial", "translations"}, the name of a synthetic law, or path
+        A data set of ``unspot.datasets``; 12,000 rows of a law in 20 dimensions; or an .npz, .npy,
+        .csv or .parquet file of vectors and labels.
     source : path, optional
         Where the named data set is: a GloVe text file (by default the words in the package), or the
         authors' folder of Bias in Bios or DIAL. For these two it can also be a file of other
@@ -58,13 +63,13 @@ def open_data(
     >>> data.name, data.n_features
     ('glove-gender', 100)
     """
-    if name not in DATA_NAMES and source is not None:
+    if name not in (*_PLACED, "glove") and source is not None:
         raise ValueError(
             f"Got {name!r} and the source {str(source)!r}, but expected one of them: a named data "
-            f"set ({', '.join(DATA_NAMES)}) and its source, or a file without a source."
+            f"set (glove, {', '.join(_PLACED)}) and its source, or a file without a source."
         )
     if name in DATA_NAMES and not replaces_rows(name, source):
-        data = _load(name, source)
+        data = _load(name, source, random_state)
     else:
         path = Path(name if source is None else source)
         data = _read(path, concept, task, features, random_state)
@@ -73,7 +78,7 @@ def open_data(
 
 def replaces_rows(name: str, source: str | os.PathLike[str] | None) -> bool:
     """Whether the source of a named data set is a file of other rows."""
-    return name != "glove" and source is not None and Path(source).suffix in _TABLE_SUFFIXES
+    return name in _PLACED and source is not None and Path(source).suffix in _TABLE_SUFFIXES
 
 
 def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset:
@@ -87,9 +92,14 @@ def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset
     return replace(data, train=data.train.take(rows))
 
 
-def _load(name: str, source: str | os.PathLike[str] | None) -> Dataset:
+def _load(name: str, source: str | os.PathLike[str] | None, random_state: int) -> Dataset:
+    if name in LAWS:
+        rows = law(name, n=LAW_ROWS, random_state=random_state)
+        return Dataset.from_arrays(rows.X, rows.z, random_state=random_state, name=name)
     if name == "glove":
         return load_glove_gender(source)
+    if name == "translations":
+        return load_translations()
     if source is None:
         raise FileNotFoundError(
             f"Got no folder for {name!r}, whose data are not in the package. Pass the folder that "

@@ -15,24 +15,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
-from tqdm.auto import tqdm
 
-from unspot.checks import check_seeds, require
+from unspot.checks import check_positive, check_seeds, require
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
 from unspot.evaluation.metrics import lacking
 from unspot.evaluation.run import check_metrics, score
 from unspot.io.journal import Journal, read_journal
+from unspot.io.progress import phase
+from unspot.machine import time_limit
 from unspot.sweeps.grid import Cell, cells, named_methods
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_results", "results_frame", "sweep"]
+__all__ = ["KEEPS_TASK", "read_results", "results_frame", "sweep"]
 
 #: Increased when a metric changes its meaning, so that old and new results are not mixed.
 METRICS_VERSION = 4
 DEFAULT_METRICS = ("attack", "probe", "neighbours")
+#: The end of the label of a method that is fitted with ``keep``, the task of the data.
+KEEPS_TASK = ":keep"
 #: The first and the last columns of the frame; the metrics are between them.
 _FIRST = ("dataset", "method", "rank", "seed")
 _LAST = ("kept_rank", "fit_seconds", "seconds", "status", "error", "key")
@@ -50,6 +53,7 @@ def sweep(
     resume: bool = False,
     retry: bool = False,
     n_jobs: int | None = None,
+    max_seconds: float | None = None,
     verbose: bool = False,
 ) -> pd.DataFrame:
     """Fit and measure every method at every rank and seed on every data set.
@@ -60,6 +64,7 @@ def sweep(
         Names of ``unspot.methods()``, "cascade:NAME", "original"; estimators, of which each cell
         sets ``rank`` and ``random_state``; or your own method: anything with ``fit`` and
         ``transform``, a frozen ``Eraser``, or a function of rows. Tables show a label as it is.
+        A method whose label ends in ":keep" is fitted with ``keep``, the task of the data.
     datasets : Dataset, several, or mapping of names to them
         Methods are fitted on train rows, attackers learn from validation rows, and all scores are
         of test rows.
@@ -79,6 +84,8 @@ def sweep(
         With ``resume``, run failed cells again.
     n_jobs : int, optional
         The number of cells that run at once; by default that of ``joblib.parallel_config``, or one.
+    max_seconds : float, optional
+        A cell that takes longer has failed, and its error says so. Not on Windows.
     verbose : bool
         Show progress, with an estimate of the time left.
 
@@ -109,6 +116,8 @@ def sweep(
     settings = {"metrics": names, "budget": budget, "version": METRICS_VERSION}
     labelled = isinstance(methods, Mapping)
     grid = cells(named_methods(methods), named, ranks, check_seeds(seeds), settings, labelled)
+    if max_seconds is not None:
+        check_positive("max_seconds", max_seconds)
     if path is None and resume:
         raise ValueError(
             "Got resume=True without a path, but expected the file to go on with. Pass its path."
@@ -117,19 +126,16 @@ def sweep(
     with file as journal:
         records = _earlier_results(journal, grid, retry)
         calls = [
-            delayed(run_cell)(cell, named[cell.dataset], metrics, budget)
+            delayed(run_cell)(cell, named[cell.dataset], metrics, budget, max_seconds)
             for cell in grid
             if cell.key not in records
         ]
-        progress = tqdm(total=len(grid), initial=len(records), unit="cell", disable=not verbose)
-        with progress:
+        with phase("Sweep", len(calls), unit="cells", verbose=verbose) as here:
             for record in _results(calls, n_jobs):
                 records[record["key"]] = record
                 if journal is not None:
                     journal.append(record)
-                progress.update()
-                rank = "" if record["rank"] is None else f" {record['rank']}"
-                progress.set_postfix_str(f"{record['dataset']} {record['method']}{rank}")
+                here.advance()
     return results_frame([records[cell.key] for cell in grid])
 
 
@@ -140,7 +146,11 @@ def read_results(*paths: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def run_cell(
-    cell: Cell, data: Dataset, metrics: Sequence[str] | Mapping[str, Any], budget: str
+    cell: Cell,
+    data: Dataset,
+    metrics: Sequence[str] | Mapping[str, Any],
+    budget: str,
+    max_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Fit and measure one cell; an error becomes part of the result."""
     started = time.perf_counter()
@@ -154,24 +164,29 @@ def run_cell(
         "seed": cell.seed,
         **({"label": cell.label} if cell.label else {}),
     }
+    rank = "" if cell.rank is None else f", rank {cell.rank}"
     try:
-        eraser = _fitted(cell.estimator, data)
-        kept = getattr(eraser, "rank", None)
-        record |= {"kept_rank": kept, "fit_seconds": time.perf_counter() - started}
-        scores = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
+        note = f"{cell.dataset}, {cell.method}{rank}"
+        with time_limit(max_seconds), phase("Cell", note=note):
+            eraser = _fitted(cell, data)
+            kept = getattr(eraser, "rank", None)
+            record |= {"kept_rank": kept, "fit_seconds": time.perf_counter() - started}
+            scores = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
         record |= {"metrics": scores.values, "details": scores.details, "status": "ok"}
     except Exception as error:  # any error: the other cells go on
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     return record | {"seconds": time.perf_counter() - started}
 
 
-def _fitted(estimator: Any, data: Dataset) -> Any:
+def _fitted(cell: Cell, data: Dataset) -> Any:
     """What erases rows: an Eraser, a fitted transformer or a function."""
+    estimator = cell.estimator
     if estimator is None:
         return Eraser.projection(np.eye(data.n_features))
     if not hasattr(estimator, "fit"):
         return estimator
-    estimator.fit(data.train.X, data.train.z)
+    beside = {"keep": data.train.y} if cell.method.endswith(KEEPS_TASK) else {}
+    estimator.fit(data.train.X, data.train.z, **beside)
     return getattr(estimator, "eraser_", estimator)
 
 

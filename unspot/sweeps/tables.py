@@ -57,6 +57,11 @@ _NAMES = {
     "fairpca": "fair PCA",
     "mute": "MUtE",
     "igbp": "IGBP",
+    "obliviator": "Obliviator",
+    "leopard:keep": "L̄EOPARD, given the task",
+    "cascade:keep": "L̄EOPARD, cascaded, given the task",
+    "obliviator:keep": "Obliviator, given the task",
+    "splince:keep": "SPLINCE, given the task",
     "concept-erasure": "LEACE of concept-erasure",
     "fairlearn": "CorrelationRemover of fairlearn",
     "kram": "KRaM",
@@ -328,17 +333,29 @@ def sweep_contents(
     original = next((line for line in lines if line.method == "original"), None)
     chance = next(map(attack_chance, facts.values()), None) if single else None
     shown = [line for line in _middle_ranks(lines) if line is not original and line.values]
+    several_ranks = len({line.name for line in lines}) < len(lines)
     return Contents(
         title=title,
-        subtitle=", ".join(by_dataset),
+        subtitle=", ".join(by_dataset) + (_ONE_RANK if several_ranks else ""),
         columns=tuple(line.title for line in shown),
-        chosen=max(len(shown) - 1, 0),
+        chosen=_least_read(shown) if single else max(len(shown) - 1, 0),
         chance=chance,
         measures=measures(shown, original),
         tradeoff=plane(lines, chance),
         facts=tuple((name, _facts(facts[name])) for name in by_dataset if name in facts),
         notes=tuple(f"{line.title}: {error}" for line in lines for error in line.errors),
     )
+
+
+#: Of a sweep with several ranks.
+_ONE_RANK = ". Numbers are those of the middle rank of each method; the chart has all ranks."
+
+
+def _least_read(lines: Sequence[ResultLine]) -> int:
+    """The line after which the strongest attacker recovers least; the last one if none was made."""
+    attacked = [(line.number("attack"), i) for i, line in enumerate(lines)]
+    least = min(((number.value, i) for number, i in attacked if number is not None), default=None)
+    return max(len(lines) - 1, 0) if least is None else least[1]
 
 
 def _of_dataset(line: ResultLine, name: str) -> ResultLine:

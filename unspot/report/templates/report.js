@@ -62,7 +62,8 @@
       const from = at, began = performance.now();
       cancelAnimationFrame(frame);
       const step = (now) => {
-        const part = still.matches ? 1 : Math.min(1, (now - began) / 300);
+        // A frame's time is that of its start, which may be before the key was pressed.
+        const part = still.matches ? 1 : Math.min(1, Math.max(0, now - began) / 300);
         moveCharts(part < 1 ? from + (to - from) * part * (2 - part) : to);
         if (part < 1) frame = requestAnimationFrame(step);
         else section.dataset.stop = String(to);
