@@ -49,14 +49,14 @@ def test_a_table_and_a_page(cli, files, tmp_path):
     html = page.read_text(encoding="utf-8")
     assert "2 erasers of gender compared" in html
     assert "After concept" in html
-    assert "against job, between" in html
+    assert "compared with job, between" in html
 
 
 def test_names_that_the_user_gives(cli, files):
     path = files / "concept.safetensors"
     done = cli("compare", f"a={path}", f"b={path}", files / "rows.npz")
     assert done.code == 0, done.err
-    assert "b has +0.0 points against a" in done.out
+    assert "+0.0 points after b compared with a" in done.out
     assert "cannot tell them apart" in done.out
 
 
@@ -101,6 +101,16 @@ def test_the_numbers_are_those_of_certify(data):
             found.evaluations[name]["attack"].after.mean == certificate.strongest.balanced_accuracy
         )
     assert found.evaluations["concept"].metadata["concept"] == "gender"
+
+
+def test_the_difference_of_the_task_is_that_of_the_table():
+    """Also where labels of the task are not balanced, and attackers would count them alike."""
+    X, z, _ = make_rows(4, n=1200)
+    y = np.where(X[:, 2] + np.random.default_rng(0).normal(size=1200) > 1.5, "nurse", "judge")
+    erasers = {"job": Eraser.projection(np.delete(np.eye(6), 2, axis=1)), "nothing": None}
+    found = compare(erasers, Dataset.from_arrays(X, z, y, random_state=0))
+    job, nothing = (found.evaluations[name]["task_linear"].after.mean for name in erasers)
+    assert found.differences[1].value == pytest.approx(nothing - job)
 
 
 def test_intervals_hold_the_difference_of_other_rows(data):

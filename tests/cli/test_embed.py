@@ -73,7 +73,6 @@ def test_a_table_comes_out_with_vectors_and_labels(bios, model, tmp_path):
     result = run(bios, "--text", "bio", "--model", model, "-o", out)
     assert result.exit_code == 0, result.output
     assert "4 texts as vectors of 8 numbers" in result.output
-    assert "Embedding: 100%" in result.output
     table = read_table(out, concept="gender", names="bio")
     assert table.z.tolist() == list("fmmf")
     assert table.names.tolist() == TEXTS

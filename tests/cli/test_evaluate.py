@@ -146,3 +146,23 @@ def test_errors_are_sentences(cli, saved, table):
     done = cli("evaluate", saved, table, "-c", "sex")
     assert (done.code, "'sex'" in done.err) == (2, True)
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_fairness_of_given_predictions(cli, tmp_path, rows, fitted):
+    """They stay with their rows, whether the file is halved or split as unspot path does."""
+    X, z = rows
+    eraser = LEACE().fit(X if fitted else X + 1, z).eraser_
+    eraser.save(tmp_path / "e.safetensors")
+    job = np.where(np.arange(len(z)) % 3 == 0, "nurse", "judge")
+    swapped = np.where(job == "nurse", "judge", "nurse")
+    np.savez(tmp_path / "d.npz", X=X, gender=z, job=job, mine=np.where(z == "f", job, swapped))
+    line = ("evaluate", tmp_path / "e.safetensors", tmp_path / "d.npz", "-c", "gender")
+    task = ("-t", "job", "-m", "fairness", "--predictions", "mine")
+    done = cli(*line, *task)
+    assert done.code == 0, done.err
+    gap = next(text for text in done.out.splitlines() if "TPR gap, RMS" in text)
+    assert "1.00" in gap  # always right for f, never for m
+    assert len(re.findall("'mine'", done.out)) == 1  # one note for all gaps
+    assert "without --task" in cli(*line, "--predictions", "mine").err
+    assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--predictions", "mime").err

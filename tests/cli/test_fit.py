@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from unspot import LEACE, LEOPARD, Cascade, load
-from unspot.cli.fit import make_estimator, parse_parameters
+from unspot.cli.fit import _loss, make_estimator, parse_parameters
 from unspot.cli.options import parse_rank
 
 
@@ -107,11 +107,10 @@ def test_any_parameter_can_be_set(cli, table, tmp_path):
 
 
 def test_seeds_and_progress_go_where_they_are_known():
-    assert make_estimator("leace", {}, seed=3, verbose=True).get_params()["method"] == "oblique"
-    cascade = make_estimator("cascade:leopard", {"rank": 2}, seed=3, verbose=True)
+    assert make_estimator("leace", {}, seed=3).get_params()["method"] == "oblique"
+    cascade = make_estimator("cascade:leopard", {"rank": 2}, seed=3)
     assert cascade.eraser.random_state == 3
-    assert cascade.eraser.verbose is True
-    plain = make_estimator("Cascade", {}, seed=4, verbose=False)
+    plain = make_estimator("Cascade", {}, seed=4)
     assert plain.eraser.random_state == 4
 
 
@@ -312,6 +311,19 @@ def test_a_number_is_known_by_its_values(cli, people, tmp_path):
     assert "job (categories)" in done.out
 
 
+def test_methods_that_keep_a_task(cli, people, tmp_path):
+    path, X, Z = people
+    same = ("-f", "e_*", "-c", "gender", "--keep", "job", "-o")
+    done = cli("fit", path, "--method", "splince", *same, tmp_path / "s.safetensors")
+    assert done.code == 0, done.err
+    expected = LEACE().fit(X, Z["gender"], keep=Z["job"]).eraser_
+    np.testing.assert_allclose(load(tmp_path / "s.safetensors").P, expected.P, atol=1e-5)
+    quick = ("--set", "n_rounds=1", "--set", "n_random_features=20")
+    done = cli("fit", path, "--method", "obliviator", *quick, *same, tmp_path / "o.safetensors")
+    assert done.code == 0, done.err
+    assert load(tmp_path / "o.safetensors").metadata["keep"]["classes"]
+
+
 @pytest.mark.parametrize(
     ("options", "needles"),
     [
@@ -321,6 +333,7 @@ def test_a_number_is_known_by_its_values(cli, people, tmp_path):
         (("--concept", "gender", "--kind", "age=continuous"), ["--kind", "gender"]),
         (("--concept", "gender", "-c", "age"), ["more than once", "comma list"]),
         (("--concept", "gender,score", "--method", "inlp"), ["2 concepts", "LEOPARD"]),
+        (("--concept", "gender", "--method", "splince"), ["without --keep", "leace"]),
     ],
 )
 def test_goals_that_cannot_be(cli, people, tmp_path, options, needles):
@@ -328,3 +341,17 @@ def test_goals_that_cannot_be(cli, people, tmp_path, options, needles):
     assert done.code == 2
     for needle in needles:
         assert needle in done.err
+
+
+def test_the_name_of_the_file_says_what_it_is(cli, table):
+    for command in ("fit", "path"):
+        done = cli(command, table, "-f", "emb", "-c", "gender", "-o", table.parent / "e.pkl")
+        assert done.code == 2
+        assert "e.pkl" in done.err
+        assert ".safetensors" in done.err
+
+
+def test_the_summary_explains_its_numbers():
+    assert "below 0 by chance" in _loss([0.5, -0.0123])
+    assert "-0.012" in _loss([0.5, -0.0123])
+    assert _loss([]) == ""

@@ -139,11 +139,32 @@ def test_two_names_of_one_program():
     assert as_module.stdout == as_script.stdout == f"unspot {unspot.__version__}\n"
 
 
+def test_without_typer_it_says_what_to_install():
+    done = _run("-c", "import sys; sys.modules['typer'] = None; import runpy\n"
+                "runpy.run_module('unspot', run_name='__main__')")  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert "pip install typer" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_eraser_is_applied_with_what_the_docs_install(eraser):
+    done = _run("-c", "import sys; before = set(sys.modules); import unspot\n"
+                f"unspot.load({str(eraser)!r})([[0.0] * 6])\n"
+                "print(*{name.split('.')[0] for name in set(sys.modules) - before})")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    others = {name for name in done.stdout.split() if name not in sys.stdlib_module_names}
+    assert others <= {"unspot", "numpy", "safetensors", "lazy_loader"}
+
+
 def test_an_error_is_one_sentence_without_a_traceback(cli, tmp_path):
     done = cli("inspect", tmp_path / "none.safetensors")
     assert done.code == 2
     assert done.out == ""
-    assert done.err == f"Error: Got '{tmp_path}/none.safetensors', but there is no such file.\n"
+    assert (
+        done.err
+        == f"Error: Got '{tmp_path}/none.safetensors', but there is no such file or folder.\n"
+    )
 
 
 @pytest.mark.parametrize("where", ["before", "after", "environment"])
@@ -198,7 +219,7 @@ def test_an_interrupt_is_no_error(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["inspect", "x"])
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "Stopped.\n"
+    assert capsys.readouterr().err.startswith("Stopped. Nothing was written")
 
 
 @pytest.fixture
@@ -214,7 +235,9 @@ def test_an_interrupt_inside_a_command_is_said(cli, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("unspot.report.files.read_results", interrupted)
-    assert cli("report", "x.json", "-o", "x.html") == (130, "", "Stopped.\n")
+    done = cli("report", "x.json", "-o", "x.html")
+    assert (done.code, done.out) == (130, "")
+    assert done.err.startswith("Stopped. Nothing was written")
 
 
 @pytest.mark.usefixtures("x_json")

@@ -10,6 +10,7 @@ from unspot import Eraser
 from unspot.cli import main
 from unspot.cli.verify import MISMATCH
 from unspot.evaluation.audit import canonical_sha256
+from unspot.evaluation.certificate import Certificate
 
 
 def write_rows(path, seed):
@@ -128,7 +129,11 @@ def test_numbers_that_somebody_made_up_are_found(cli, folder):
     report = json.loads((folder / "audit.json").read_text())["certificate"]["attackers"][0]
     made_up = {**report, "advantage": report["advantage"] - 0.05}
     edit(folder, "certificate", "attackers", value=[made_up])
-    edit(folder, "certificate", "advantage", value=made_up["advantage"], rehash=True)
+    edit(folder, "certificate", "advantage", value=made_up["advantage"])
+    content = json.loads((folder / "audit.json").read_text())["certificate"]
+    forged = Certificate.from_dict(content)
+    edit(folder, "certificate", "next_step", value=forged.next_step)
+    edit(folder, "certificate", "sentence", value=forged.sentence, rehash=True)
     done = check(cli, folder, "--rerun")
     assert done.code == MISMATCH
     marks = {check: mark for check, (mark, _) in lines(done).items()}

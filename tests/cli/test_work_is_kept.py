@@ -80,25 +80,59 @@ def test_a_missing_file_is_said_within_half_a_second_and_without_numpy(tmp_path)
     assert min(seconds) < 0.5
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "fit data.parquet -f emb -c gendre -o x.safetensors",
-        "fit data.parquet -f emb -c gender -o e.safetensors",
-        "certify e.safetensors data.parquet -f emb -c gendre",
-        "evaluate e.safetensors data.parquet -f emb -c gendre",
-        "path data.parquet -f emb -c gendre",
-        "sweep nosuch.toml",
-    ],
-)
-def test_torch_is_not_loaded_to_say_what_is_wrong(eraser, table, line):
+#: Of every command that reads files: one that is not there.
+NOT_THERE = """
+    plan nosuch.parquet -c gender
+    fit nosuch.parquet -c gender -o x.safetensors
+    fit data.parquet -f emb -c gender -o e.safetensors
+    transform e.safetensors nosuch.parquet -o x.parquet
+    evaluate nosuch.safetensors data.parquet
+    certify e.safetensors nosuch.parquet
+    compare e.safetensors e.safetensors nosuch.parquet
+    compare a=e.safetensors b=e.safetensors nosuch.parquet
+    verify nosuch.json
+    monitor e.safetensors nosuch.npz --attack-rows data.parquet --state s.jsonl
+    path nosuch.parquet -c gender
+    sweep nosuch.toml
+    report a=nosuch.json -o x.html
+    inspect nosuch.safetensors
+    embed nosuch.txt --model m -o x.npy
+    export nosuch.safetensors --to onnx
+"""
+
+#: And a column that is not there.
+NO_COLUMN = """
+    plan data.parquet -f emb -c gendre
+    fit data.parquet -f emb -c gendre -o x.safetensors
+    transform e.safetensors data.parquet -f embb -o x.parquet
+    evaluate e.safetensors data.parquet -f emb -c gendre
+    certify e.safetensors data.parquet -f emb -c gendre
+    compare a=e.safetensors b=e.safetensors data.parquet -f emb -c gendre
+    monitor e.safetensors data.parquet --attack-rows data.parquet --state s.jsonl -c gendre
+    path data.parquet -f emb -c gendre
+    bench data.parquet -c gendre
+    bench nosuch.npz
+"""
+
+
+def loaded_by(lines, folder):
+    """Which packages a process has loaded that ran all these lines into an error."""
     code = (
         "import sys; from unspot.cli import main\n"
-        f"try: main({line.split()!r})\n"
-        "except SystemExit as end: sys.exit(10 * ('torch' in sys.modules) + end.code)"
+        f"for line in {[line.split() for line in lines.strip().splitlines()]!r}:\n"
+        "    try: main(line)\n"
+        "    except SystemExit as end: assert end.code == 2, line\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=table.parent, capture_output=True)
-    assert done.returncode == 2, done.stderr
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_little_is_loaded_to_say_what_is_wrong(eraser, table):
+    assert not loaded_by(NOT_THERE, table.parent) & {"numpy", "pyarrow", "torch", "sklearn"}
+    heavy = {"torch", "sklearn", "scipy", "pandas", "joblib", "matplotlib"}
+    assert not loaded_by(NO_COLUMN, table.parent) & heavy
 
 
 # -- After the work --------------------------------------------------------------------------------

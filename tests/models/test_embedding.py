@@ -127,7 +127,7 @@ def test_nothing_is_shown_unless_asked_for(folder, capfd):
     embed_texts(TEXTS, folder)
     assert capfd.readouterr() == ("", "")
     embed_texts(TEXTS, folder, verbose=True)
-    assert "Embedding: 100%" in capfd.readouterr().err
+    assert "Embedding 6 of 6 texts" in capfd.readouterr().err
 
 
 def test_a_model_with_a_head_loads_without_remarks(tmp_path, capfd):
@@ -267,3 +267,10 @@ def test_a_real_model_puts_texts_of_one_meaning_together():
     similarity = unit @ unit.T
     assert similarity[0, 2] > 0.5 > similarity[0, 1]
     assert similarity[1, 3] > 0.5 > similarity[2, 3]
+
+
+def test_progress_is_shown_only_when_asked(folder, capsys):
+    embed_texts(TEXTS, folder)
+    assert "Embedding" not in capsys.readouterr().err
+    embed_texts(TEXTS, folder, verbose=True)
+    assert "Embedding" in capsys.readouterr().err

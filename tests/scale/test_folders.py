@@ -156,7 +156,7 @@ def test_wide_rows_have_the_same_bytes_for_any_number_of_threads(tmp_path, monke
     job = Erasure(Eraser.projection(np.linalg.qr(rng.normal(size=(150, 75)))[0]))
     found = []
     for cores in (1, 2, 4):
-        monkeypatch.setattr(folders, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(folders, "cores", lambda cores=cores: cores)
         transform_files(job, [tmp_path / "wide"], tmp_path / f"clean{cores}", workers=2)
         found.append(checksums(tmp_path / f"clean{cores}"))
     assert found[0] == found[1] == found[2]

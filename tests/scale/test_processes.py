@@ -45,6 +45,12 @@ erasers = {
     "cascade": Cascade(LEOPARD(rank=6, solver=quick, random_state=0)),
     "leace": LEACE(),
 }
+
+def goal(X, z):
+    # Two concepts given a task, while another is kept, and variance too.
+    eraser = Cascade(LEOPARD(rank=5, preserve=0.1, solver=quick, random_state=0))
+    table = {"z": z, "age": X[:, 3] ** 2}
+    return eraser.fit(X, table, given=X[:, 0] > 0, keep=X[:, 1] > 0).eraser_.P
 """
 
 
@@ -88,6 +94,7 @@ with context(timeout=240) as team:
     # Without a seed, each process would draw other rows.
     unseeded = LEOPARD(rank=6, max_rows=300, solver=quick).fit(X, z).eraser_
     found["unseeded"] = unseeded.P
+    found["goal"] = goal(X, z)
     leopard.SAMPLE_ROWS = 300  # of the others only low orders are looked at
     found["all rows"] = LEOPARD(rank=6, solver=quick, random_state=0).fit(X, z).eraser_.P
 np.savez(f"{{sys.argv[1]}}/{{team.rank}}.npz", **found)
@@ -108,6 +115,12 @@ def test_two_processes_equal_one(fitted, name):
     for dtype in ("f4", "f8"):
         expected = setting["erasers"][name].fit(*setting["data"](dtype)).eraser_.P
         np.testing.assert_allclose(fitted[0][dtype + name], expected, atol=1e-6, rtol=1e-6)
+
+
+def test_two_processes_fit_a_goal_as_one(fitted):
+    setting = _setting()
+    expected = setting["goal"](*setting["data"]("f8"))
+    np.testing.assert_allclose(fitted[0]["goal"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["mini-batches", "cascade", "leace"])

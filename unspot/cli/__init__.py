@@ -10,14 +10,17 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from unspot._version import __version__
+from unspot.cli.options import Threads, at_work, safe_terminal, without_controls
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -41,6 +44,12 @@ COMMANDS: tuple[str, ...] = (
     "embed",
     "export",
 )
+
+#: Those that compute, and have an option for the number of threads.
+COMPUTING = (
+    "demo", "plan", "fit", "transform", "evaluate", "certify", "compare", "verify", "monitor",
+    "path", "sweep", "bench", "embed",
+)  # fmt: skip
 
 #: Options that people repeat because they want both values. For others, such as --seed, a script
 #: may add a value behind its own: there the last one counts.
@@ -109,8 +118,26 @@ def _program(
         os.environ["UNSPOT_DEBUG"] = "1"
 
 
+def _working(command: Callable[..., None], *, computes: bool) -> Callable[..., None]:
+    """The command at work: it shows what it does, and has ``--threads`` if it computes."""
+
+    @wraps(command)
+    def working(threads: int | None = None, **arguments: Any) -> None:
+        with at_work(quiet=arguments.get("quiet", False), threads=threads):
+            command(**arguments)
+
+    if computes:
+        own = signature(command, eval_str=True)
+        more = Parameter("threads", Parameter.KEYWORD_ONLY, default=None, annotation=Threads)
+        working.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*own.parameters.values(), more]
+        )
+    return working
+
+
 for _name in COMMANDS:
-    app.command(_name, cls=OnceCommand)(getattr(import_module(f"unspot.cli.{_name}"), _name))
+    _command = getattr(import_module(f"unspot.cli.{_name}"), _name)
+    app.command(_name, cls=OnceCommand)(_working(_command, computes=_name in COMPUTING))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -124,8 +151,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A "±" that the terminal's encoding lacks becomes "?" and does not end an hour of work.
             stream.reconfigure(errors="replace")
-    from unspot.cli.options import safe_terminal
-
     with safe_terminal():
         _run(_debug_first(sys.argv[1:] if argv is None else argv))
 
@@ -134,11 +159,10 @@ def _run(arguments: Sequence[str]) -> None:
     try:
         app(args=arguments, prog_name="unspot")
     except (KeyboardInterrupt, SystemExit) as end:
-        # Inside a command, typer turns Ctrl-C into an exit without a word.
-        if isinstance(end, SystemExit) and end.code != 130:
-            raise
-        typer.secho("Stopped.", err=True)
-        raise SystemExit(130) from None
+        if isinstance(end, KeyboardInterrupt):  # before a command began
+            typer.echo("Stopped. Nothing was written.", err=True)
+            raise SystemExit(130) from None
+        raise
     except _EXPECTED as error:
         if os.environ.get("UNSPOT_DEBUG", "0") not in ("", "0"):
             raise
@@ -150,8 +174,6 @@ def _run(arguments: Sequence[str]) -> None:
 
 def sentence(error: BaseException) -> str:
     """An error as one line, without its type."""
-    from unspot.cli.options import without_controls
-
     if isinstance(error, MemoryError):
         return "The memory of this machine is not enough. " + str(error)
     if isinstance(error, OSError) and error.strerror:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,9 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="glove, bios or dial; or a file: .npz, .npy, .csv or .parquet."
+            metavar="NAME",
+            help="glove, bios, dial, translations; a synthetic law: variance, xor, ring, mixture; "
+            "or a file: .npz, .npy, .csv or .parquet.",
         ),
     ],
     data: Annotated[
@@ -50,7 +51,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Only these of main, field, rivals, metric, preserve, kernels, batch, solver.",
+            help="Only these of main, field, rivals, task, metric, preserve, kernels, batch, "
+            "solver.",
         ),
     ] = None,
     methods: Annotated[
@@ -67,6 +69,7 @@ def bench(
     resume: options.Resume = False,
     retry: options.Retry = False,
     jobs: options.Jobs = None,
+    max_seconds: options.MaxSeconds = None,
     figures: Annotated[
         bool, typer.Option("--figures/--no-figures", metavar="", help="Whether to draw figures.")
     ] = True,
@@ -89,29 +92,38 @@ def bench(
     options.refuse_inputs({"--html": html}, (name, data))
     for file in ("cells.csv", "tables.csv"):  # the files of the folder that could be read as data
         options.refuse_inputs({"--output": folder / file}, (name, data))
+    from unspot.sweeps.data import DATA_NAMES, open_data
+
+    if name not in DATA_NAMES:  # read twice, so that a wrong column is said before torch is loaded
+        open_data(name, source=data, concept=concept, task=task, features=features)
     require("unspot bench", "report", "pandas", "jinja2", *(["matplotlib"] if figures else []))
     # After all that can be wrong with the options: it imports torch.
-    from unspot.bench import bench as run
+    with options.loading():
+        from unspot.bench import bench as run
 
-    result = run(
-        name,
-        source=data,
-        concept=concept,
-        task=task,
-        features=features,
-        effort="quick" if quick else effort,
-        ranks=options.parse_ranks(ranks),
-        seeds=seeds,
-        only=options.comma_list(studies),
-        methods=options.comma_list(methods),
-        max_train_rows=max_rows,
-        out=folder,
-        resume=resume,
-        retry=retry,
-        n_jobs=jobs,
-        figures=figures,
-        verbose=not quiet and sys.stderr.isatty(),
+    stopped = options.saying_what_is_kept(
+        lambda: f"Finished cells are in {folder}. The same command with --resume goes on."
     )
+    with stopped:
+        result = run(
+            name,
+            source=data,
+            concept=concept,
+            task=task,
+            features=features,
+            effort="quick" if quick else effort,
+            ranks=options.parse_ranks(ranks),
+            seeds=seeds,
+            only=options.comma_list(studies),
+            methods=options.comma_list(methods),
+            max_train_rows=max_rows,
+            out=folder,
+            resume=resume,
+            retry=retry,
+            n_jobs=jobs,
+            max_seconds=max_seconds,
+            figures=figures,
+        )
     if html is not None:
         from unspot.io.files import write_atomically
 

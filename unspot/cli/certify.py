@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,7 +94,9 @@ def certify(
     fail: Annotated[
         bool,
         typer.Option(
-            "--fail/--no-fail", help="End with an exit code that tells the verdict, or with 0."
+            "--fail/--no-fail",
+            metavar="",
+            help="End with an exit code that tells the verdict, or with 0.",
         ),
     ] = True,
     quiet: options.Quiet = False,
@@ -147,7 +148,8 @@ def certify(
     rows = replace(rows, concept=concept or "")  # else the name of the eraser's fit
     seen = _refuse_seen(loaded, rows, data)
     # After all that can be wrong with the files: it imports torch.
-    from unspot.evaluation.held_out import certify as attack
+    with options.loading():
+        from unspot.evaluation.held_out import certify as attack
 
     shows = not quiet and options.STDOUT not in (json, audit)
     with options.warnings_as_sentences(quiet=quiet):
@@ -161,7 +163,6 @@ def certify(
             attack_rows="seen" if seen else "unseen",
             given=None if given is None else "y",
             random_state=seed,
-            verbose=shows and sys.stderr.isatty(),
         )
     certificate = certificate.called(given=given or "")
     written = [options.write_json(certificate, json)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,7 +78,8 @@ def compare(
     called = concept or first.metadata.get("concept_name", "")
     rows = replace(Dataset(learn, learn, judge, name=data.name), concept=called)
     # After all that can be wrong with the files: it imports torch.
-    from unspot.evaluation.comparison import compare as measure
+    with options.loading():
+        from unspot.evaluation.comparison import compare as measure
 
     shows = not quiet and json != options.STDOUT
     with options.warnings_as_sentences(quiet=quiet):
@@ -88,7 +88,6 @@ def compare(
             rows,
             budget=budget,
             random_state=seed,
-            verbose=shows and sys.stderr.isatty(),
         )
     written = options.write_json(found, json), _write_page(found, erasers, rows, html)
     if shows:
@@ -98,7 +97,7 @@ def compare(
 
 def _named(entries: list[str]) -> dict[str, Path]:
     """The files of the erasers by name: that of the file, or as the user gave it."""
-    from unspot.report.files import split_name
+    from unspot.io.files import split_name
 
     if len(entries) < 2:
         raise ValueError(

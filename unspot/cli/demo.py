@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unspot.cli import options
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -79,6 +81,7 @@ def demo(
     tsne: Annotated[
         bool, typer.Option("--tsne", metavar="", help="Draw maps by t-SNE, not PCA (slower).")
     ] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Take gender out of 21,996 word vectors, and see what is left.
 
@@ -93,23 +96,32 @@ def demo(
     data = getattr(unspot.datasets, story.loader)()
     rank = story.rank if rank is None else rank
     replaced = _check(output, rank, data.n_features)
-    show = _Show()
+    show = _Show(quiet=quiet)
     show.begin(story, data, rank)
     started = time.perf_counter()
-    from unspot.cli.tour import run_demo  # it takes a second or more: the beginning is shown first
+    with options.loading():  # it takes a second or more: the beginning is shown first
+        from unspot.cli.tour import run_demo
 
-    result = run_demo(
-        output,
-        data,
-        rank=rank,
-        title=story.title,
-        show=story.show,
-        map_kind="tsne" if tsne else "pca",
-        step=show.step,
-    )
+    began = time.time()
+    with options.saying_what_is_kept(lambda: options.what_is_kept(_new_files(output, began))):
+        result = run_demo(
+            output,
+            data,
+            rank=rank,
+            title=story.title,
+            show=story.show,
+            map_kind="tsne" if tsne else "pca",
+            step=show.step,
+        )
     show.table(result)
     show.neighbours(result)
     show.files(output, replaced, time.perf_counter() - started)
+
+
+def _new_files(output: Path, began: float) -> list[Path]:
+    """Those of the demo's files that were written since."""
+    files = [output / name for name in FILES]
+    return [file for file in files if file.exists() and file.stat().st_mtime >= began]
 
 
 def _check(output: Path, rank: int, n_features: int) -> bool:
@@ -127,10 +139,10 @@ def _check(output: Path, rank: int, n_features: int) -> bool:
 class _Show:
     """Output for a terminal of 80 columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool) -> None:
         from rich.console import Console
 
-        self.console = Console(highlight=False)
+        self.console = Console(highlight=False, quiet=quiet)
 
     def begin(self, story: Story, data: Dataset, rank: int) -> None:
         train, _, test = (f"{len(split):,}" for split in data)
@@ -144,9 +156,11 @@ class _Show:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """A spinner while it runs, then a line with the time."""
+        """Progress while it runs, then a line with the time."""
+        from unspot.io.progress import phase
+
         started = time.perf_counter()
-        with self.console.status(f"{name} …"):
+        with phase(name):
             yield
         seconds = time.perf_counter() - started
         self.console.print(f"  [green]✓[/green] {name:<28}[dim]{seconds:6.1f} s[/dim]")

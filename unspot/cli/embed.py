@@ -82,15 +82,16 @@ def embed(
 
     The vectors are the last hidden state. With a folder as the model, nothing is downloaded.
     """
-    from unspot.eraser import load
     from unspot.io.files import refuse_existing
+
+    # All that can be wrong is checked before the model, which may take hours.
+    options.check_files({"--output": output}, [texts, eraser])
+    refuse_existing(output, force=force)
+    from unspot.eraser import load
     from unspot.models.embedding import embed_texts
     from unspot.models.texts import check_column, check_output, read_texts, write_embeddings
 
-    # All that can be wrong is checked before the model, which may take hours.
     check_output(output)
-    options.check_files({"--output": output}, [texts, eraser])
-    refuse_existing(output, force=force)
     table = read_texts(texts, text)
     if output.suffix.lower() == ".parquet":
         check_column(table, column, texts)
@@ -102,7 +103,6 @@ def embed(
         batch_size=batch_size,
         max_length=max_length,
         device=device,
-        verbose=not quiet,
     )
     if erase is not None:
         X = erase(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +27,14 @@ def evaluate(
     key: options.Key = None,
     drop_missing: options.DropMissing = False,
     task: options.Task = None,
+    predictions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The task as your own classifier predicts it from erased rows: fairness is that "
+            "of these labels.",
+        ),
+    ] = None,
     features: options.FeaturesOfFit = None,
     groups: options.Groups = None,
     kind: options.Kinds = None,
@@ -52,9 +59,16 @@ def evaluate(
     """Measure what an eraser leaves of the concept, and of everything else.
 
     unspot evaluate gender.safetensors test.parquet --concept gender --task job --html out.html
+
+    Attackers are quick by default, since there are many other numbers, before and after. Claims
+    are for unspot certify, whose attackers try harder.
     """
     inputs = (eraser, data, labels, train, train_labels)
     options.check_files({"--json": json, "--html": html}, inputs)
+    if predictions is not None and task is None:
+        raise ValueError(
+            f"Got --predictions {predictions} without --task, the labels that they are to be."
+        )
     from unspot.eraser import load
 
     loaded = load(eraser)
@@ -71,10 +85,12 @@ def evaluate(
         task=task,
         groups=groups,
         kinds=kind,
+        predictions=predictions,
     )
     rows = replace(unseen_rows(loaded, test, learn, data, seed), concept=concept or "")
     # After all that can be wrong with the files: it imports more than numpy.
-    from unspot.evaluation.run import evaluate as measure
+    with options.loading():
+        from unspot.evaluation.run import evaluate as measure
 
     shows = not quiet and json != options.STDOUT
     if not quiet:
@@ -87,7 +103,7 @@ def evaluate(
             seeds=seeds,
             budget=budget,
             random_state=seed,
-            verbose=shows and sys.stderr.isatty(),
+            predictions=None if predictions is None else {predictions: rows.test.predictions},
         )
     written = options.write_json(evaluation, json), write_page(evaluation, loaded, rows, html)
     if shows:
@@ -157,6 +173,7 @@ def _read_split(
     features: str | None,
     key: str | None = None,
     kinds: list[str] | None = None,
+    predictions: str | None = None,
     **columns: Any,
 ) -> Split:
     from unspot.io import read_table
@@ -175,7 +192,8 @@ def _read_split(
     vectors = features or _features_of_fit(eraser, path)
     kind = {**_kinds_of_fit(eraser, name), **options.parse_kinds(kinds, name)}
     by_key: dict[str, Any] = {} if labels is None else {"labels_file": labels, "key": key}
-    table = read_table(path, features=vectors, concept=name, **columns, **by_key)
+    # Names of rows are read like any label, and nothing here shows them.
+    table = read_table(path, features=vectors, concept=name, names=predictions, **columns, **by_key)
     options.note(table.dropped, quiet=quiet)
     return _labelled(_vectors(eraser, table, path), table, kind, name)
 
@@ -200,9 +218,10 @@ def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | 
         from unspot.data.concepts import read_concepts
 
         z: Any = read_concepts(table.z, n_rows=len(X), kinds=kinds)
-        return Split(X, z, table.y, groups=table.groups)
+        return Split(X, z, table.y, groups=table.groups, predictions=table.names)
     kind = kinds.get(name or "")
-    split = Split(X, np.asarray(table.z), table.y, groups=table.groups, kind=kind)
+    more: dict[str, Any] = {"groups": table.groups, "kind": kind, "predictions": table.names}
+    split = Split(X, np.asarray(table.z), table.y, **more)
     if kind is not None:
         _ = split.target  # what cannot be of that kind is refused now
     return split
@@ -268,10 +287,11 @@ def unseen_rows(
             whole.z,
             whole.y,
             kind=whole.kind,
+            names=whole.predictions,
             groups=whole.groups,
             random_state=seed,
             name=data.name,
-        )
+        ).mapped(lambda split: replace(split, names=None, predictions=split.names))
         refitted = was_fitted_on(eraser, split.validation) and not was_fitted_on(eraser, split.test)
         if not refitted:
             return split
@@ -317,6 +337,9 @@ def _show(evaluation: Evaluation, rows: Dataset, data: Path, train: Path | None)
         numbers = f"{before.rjust(widths[1])}  {after.rjust(widths[2])}"
         typer.echo(f"  {label.ljust(widths[0])}  {numbers}{typer.style(direction, dim=True)}")
     typer.echo("")
+    labels: dict[str, list[str]] = {}  # of rows with the same note
     for row in evaluation:
-        if row.note:
-            typer.secho(f"  {row.label}: {row.note}", dim=True)
+        labels.setdefault(row.note, []).append(row.label)
+    for note, those in labels.items():
+        if note:
+            typer.secho(f"  {'; '.join(those)}: {note}", dim=True)

@@ -59,6 +59,7 @@ def export(
     unspot export gender.safetensors --to onnx
     unspot export gender.safetensors --to sentence-transformers --model ./minilm -o ./minilm-clean
     """
+    options.check_files({}, [eraser])
     from unspot.eraser import load
     from unspot.io.files import naming_full_disk, refuse_existing
 

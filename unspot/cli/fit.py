@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from inspect import signature
 from pathlib import Path
@@ -48,7 +47,10 @@ def fit(
     rank: Annotated[
         str | None,
         typer.Option(
-            "--rank", "-r", metavar="R", help="Dimensions to keep, a fraction such as 0.5, or auto."
+            "--rank",
+            "-r",
+            metavar="R",
+            help="Dimensions to keep, a fraction (by default 0.5), or auto.",
         ),
     ] = None,
     max_advantage: Annotated[
@@ -101,6 +103,7 @@ def fit(
 
     refuse_existing(output, force=force)
     options.check_files({"--output": output}, (data, labels))
+    options.check_eraser_name(output)
     options.check_concept(concept, labels)
     kinds = options.parse_kinds(kind, concept)
     settings = {
@@ -121,6 +124,11 @@ def fit(
     chosen = {key: value for key, value in settings.items() if value is not None}
     chosen |= parse_parameters(parameters or [])
     beside = {name: column for name, column in (("given", given), ("keep", keep)) if column}
+    if method.strip().lower().endswith("splince") and not keep:
+        raise ValueError(
+            "Got --method splince without --keep, but expected the column of a task to keep. "
+            "Without one it is --method leace."
+        )
     from unspot.io import open_table
 
     with options.warnings_as_sentences(quiet=quiet):
@@ -137,10 +145,10 @@ def fit(
         z, tasks = apart(table.z, concept, beside)
         chosen = {**kind_parameter(z, kinds, method), **chosen}
         # After all that can be wrong with the files: it imports torch.
-        from unspot.scale.processes import context
+        with options.loading():
+            from unspot.scale.processes import context
 
-        verbose = not quiet and sys.stderr.isatty()
-        estimator = make_estimator(method, chosen, seed=seed, verbose=verbose)
+            estimator = make_estimator(method, chosen, seed=seed)
         if groups and "groups" not in signature(estimator.fit).parameters:
             raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
         with context(timeout=timeout) as team:
@@ -206,15 +214,14 @@ def kind_parameter(z: Any, kinds: dict[str, str], name: str) -> dict[str, Any]:
     return {"concept": "continuous"} if numbers and "concept" in method(inner).parameters else {}
 
 
-def make_estimator(name: str, params: dict[str, Any], *, seed: int, verbose: bool) -> Any:
-    """The estimator of a method, with the seed and progress if it has such parameters."""
+def make_estimator(name: str, params: dict[str, Any], *, seed: int) -> Any:
+    """The estimator of a method, with the seed if it has such a parameter."""
     from unspot.erasers.registry import make, method
 
     inner = name.strip().lower().removeprefix("cascade:").removeprefix("transport:")
     accepted = method(inner).parameters if ":" not in inner else ()
-    general = {"random_state": seed, "verbose": verbose}
-    fitting = {key: value for key, value in general.items() if key in accepted}
-    return make(name, **{**fitting, **params})
+    seeded = {"random_state": seed} if "random_state" in accepted else {}
+    return make(name, **{**seeded, **params})
 
 
 def parse_parameters(texts: list[str]) -> dict[str, Any]:
@@ -262,11 +269,16 @@ def _summary(estimator: Any, eraser: Eraser, output: Path | None, seconds: float
             ("features", in_short(metadata["features"])),
             ("rows", f"{metadata.get('n_rows', 0):,}"),
             *options.concept_facts(metadata),
-            (f"held-out {options.loss_name(metadata)}", f"{held_out[-1]:.3g}" if held_out else ""),
-            ("seconds", f"{seconds:.3g}"),
+            (f"held-out {options.loss_name(metadata)}", _loss(held_out)),
+            ("seconds", f"{seconds:,.1f}"),
             ("written", _written(output)),
         ],
     )
+
+
+def _loss(held_out: list[float]) -> str:
+    """The last one; it is unbiased, so that it may lie on either side of zero."""
+    return f"{held_out[-1]:.2g} (0: no trace is left; below 0 by chance)" if held_out else ""
 
 
 def _written(output: Path | None) -> str:

@@ -19,6 +19,7 @@ def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None
 
     unspot inspect gender.safetensors
     """
+    options.check_files({}, [eraser])
     import json
 
     from unspot.eraser import load

@@ -47,17 +47,20 @@ def monitor(
 
     unspot monitor gender.safetensors tuesday.parquet --attack-rows known.parquet --state gender.log
     """
-    from unspot.eraser import load
-
     inputs = (eraser, *batches, *attack_rows)
     options.check_files({"--json": json, "--state": state}, inputs)
+    from unspot.eraser import load
+
     loaded = load(eraser)
     learn = [_read(loaded, path, concept, features) for path in attack_rows]
     rows = [_read(loaded, path, concept, features) for path in batches]
     # After all that can be wrong with the files: it imports torch.
     import numpy as np
 
-    from unspot.evaluation.monitor import Monitor
+    from unspot.io.progress import steps
+
+    with options.loading():
+        from unspot.evaluation.monitor import Monitor
 
     watch = Monitor(
         loaded,
@@ -70,8 +73,13 @@ def monitor(
         state=state,
         random_state=seed,
     )
-    with watch:
-        for path, split in zip(batches, rows, strict=True):
+    before = watch.report.n_batches
+    stopped = options.saying_what_is_kept(
+        lambda: _counted(batches[: watch.report.n_batches - before], state)
+    )
+    named = list(zip(batches, rows, strict=True))
+    with watch, stopped:
+        for path, split in steps(named, "Batch", name=lambda batch: batch[0].name):
             try:
                 watch.update(split.X, split.z)
             except ValueError as error:
@@ -80,6 +88,14 @@ def monitor(
     if not quiet and json != options.STDOUT:
         typer.echo(str(watch.report))
     raise typer.Exit(options.EXIT_CODES[watch.report.verdict])
+
+
+def _counted(batches: list[Path], state: Path) -> str:
+    """What a monitor that was stopped has counted."""
+    if not batches:
+        return "No batch was counted; the same command begins again."
+    names = ", ".join(path.name for path in batches)
+    return f"Counted in {state}: {names}. The same command without them goes on."
 
 
 def _read(eraser: Eraser, path: Path, concept: str | None, features: str | None) -> Split:

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+)
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
 import typer
 
 __all__ = [
     "STDOUT",
+    "at_work",
     "check_concept",
+    "check_eraser_name",
     "check_files",
     "check_retry",
     "comma_list",
@@ -26,6 +35,7 @@ __all__ = [
     "end_if_lost",
     "facts",
     "file_size",
+    "loading",
     "loss_name",
     "note",
     "parse_kinds",
@@ -36,6 +46,7 @@ __all__ = [
     "saying_what_is_kept",
     "warn",
     "warnings_as_sentences",
+    "what_is_kept",
     "without_controls",
     "write_json",
     "write_or_keep",
@@ -156,7 +167,10 @@ Normalise = Annotated[
     typer.Option("--normalise", metavar="", help="Scale erased rows to unit norm, for cosines."),
 ]
 Budget = Annotated[
-    str, typer.Option("--budget", "-b", metavar="NAME", help="quick, standard or thorough.")
+    str,
+    typer.Option(
+        "--budget", "-b", metavar="NAME", help="How hard attackers try: quick, standard, thorough."
+    ),
 ]
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of seeds for each metric.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same results.")]
@@ -168,6 +182,18 @@ Retry = Annotated[
 ]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", metavar="N", help="Number of cells to run at once.")
+]
+
+MaxSeconds = Annotated[
+    float | None,
+    typer.Option(metavar="S", help="A cell that takes longer has failed; not on Windows."),
+]
+
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Threads to use; by default one for each core that this process may use."
+    ),
 ]
 
 # -- What comes out --------------------------------------------------------------------------------
@@ -189,6 +215,15 @@ def check_concept(concept: str | None, labels: Path | None, option: str = "--lab
     if concept is None and labels is None:
         raise ValueError(
             f"Got no concept. Name its column or array with --concept, or its file with {option}."
+        )
+
+
+def check_eraser_name(output: Path) -> None:
+    """Refuse a name by which other programs would take the eraser for something else."""
+    if output.suffix.lower() not in ("", ".safetensors"):
+        raise ValueError(
+            f"Got --output {str(output)!r}, but expected a name that ends in .safetensors: that is "
+            "what is written. Other forms are made by unspot export."
         )
 
 
@@ -353,6 +388,7 @@ def write_or_keep(path: Path | None, write: Callable[[Path], Any]) -> bool:
         return True
     try:
         write(path)
+        _written.append(path)
         return True
     except OSError as error:
         reason = str(error.strerror or error).rstrip(".")
@@ -478,14 +514,104 @@ def safe_terminal() -> Iterator[None]:
         yield
 
 
+#: Seconds after which a command shows what it is doing.
+SHOW_AFTER = 2.0
+
+#: What this run has written so far.
+_written: list[Path] = []
+
+
+@contextmanager
+def at_work(*, quiet: bool, threads: int | None) -> Iterator[None]:
+    """Around every command: its threads, its progress on stderr, and the end by Ctrl-C."""
+    import os
+
+    from unspot.io.progress import shown
+    from unspot.machine import threads as at_most
+
+    _written.clear()
+    leads = os.environ.get("RANK", "0") == "0"  # among the processes of torchrun
+    progress = shown(delay=SHOW_AFTER) if leads and not quiet else nullcontext()
+    if threads is not None and threads < 1:
+        raise ValueError(f"Got --threads {threads}, but expected a number of at least 1.")
+    try:
+        with at_most(threads), progress, _stop_after_imports():
+            yield
+    except KeyboardInterrupt as stop:
+        typer.echo(f"Stopped. {stop if stop.args else what_is_kept(_written)}", err=True)
+        # Python remembers an interrupt inside of exec, as imports use it, until the next exec, and
+        # would end by the signal instead of with this code.
+        exec("")
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _stop_after_imports() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of an import; the second time it does not wait.
+
+    Packages that are interrupted in it swallow the signal, or are broken for the rest of the run:
+    both happened with pyarrow and pandas.
+    """
+    import os
+    import signal
+    from threading import Timer, current_thread, main_thread
+
+    presses, again = 0, False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal presses, again
+        presses, again = presses + (not again), False
+        if not any(name.startswith("<frozen importlib") for name in _files_of(frame)):
+            raise KeyboardInterrupt
+        if presses > 1:
+            os.write(2, b"\nStopped.\n")
+            os._exit(130)
+        Timer(0.01, later, (number,)).start()
+
+    def later(number: int) -> None:
+        nonlocal again
+        again = True
+        os.kill(os.getpid(), number)
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = current_thread() is main_thread() and before is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def _files_of(frame: FrameType | None) -> Iterator[str]:
+    """The files of the code that runs, innermost first."""
+    while frame is not None:
+        yield frame.f_code.co_filename
+        frame = frame.f_back
+
+
+def loading() -> AbstractContextManager[Any]:
+    """A phase around imports that take seconds."""
+    from unspot.io.progress import phase
+
+    return phase("Loading packages")
+
+
+def what_is_kept(written: Sequence[Path]) -> str:
+    """What to know after Ctrl-C, of work that writes its files at the end."""
+    if not written:
+        return "Nothing was written; the same command begins again."
+    return f"Written before that: {', '.join(map(str, written))}. The rest is lost."
+
+
 @contextmanager
 def saying_what_is_kept(sentence: Callable[[], str]) -> Iterator[None]:
     """After Ctrl-C, say what is on the disk, and how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.secho(sentence(), err=True)
-        raise
+        raise KeyboardInterrupt(sentence()) from None
 
 
 def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:

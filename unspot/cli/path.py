@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -79,7 +78,8 @@ def path(
         bool,
         typer.Option(
             "--rows",
-            help="Fit one rank on parts of the rows instead, and say what more rows would buy.",
+            metavar="",
+            help="Fit one rank on parts of the rows instead, and say what more rows would bring.",
         ),
     ] = False,
     output: Annotated[
@@ -113,6 +113,7 @@ def path(
     rule, rule_options = _rule(select, given, needed=output is not None)
     if output is not None:
         refuse_existing(output, force=force)
+        options.check_eraser_name(output)
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
     settings |= {"normalise": True} if normalise else {}
@@ -128,29 +129,23 @@ def path(
     rows = _dataset(table, data.name, called, seed, kinds.get(concept or "") or kinds or None)
     settings = {**kind_parameter(table.z, kinds, method), **settings}
     shows = not quiet and json != options.STDOUT
-    estimator = make_estimator(method, settings, seed=seed, verbose=False)
+    # After all that can be wrong with the files: it imports torch.
+    with options.loading():
+        from unspot.ranks.path import rank_path
+
+        estimator = make_estimator(method, settings, seed=seed)
     if vary_rows:
         title = f"Rows of {method}: erasure of {called} on {data.name}"
         with options.warnings_as_sentences(quiet=quiet):
             _learning_curve(estimator, rows, seed, json, html, title, shows=shows)
         return
-    # After all that can be wrong with the files: it imports torch.
-    from unspot.ranks.path import rank_path
-
     if rule == "largest":  # a bound that the rows cannot decide is refused now
         from unspot.ranks.selection import way_to_decide
 
         way_to_decide(rows, max_advantage, attackers or "quick")
     measured = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
-        result = rank_path(
-            estimator,
-            rows,
-            wanted_ranks,
-            metrics=measured,
-            seeds=seeds,
-            verbose=shows and sys.stderr.isatty(),
-        )
+        result = rank_path(estimator, rows, wanted_ranks, metrics=measured, seeds=seeds)
     written = [options.write_json(result, json)]
     if shows:
         typer.echo(result.to_markdown().rstrip())
@@ -237,9 +232,7 @@ def _learning_curve(
     """Fits on parts of the rows, and what more of them would buy."""
     from unspot.evaluation.learning import learning_curve
 
-    curve = learning_curve(
-        estimator, rows, random_state=seed, verbose=shows and sys.stderr.isatty()
-    )
+    curve = learning_curve(estimator, rows, random_state=seed)
     written = [options.write_json(curve, json)]
     if shows:
         typer.echo(str(curve))

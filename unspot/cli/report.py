@@ -42,19 +42,20 @@ def report(
 
     unspot report LEACE=leace.json LEOPARD=leopard.json -o compared.html
     """
-    from unspot.io.files import refuse_existing
-    from unspot.report import to_html
-    from unspot.report.figures import save_figures
-    from unspot.report.files import read_results, split_name
-    from unspot.report.reading import read_contents
-    from unspot.report.tables import TABLES, save_tables
+    from unspot.io.files import refuse_existing, split_name
 
     inputs = [split_name(entry)[1] for entry in results]
     options.check_files({"--output": output}, inputs)
+    refuse_existing(output, force=force)
+    from unspot.report import to_html
+    from unspot.report.figures import save_figures
+    from unspot.report.files import read_results
+    from unspot.report.reading import read_contents
+    from unspot.report.tables import TABLES, save_tables
+
     if tables is not None:
         for name in TABLES:
             options.refuse_inputs({"--tables": tables / name}, inputs)
-    refuse_existing(output, force=force)
     if any(path.suffix == ".jsonl" for path in inputs):
         written = _of_sweeps(inputs, output, title, tables)
         for file in () if quiet else written:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ def sweep(
     resume: options.Resume = False,
     retry: options.Retry = False,
     jobs: options.Jobs = None,
+    max_seconds: options.MaxSeconds = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all cells as CSV.")
     ] = None,
@@ -64,7 +64,8 @@ def sweep(
     # The results are read with --resume, and without it they would be lost too.
     options.refuse_inputs({"--csv": csv, "--html": html}, (file, *plan.files, results))
     # After all that can be wrong with the files: it imports torch.
-    from unspot.sweeps.run import sweep as run
+    with options.loading():
+        from unspot.sweeps.run import sweep as run
 
     stopped = options.saying_what_is_kept(
         lambda: f"Finished cells are in {results}. The same command with --resume goes on."
@@ -78,7 +79,7 @@ def sweep(
             resume=resume,
             retry=retry,
             n_jobs=jobs,
-            verbose=not quiet and sys.stderr.isatty(),
+            max_seconds=max_seconds,
             **plan.options,
         )
     cells = frame.to_csv(index=False).encode()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unspot.data.dataset import Dataset
 from unspot.evaluation.metrics import METRICS
 from unspot.evaluation.problem import Problem, erased
+from unspot.io.progress import steps
 from unspot.report.contents import Contents, NeighbourList
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ def _measure_all(
     for name, eraser in erasers.items():
         with step(f"Measuring {name}"):
             problem = _Remembering(data, erased(eraser.transform, data), seeds, memory=memory)
-            rows = tuple(row for metric in metrics for row in METRICS[metric](problem).rows)
+            rows = tuple(
+                row for metric in steps(metrics, "Metric") for row in METRICS[metric](problem).rows
+            )
             facts = evaluate(eraser, data, metrics=(), seeds=seeds)
             evaluations[name] = replace(facts, rows=rows)
     return evaluations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,18 +97,20 @@ def _to_folder(inputs: list[Path], output: str) -> bool:
 
 
 def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool) -> None:
+    from unspot.io.progress import phase
     from unspot.scale import transform_file
 
     started = time.perf_counter()
     nothing = options.saying_what_is_kept(lambda: f"Nothing was written to {target}.")
-    with nothing, _progress_bar(quiet=quiet) as bar:
-        bar.total = None if bar.disable else _rows(erasure, [source])
-        written = transform_file(erasure, source, target, force=force, advance=bar.update)
+    with nothing, phase("Erasing", unit="rows", note=source.name) as here:
+        here.total = _rows(erasure, [source]) if here.shown else None
+        written = transform_file(erasure, source, target, force=force, advance=here.advance)
     if not quiet:
         typer.echo(f"Erased {_rate(written.rows, started)} into {target}.")
 
 
 def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **settings: Any) -> None:
+    from unspot.io.progress import phase
     from unspot.scale import transform_files
 
     started = time.perf_counter()
@@ -117,17 +118,18 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
     kept = options.saying_what_is_kept(
         lambda: f"{_files(len(finished))} finished in {folder}. The same command goes on."
     )
-    with kept, _progress_bar(quiet=quiet) as bar:
+    with kept, phase("Erasing", unit="rows") as here:
 
         def begin(parts: list[Part]) -> None:
-            bar.total = None if bar.disable else _rows(erasure, [part.source for part in parts])
+            here.note = _files(len(parts))
+            here.total = _rows(erasure, [part.source for part in parts]) if here.shown else None
 
         result = transform_files(
             erasure,
             inputs,
             folder,
             begin=begin,
-            advance=bar.update,
+            advance=here.advance,
             finished=finished.append,
             **settings,
         )
@@ -136,7 +138,6 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
 
 
 def _report(result: Result, folder: Path, started: float) -> None:
-
     parts = {part["output"]: part for part in result.manifest["parts"]}
     rows = sum(parts[name]["rows"] for name in result.done)
     if result.done:
@@ -151,21 +152,6 @@ def _report(result: Result, folder: Path, started: float) -> None:
         )
     for entry in result.manifest["skipped"]:
         options.warn(f"Skipped {entry['input']}. {entry['error']}")
-
-
-def _progress_bar(*, quiet: bool) -> Any:
-    """A tqdm bar of rows on stderr; nothing if quiet or if stderr is no terminal."""
-    from tqdm import tqdm
-
-    return tqdm(
-        desc="Erasing",
-        unit=" rows",
-        unit_scale=True,
-        dynamic_ncols=True,
-        leave=False,
-        file=sys.stderr,
-        disable=True if quiet else None,
-    )
 
 
 def _rows(erasure: Erasure, sources: list[Path], most: int = 1000) -> int | None:

@@ -53,6 +53,7 @@ def verify(
 
     Exit codes: 0 if all that was checked matches, 3 if something does not, 2 an error.
     """
+    options.check_files({}, [record, eraser, data, labels, attack_rows, attack_labels])
     from unspot.evaluation.audit import AuditRecord
     from unspot.evaluation.verification import check_content, check_source, read_record
     from unspot.io.records import as_type

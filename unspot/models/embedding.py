@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, require
+from unspot.io.progress import phase
 
 __all__ = ["embed_texts"]
 
@@ -72,16 +73,14 @@ def embed_texts(
     check_count("batch_size", batch_size)
     kind = _WholeModel if pooling == "model" else _Encoder
     encoder = kind(model, pooling, max_length, device)
-    from tqdm import tqdm
-
     # Longest first: if a batch does not fit in memory, it fails at once.
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
     vectors = []
-    with tqdm(total=len(texts), desc="Embedding", unit="text", disable=not verbose) as bar:
+    with phase("Embedding", len(texts), unit="texts", verbose=verbose) as here:
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             vectors.append(encoder([texts[i] for i in batch]))
-            bar.update(len(batch))
+            here.advance(len(batch))
     X = np.concatenate(vectors)[np.argsort(order)]
     finite = np.isfinite(X).all(axis=1)
     if not finite.all():

@@ -28,6 +28,7 @@ from unspot.io.files import (
 )
 from unspot.io.journal import JsonLines, json_line, read_lines
 from unspot.io.records import as_type, parse
+from unspot.machine import cores
 from unspot.scale.batches import Erasure
 from unspot.scale.files import erase_file
 
@@ -160,7 +161,7 @@ def transform_files(
 
 def check_workers(workers: int | None, n_parts: int) -> int:
     """The number of parts in work at the same time."""
-    n_workers = _cores() if workers is None else check_count("workers", workers)
+    n_workers = cores() if workers is None else check_count("workers", workers)
     return max(1, min(n_workers, n_parts))
 
 
@@ -455,7 +456,7 @@ def _erase_in_threads(
         advance(rows)
 
     # The workers share the cores: more threads than cores make all of them slower.
-    blas_threads = max(1, _cores() // n_workers)
+    blas_threads = max(1, cores() // n_workers)
     with threadpool_limits(blas_threads, user_api="blas"), ThreadPoolExecutor(n_workers) as pool:
         try:
             yield from _hand_out(
@@ -520,10 +521,3 @@ def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) ->
 
 def _ignore(rows: int) -> None:
     """No progress inside a part: the caller is on another machine."""
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

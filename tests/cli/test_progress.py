@@ -1,0 +1,335 @@
+"""Commands at work: what a terminal and a log see of it, Ctrl-C, and the number of threads."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import typer
+
+import unspot.datasets
+from unspot import Eraser
+from unspot.cli import COMPUTING, app, main, options
+from unspot.io import progress
+
+SWEEP = """
+methods = ["leace", "pca"]
+ranks = [3]
+seeds = 1
+metrics = ["linear"]
+
+[data.small]
+path = "small.npz"
+concept = "z"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, table, rows, monkeypatch):
+    """All files that a command needs, in the folder where it runs."""
+    X, z = rows
+    np.savez(tmp_path / "small.npz", X=X, z=z)
+    for name, part in {"known": slice(0, None, 2), "night": slice(1, None, 2)}.items():
+        np.savez(tmp_path / f"{name}.npz", X=X[part] + 0.01, gender=z[part])
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    for name, dropped in {"a": 0, "b": 1}.items():
+        eraser = Eraser.projection(np.delete(np.eye(6), dropped, axis=1), concept_name="gender")
+        eraser.save(tmp_path / f"{name}.safetensors")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """What Python has at its start, but for jobs in the background of a shell, which ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+ROWS = "data.parquet -f emb -c gender"
+#: Command lines, and phases that each goes through.
+LINES = {
+    f"fit {ROWS} -r 3 -o g.safetensors": ("Reading: data.parquet", "Fitting Cascade", "Matching"),
+    f"fit {ROWS} -m leopard -r auto --max-advantage 0.4 -o g.safetensors": (
+        r"Rank 2 of \d", "Choosing: rank 3", "Attacking 3 of 9", "loss"),
+    f"fit {ROWS} -m farm --set n_epochs=3 -o g.safetensors": ("Training", "held-out loss"),
+    f"path {ROWS} -r 4,2 --metrics linear": ("Rank 2 of 2: 2", "Measuring 1 of 1: linear"),
+    f"path {ROWS} --rows -r 3": ("Fitting 2 of", "% of rows", "Attacking"),
+    f"evaluate a.safetensors {ROWS} -m chance,attack --html e.html": (
+        "Measuring 2 of 2: attack", "Attacking 1 of 9: logistic", "Drawing"),
+    f"certify a.safetensors {ROWS} --attackers logistic,trees": (
+        "Attacking 2 of 2: trees", "Comparing the classes"),
+    f"compare a.safetensors b.safetensors {ROWS}": (
+        "The original", "Eraser 2 of 2: b", "Measuring", "Attacking"),
+    f"plan {ROWS} --quick-path": ("Rank 1 of", "Attacking"),
+    "sweep sweep.toml": ("Sweep 1 of 2 cells", "Cell: small, (?i:pca.*), rank 3", "Measuring"),
+    "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
+    "monitor a.safetensors night.npz --attack-rows known.npz --state s --attackers logistic": (
+        "Batch 1 of 1: night.npz", "Attackers learn 1 of 1: logistic"),
+    "bench small.npz --quick --no-figures -m leace": ("Study 1 of 1: main", "Sweep 0 of 1 cells"),
+}  # fmt: skip
+NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|rows|farm", line)) for line in LINES]
+
+
+@pytest.fixture
+def on_terminal(monkeypatch, capsys):
+    """Run a command whose stderr is a terminal; gives the exit code and what was drawn there."""
+
+    def run(line):
+        monkeypatch.setattr(options, "SHOW_AFTER", 0.0)
+        ours, theirs = pty.openpty()
+        drawn = []
+        reader = threading.Thread(target=lambda: drawn.extend(iter(lambda: _read(ours), b"")))
+        reader.start()
+        with os.fdopen(theirs, "w", encoding="utf-8") as stderr, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stderr)
+            with pytest.raises(SystemExit) as ended:
+                main(line.split())
+        reader.join()
+        os.close(ours)
+        return ended.value.code or 0, b"".join(drawn).decode()
+
+    return run
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """All that phases say: here steps take milliseconds, and a terminal is drawn now and then."""
+    seen = []
+
+    class Said(progress.Phase):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if "advanced" in vars(self):
+                seen.append(str(self))
+
+    monkeypatch.setattr(progress, "Phase", Said)
+    return seen
+
+
+@pytest.mark.parametrize(("line", "phases"), LINES.items(), ids=NAMES)
+def test_a_terminal_sees_the_phases(folder, on_terminal, said, line, phases):
+    code, drawn = on_terminal(line)
+    assert code in (0, 3, 4), drawn
+    for words in phases:
+        assert any(re.search(words, text) for text in said), words
+    assert sum(title in drawn for title in {text.split(" ")[0].strip(":") for text in said})
+    last = drawn.split("\n")[-1].rstrip("\r").split("\r")[-1]
+    assert not last.strip(), "the line is gone in the end"
+
+
+def test_a_log_sees_the_phases(folder, cli, monkeypatch):
+    monkeypatch.setattr(options, "SHOW_AFTER", 0.0)
+    line, phases = next(iter(LINES.items()))
+    done = cli(*line.split())
+    assert done.code == 0
+    assert re.search(".*?".join(phases), done.err, re.DOTALL)
+    assert "\r" not in done.err
+    assert all(re.match(r"\d+:\d\d  ", text) for text in done.err.splitlines())
+    assert "Reading" not in done.out
+
+
+def test_quick_commands_and_quiet_ones_show_nothing(folder, cli, monkeypatch):
+    line = next(iter(LINES)).split()
+    monkeypatch.setattr(options, "SHOW_AFTER", 600.0)
+    assert cli(*line).err == ""
+    monkeypatch.setattr(options, "SHOW_AFTER", 0.0)
+    assert cli(*line, "--force", "--quiet") == (0, "", "")
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stop_at(monkeypatch):
+    """Ctrl-C comes when a phase of this title begins for the n-th time."""
+
+    def stop(title, n=1):
+        monkeypatch.setattr(options, "SHOW_AFTER", 3600)
+        begin, left = progress._Screen.begin, [n]
+
+        def stopping(screen, phase):
+            left[0] -= phase.title == title
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            begin(screen, phase)
+
+        monkeypatch.setattr(progress._Screen, "begin", stopping)
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "n", "kept"),
+    [
+        (f"fit {ROWS} -o g.safetensors", "Matching", 1, "Nothing was written"),
+        (f"path {ROWS} -r 4,2 --metrics linear", "Measuring", 2, "Nothing was written"),
+        (f"certify a.safetensors {ROWS}", "Attacking", 1, "Nothing was written"),
+        (f"evaluate a.safetensors {ROWS} -m chance --json e.json --html e.html", "Drawing", 1,
+         "e.json"),
+        (f"compare a.safetensors b.safetensors {ROWS}", "Eraser", 1, "Nothing was written"),
+        (f"plan {ROWS} --quick-path", "Rank", 1, "Nothing was written"),
+        ("sweep sweep.toml", "Cell", 2, "sweep.jsonl. The same command with --resume goes on"),
+        ("bench small.npz --quick -m original,leace", "Cell", 2, "with --resume goes on"),
+        ("transform a.safetensors data.parquet -o c.parquet", "Erasing", 1, "Nothing was written"),
+        ("monitor a.safetensors night.npz --attack-rows known.npz --state s", "Batch", 1,
+         "No batch was counted"),
+        ("demo", "Fitting LEACE", 1, "Nothing was written"),
+    ],
+    ids=lambda value: str(value).split()[0],
+)  # fmt: skip
+def test_ctrl_c_says_what_is_kept(folder, cli, stop_at, line, title, n, kept):
+    stop_at(title, n)
+    done = cli(*line.split())
+    assert done.code == 130
+    (sentence,) = done.err.splitlines()
+    assert sentence.startswith("Stopped. ")
+    assert kept in sentence
+
+
+def test_what_was_counted_before_ctrl_c(folder, cli, monkeypatch):
+    line = "monitor a.safetensors known.npz night.npz --attack-rows small.npz --state s.jsonl -c z"
+    for name in ("known", "night"):
+        with np.load(f"{name}.npz") as rows:
+            np.savez(f"{name}.npz", X=rows["X"], z=rows["gender"])
+    from unspot.evaluation.monitor import Monitor
+
+    update = Monitor.update
+
+    def once(watch, X, z):
+        if watch.report.n_batches:
+            raise KeyboardInterrupt
+        return update(watch, X, z)
+
+    monkeypatch.setattr(Monitor, "update", once)
+    done = cli(*line.split(), "--attackers", "logistic")
+    assert done.code == 130
+    assert "s.jsonl: known.npz." in done.err
+    assert "without them goes on" in done.err
+
+
+def test_ctrl_c_in_a_terminal(folder):
+    """A process of its own, which reads for ever; the terminal sends the signal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        code = (
+            "import time, unspot.io\nfrom unspot.cli import main, options\n"
+            "from unspot.io.progress import phase\noptions.SHOW_AFTER = 0\n"
+            "unspot.io.open_table = phase('Reading')(lambda *a, **k: time.sleep(600))\n"
+            f"main('fit {ROWS} -o g.safetensors'.split())"
+        )
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    seen, end = b"", time.monotonic() + 60
+    while b"Reading" not in seen and time.monotonic() < end:
+        seen += _read(terminal)
+    os.write(terminal, b"\x03")
+    while piece := _read(terminal):
+        seen += piece
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130, seen.decode()
+    assert "Stopped. Nothing was written" in seen.decode()
+    assert not (folder / "g.safetensors").exists()
+
+
+def test_ctrl_c_waits_for_an_import(folder, cli, monkeypatch):
+    """A package that swallows everything while it is loaded, as some do."""
+    (folder / "swallows.py").write_text(
+        "import signal, time\ntry:\n    signal.raise_signal(signal.SIGINT)\n    time.sleep(0.2)\n"
+        "except:\n    pass\nloaded = True\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    seen = []
+
+    def read(*args, **kwargs):
+        import swallows
+
+        seen.append(swallows.loaded)
+        time.sleep(60)
+
+    monkeypatch.setattr("unspot.io.open_table", read)
+    done = cli(*f"fit {ROWS} -o g.safetensors".split())
+    assert done.code == 130
+    assert seen == [True]
+    assert done.err.startswith("Stopped. Nothing was written")
+
+
+def test_ctrl_c_twice_does_not_wait(folder):
+    (folder / "slow.py").write_text(
+        "import signal, time\nsignal.raise_signal(signal.SIGINT)\nprint('waits', flush=True)\n"
+        "time.sleep(0.1)\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    code = (
+        "import unspot.io\nfrom unspot.cli import main\n"
+        "unspot.io.open_table = lambda *a, **k: __import__('slow')\n"
+        f"main('fit {ROWS} -o g.safetensors'.split())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "waits\n", "Stopped.")
+
+
+# -- Threads ---------------------------------------------------------------------------------------
+
+
+def test_threads_are_limited_before_libraries_load(folder):
+    code = (
+        "import os\nfrom unspot.cli import main\nimport unspot.io\n"
+        "def see(*a, **k):\n"
+        "    import torch, threadpoolctl\n"
+        "    print(torch.get_num_threads(), [i['num_threads'] for i in "
+        "threadpoolctl.threadpool_info()])\n    raise ValueError('that is all')\n"
+        "unspot.io.open_table = see\n"
+        f"main('fit {ROWS} -o g.safetensors --threads 1'.split())"
+    )
+    plain = {name: value for name, value in os.environ.items() if "THREADS" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=plain, cwd=folder
+    )
+    assert "that is all" in done.stderr
+    torch, _, others = done.stdout.partition(" ")
+    assert torch == "1"
+    assert set(re.findall(r"\d+", others)) == {"1"}
+
+
+def test_every_command_that_computes_has_threads(cli):
+    done = cli("fit", "data.parquet", "-c", "gender", "-o", "g", "--threads", "0")
+    assert done.code == 2
+    assert "--threads 0" in done.err
+    commands = typer.main.get_command(app).commands
+    computing = [name for name, command in commands.items() if "threads" in _options(command)]
+    assert sorted(computing) == sorted(COMPUTING)
+
+
+def _options(command):
+    return [param.name for param in command.params]
+
+
+def test_the_signal_stays_as_it_was(cli):
+    before = signal.getsignal(signal.SIGINT)
+    cli("methods")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_demo_shows_its_steps(folder, stop_at, on_terminal, monkeypatch):
+    data = unspot.datasets.load_glove_gender()
+    monkeypatch.setattr(unspot.datasets, "load_glove_gender", lambda: data)
+    stop_at("Fitting LEOPARD")
+    code, drawn = on_terminal("demo")
+    assert code == 130
+    assert "Fitting LEACE" in drawn
