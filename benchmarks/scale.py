@@ -3,10 +3,13 @@
 - ``leace``: LEACE on a ``.npy`` file of 2M × 256 float32, compared with numpy code that reads the
   same chunks and multiplies XᵀX in the same dtype.
 - ``leopard``: LEOPARD on that file, compared with the same fit on only its row budget, in memory.
+- ``every_row``: the peak memory of LEOPARD as it is by default, which reads a million rows in every
+  step; after a few steps, since more of them take no more memory.
 - ``by_rows``, ``by_features``: both methods, and the transform, at five sizes of n and of d.
 
 ``python -m benchmarks scale`` writes ``results/scale.json``; ``python tools/write_scale_page.py``
-draws the curves and writes the numbers of ``docs/scale.md`` from it. Each measurement runs in a
+draws the curves and writes the numbers of ``docs/scale.md`` from it. ``python -m benchmarks.scale
+--every-row`` measures only that, and adds it to the results. Each measurement runs in a
 separate process, so that its peak memory can be measured. The compared programs take turns.
 """
 
@@ -24,6 +27,8 @@ from typing import Any
 
 CHUNK = 16_384  # rows of one product, as in unspot.data.statistics
 EVALUATIONS = 12  # per fit: the same for all, so that times can be compared
+EVERY_ROW_EVALUATIONS = 3
+RESULTS = Path(__file__).parent / "results" / "scale.json"
 BUDGET = 8192
 
 
@@ -53,6 +58,7 @@ def run(
         file = Path(name) / "x.npy"
         _make(file, rows, features)
         found = _turns(["multiply", "leace", "budget", "leopard"], file, rows, features, repeats)
+        memory = _every_row_memory(file, rows, features)
         sizes = [rows // 16, rows // 8, rows // 4, rows // 2, rows]
         by_rows = [_growth(file, n, features, repeats) for n in sizes]
         file.unlink()
@@ -72,11 +78,28 @@ def run(
         "leace_peak_megabytes": found["leace"]["peak_megabytes"],
         "leopard_times_its_budget_alone": _ratio(found, "leopard", "budget"),
         "leopard_peak_megabytes": found["leopard"]["peak_megabytes"],
+        **memory,
         "leace_growth_per_row": _growth_rate(by_rows, "leace"),
         "leopard_growth_per_row": _growth_rate(by_rows, "leopard"),
         "by_rows": by_rows,
         "by_features": by_features,
         "target": "leace_speed ≥ 0.7, leopard_times ≤ 1.5, leopard_peak < 1500, growth ≤ 1",
+    }
+
+
+def every_row(rows: int, features: int) -> dict[str, Any]:
+    """The results of before, with the memory of a fit on every row measured anew."""
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "x.npy"
+        _make(file, rows, features)
+        return {**json.loads(RESULTS.read_text()), **_every_row_memory(file, rows, features)}
+
+
+def _every_row_memory(file: Path, rows: int, features: int) -> dict[str, Any]:
+    found = _turns(["every_row"], file, rows, features, repeats=1)["every_row"]
+    return {
+        "every_row_peak_megabytes": found["peak_megabytes"],
+        "every_row_evaluations": EVERY_ROW_EVALUATIONS,
     }
 
 
@@ -179,6 +202,14 @@ def _leopard(file: Path, n: int, d: int) -> float:
     return _fitted(_estimator(d), file, n)
 
 
+def _every_row(file: Path, n: int, d: int) -> float:
+    from unspot import LEOPARD
+    from unspot.projections import ManifoldSolver
+
+    solver = ManifoldSolver(max_evaluations=EVERY_ROW_EVALUATIONS)
+    return _fitted(LEOPARD(rank=min(125, d // 2), solver=solver, random_state=0), file, n)
+
+
 def _fitted(estimator: Any, file: Path, n: int) -> float:
     import numpy as np
 
@@ -241,6 +272,7 @@ CONTESTANTS = {
     "multiply": _multiply,
     "leace": _leace,
     "leopard": _leopard,
+    "every_row": _every_row,
     "budget": _budget,
     "transform": _transform,
 }
@@ -259,9 +291,12 @@ if __name__ == "__main__":
     parser.add_argument("--child", nargs=4, metavar=("NAME", "FILE", "ROWS", "FEATURES"))
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rows-of-widths", type=int, default=200_000)
+    parser.add_argument("--every-row", action="store_true")
     options = parser.parse_args()
     if options.child:
         _child(*options.child)
+    elif options.every_row:
+        RESULTS.write_text(json.dumps(every_row(options.rows, 256), indent=1) + "\n")
     else:
         figures = run(options.rows, rows_of_widths=options.rows_of_widths)
         print(json.dumps(figures, indent=1))

@@ -8,7 +8,7 @@ There are two comparisons, each a ratio within one run:
   writes in chunks, but does not check, rename or sync. Threads and processes as workers are
   compared on the same file, cut into parts.
 
-``python benchmarks/transform.py [--rows N] [--rows-by-hand N]`` prints JSON. Each measurement runs
+``python -m benchmarks.transform [--rows N] [--rows-by-hand N]`` prints JSON. Each measurement runs
 in a separate process, so that its peak memory can be measured.
 """
 
@@ -89,7 +89,8 @@ def _turns(folder: Path, rows: int, d: int, names: list[str], repeats: int) -> d
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for _ in range(repeats):
         for name in names:
-            command = [sys.executable, __file__, "--child", name, str(folder), str(rows), str(d)]
+            command = [sys.executable, "-m", "benchmarks.transform", "--child"]
+            command += [name, str(folder), str(rows), str(d)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             runs[name].append(json.loads(done.stdout))
     return {

@@ -84,8 +84,8 @@ def mean_cell(cells: dict[str, Any], dataset: str, label: str) -> dict[str, floa
         return {}
     names = ("advantage", "neighbours", "seconds")
     mean = {name: float(np.mean([cell[name] for cell in found])) for name in names}
-    # Beside the strongest of all: nearest neighbours gain least from more rows of the fit.
-    # Presumably they read clusters of a few rows, which no density of this width shows.
+    # Beside the strongest of all: nearest neighbours lose least by more rows of the fit, since
+    # they read the neighbours that an eraser keeps on purpose (``benchmarks/kept_neighbours.py``).
     others = [
         max(a for name, a in cell["attackers"].items() if name != "neighbours") for cell in found
     ]
@@ -115,6 +115,17 @@ def _measure(X: NDArray[Any], z: NDArray[Any], rank: int, label: str) -> dict[st
 
 def glove(seed: int) -> tuple[NDArray[Any], NDArray[Any], int] | None:
     """Frequent words in three classes by gender score, shuffled; None without the file."""
+    found = _glove_rows(seed)
+    return None if found is None else (*found[1:], 50)
+
+
+def glove_words(seed: int) -> NDArray[Any]:
+    """The words of these rows."""
+    found = _glove_rows(seed)
+    return np.empty(0) if found is None else found[0]
+
+
+def _glove_rows(seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
     path = Path(os.environ.get("UNSPOT_GLOVE", "glove6B_100d_top150k_f16.npz"))
     if not path.exists():
         return None
@@ -123,7 +134,7 @@ def glove(seed: int) -> tuple[NDArray[Any], NDArray[Any], int] | None:
     order = np.argsort(cosines(X, gender_direction(words, X)), kind="stable")
     z = np.repeat(["low", "middle", "high"], 22_000)
     shuffle = np.random.default_rng(seed).permutation(len(order))
-    return X[order][shuffle], z[shuffle], 50
+    return words[order][shuffle], X[order][shuffle], z[shuffle]
 
 
 def gaussians(seed: int, d: int = 40) -> tuple[NDArray[Any], NDArray[Any], int]:

@@ -1,0 +1,65 @@
+"""Does a plan come true? What linear erasure leaves on fresh rows, planned and measured.
+
+A plan is made of n rows. LEACE is fitted on the share of them that a plan calls rows of the fit.
+On all other rows it is measured how far apart the means of the pair that the plan names still are
+(``apart``: what who knows that gains, without the luck of the estimate), and what linear
+attackers who learn from one half of them gain on the other half (``attacker``). Words are those
+of the package; tweets are used where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.promise import SENTENCES, _all_rows, _stored
+from unspot import LEACE, plan
+from unspot.datasets import load_glove_gender
+from unspot.evaluation import attack
+from unspot.ranks.plan import FIT, advantage_between, squared_shifts
+
+SIZES = {"words": (1_000, 2_000, 4_000, 8_000), "tweets": (1_000, 2_000, 4_000)}
+SEEDS = 3
+
+
+def run() -> dict[str, Any]:
+    """Means over seeds by data set and rows."""
+    sets = {"words": _all_rows(load_glove_gender())}
+    if SENTENCES.exists():
+        sets["tweets"] = _stored(SENTENCES)
+    figures: dict[str, Any] = {}
+    for name, (X, z) in sets.items():
+        for n in SIZES[name]:
+            cells = [_measured(X, z, n, seed) for seed in range(SEEDS)]
+            key = f"{name}, {X.shape[1]} features, {n} rows"
+            figures[key] = {what: float(np.mean([c[what] for c in cells])) for what in cells[0]}
+            print(f"  {key}: {figures[key]}", flush=True)
+    return figures
+
+
+def _measured(X: NDArray[Any], z: NDArray[Any], n: int, seed: int) -> dict[str, float]:
+    order = np.random.default_rng(seed).permutation(len(X))
+    given, fresh = order[:n], order[n:]
+    planned = plan(X[given], z[given])
+    fitted = given[: round(FIT * n)]
+    erased = LEACE().fit(X[fitted], z[fitted]).transform(X[fresh]).astype(np.float64)
+    classes, codes = np.unique(z[fresh], return_inverse=True)
+    first, second = (list(map(str, classes)).index(name) for name in planned.pair)
+    _, squares = squared_shifts(erased, codes, np.bincount(codes))
+    of_pair = np.flatnonzero((codes == first) | (codes == second))
+    learn, judge = np.array_split(of_pair, 2)  # fresh rows are in random order
+    attackers = attack(
+        erased[learn],
+        codes[learn],
+        erased[judge],
+        codes[judge],
+        attackers=["logistic", "whitened-logistic"],
+        random_state=seed,
+    )
+    return {
+        "planned": planned.linear_advantage,
+        "apart": advantage_between(float(squares[first, second])),
+        "attacker": max(result.advantage for result in attackers),
+    }
