@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "min_reported_time": 60,
     "show_memory": False,
+    "write_computation_times": False,  # a page that would only crowd the search
     "show_signature": False,
     "reset_modules_order": "before",
 }
@@ -70,7 +71,6 @@ html_css_files = ["custom.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "unspot"},
-    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
@@ -86,7 +86,8 @@ html_sidebars = {
     for name in (
         *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
         *("results-tables", "faq", "gallery/*", "models", "deploying", "concepts"),
-        *("architecture", "decisions", "api", "api/generated/*"),
+        *("architecture", "decisions", "api", "api/generated/*", "auditing", "howto/*"),
+        *("comparison", "glossary", "troubleshooting"),
     )
 }
 html_context = {"default_mode": "auto"}

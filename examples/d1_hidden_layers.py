@@ -124,7 +124,7 @@ def accuracy(model: torch.nn.Module, batches: list, jobs: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
+    parser = argparse.ArgumentParser(description="Gender in the hidden layers of a classifier.")
     parser.add_argument("--json", help="where to write the numbers")
     parser.add_argument("--figure", help="where to draw the layers")
     arguments = parser.parse_args()

@@ -1,9 +1,11 @@
 """Make the pictures of the README and the documentation from the real demo.
 
-    python tools/make_pictures.py
+    python tools/make_pictures.py           # all of them
+    python tools/make_pictures.py sources
 
-Needs matplotlib, selenium, and Chromium with its driver; takes about a minute. Writes
-``docs/_static/before-after.png`` and ``docs/_static/report.png``.
+``demo`` writes ``docs/_static/before-after.png`` and ``docs/_static/report.png``; it needs
+selenium, and Chromium with its driver, and takes about a minute. ``sources`` writes
+``docs/_static/sources.png``.
 """
 
 from __future__ import annotations
@@ -11,16 +13,19 @@ from __future__ import annotations
 import base64
 import io
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from PIL import Image
-from selenium import webdriver
 
+from unspot import LEOPARD, Cascade
 from unspot.cli.demo import STORIES
 from unspot.cli.tour import run_demo
-from unspot.datasets import load_glove_gender
+from unspot.datasets import load_glove_gender, load_translations
 from unspot.report.figures import before_after_figure, save
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
@@ -30,14 +35,21 @@ FLAGS = (
     "--hide-scrollbars",
 )
 WIDTH, HEIGHT = 1100, 1240
+COLOURS = ("#0072b2", "#d55e00", "#009e73")
 MOST_BYTES = 300_000
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    STATIC.mkdir(parents=True, exist_ok=True)
+    for name in names or PICTURES:
+        PICTURES[name]()
+
+
+def demo() -> None:
+    """The words of the demo before and after, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
         story = STORIES["words"]
         found = run_demo(Path(folder), load_glove_gender(), title=story.title, show=story.show)
-        STATIC.mkdir(parents=True, exist_ok=True)
         picture = save(before_after_figure(found.views), STATIC / "before-after.png", dpi=150)
         shrink(Image.open(picture), picture)
         page = screenshot(Path(folder) / "report.html", Path(folder))
@@ -46,6 +58,8 @@ def main() -> None:
 
 def screenshot(page: Path, folder: Path) -> bytes:
     """The top of the page in light colours."""
+    from selenium import webdriver
+
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
@@ -66,6 +80,53 @@ def screenshot(page: Path, folder: Path) -> bytes:
     return base64.b64decode(shot["data"])
 
 
+def sources() -> None:
+    """Of the verses near a verse, how many are of each translation, before and after erasure."""
+    import matplotlib.pyplot as plt
+
+    data = load_translations()
+    eraser = Cascade(LEOPARD(rank=256, random_state=0)).fit(data.train.X, data.train.z)
+    shares = {
+        "before": neighbours_by_source(data.test.X, data.test),
+        "after the translation is erased": neighbours_by_source(
+            eraser.transform(data.test.X), data.test
+        ),
+    }
+    sources = np.unique(data.test.z)
+    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    figure, panels = plt.subplots(1, 2, figsize=(7.4, 2.1), sharey=True, layout="constrained")
+    for axes, (when, table) in zip(panels, shares.items(), strict=True):
+        left = np.zeros(len(sources))
+        for column, (source, colour) in enumerate(zip(sources, COLOURS, strict=True)):
+            axes.barh(sources, 100 * table[:, column], left=left, color=colour, label=source)
+            left += 100 * table[:, column]
+        for row, share in enumerate(np.diagonal(table)):
+            own = 100 * (table[row, :row].sum() + share / 2)
+            axes.text(own, row, f"{100 * share:.0f} %", ha="center", va="center", color="white")
+        axes.set(title=when, xlim=(0, 100), xlabel="of the ten nearest other verses, %")
+        axes.tick_params(left=False)
+        axes.spines["left"].set_visible(False)
+    panels[0].set_ylabel("a verse of")
+    panels[0].invert_yaxis()
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+    )
+    picture = save(figure, STATIC / "sources.png", dpi=150)
+    shrink(Image.open(picture), picture)
+
+
+def neighbours_by_source(X: Any, split: Any) -> Any:
+    """Shares of each source among the ten nearest rows of other verses: a row for each source."""
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    cosines[split.groups[:, None] == split.groups] = -np.inf
+    nearest = split.z[np.argsort(-cosines, axis=1)[:, :10]]  # (n, 10)
+    sources = np.unique(split.z)
+    return np.array(
+        [[np.mean(nearest[split.z == own] == other) for other in sources] for own in sources]
+    )
+
+
 def shrink(image: Image.Image, path: Path) -> None:
     """Write with 256 colours, which is enough for pictures of charts."""
     image.convert("RGB").quantize(256).save(path, optimize=True)
@@ -73,5 +134,8 @@ def shrink(image: Image.Image, path: Path) -> None:
         raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {MOST_BYTES:,}.")
 
 
+PICTURES = {"demo": demo, "sources": sources}
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -8,10 +8,13 @@ from matplotlib.figure import Figure
 
 from unspot.sweeps.tables import COLUMNS, ResultLine, display_name
 
+#: Red and orange are ours.
 CURVES = {
-    "transport:leopard": ("C3", "D-"),
+    "transport:leopard": ("darkred", "D-"),
     "cascade": ("C3", "o-"),
     "leopard": ("C1", "o-"),
+    "cascade:keep": ("C3", "s:"),
+    "leopard:keep": ("C1", "s:"),
     "cascade/metric=whitened": ("C4", "o--"),
     "cascade:pca": ("0.45", ".:"),
     "pca": ("0.65", ".:"),
@@ -28,7 +31,7 @@ POINTS = {
     "kernel": ("C8", "D"),
     "adversarial": ("C7", "D"),
     "matching": ("k", "D"),
-    "transport": ("C3", "*"),
+    "transport": ("darkred", "*"),
     "mean": ("C0", "x"),
 }
 #: Drawn with all their settings.
@@ -36,13 +39,16 @@ RIVALS = {
     "mute": ("C2", "P"),
     "igbp": ("C9", "P"),
     "alf": ("C8", "P"),
-    "fairpca": ("C1", "P"),
+    "fairpca": ("k", "P"),
+    "obliviator": ("C4", "P"),
+    "obliviator:keep": ("C4", "X"),
+    "splince:keep": ("C0", "X"),
 }
 
 
 def plane_figure(found: Sequence[ResultLine], utilities: Sequence[str], chance: float) -> Figure:
     """One panel per measure of utility; lower and further right is better."""
-    figure = Figure(figsize=(4.6 * len(utilities) + 2.2, 4.2), layout="constrained")
+    figure = Figure(figsize=(5.6 * len(utilities), 6.0), layout="constrained")
     panels = figure.subplots(1, len(utilities), sharey=True, squeeze=False)[0]
     for axes, utility in zip(panels, utilities, strict=True):
         for method, (colour, style) in {**CURVES, **POINTS}.items():
@@ -54,7 +60,8 @@ def plane_figure(found: Sequence[ResultLine], utilities: Sequence[str], chance: 
         axes.set_xlabel(f"{COLUMNS[utility].title} {COLUMNS[utility].better}")
         axes.grid(linewidth=0.4, alpha=0.5)
     panels[0].set_ylabel("accuracy of the strongest attacker, % ↓")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right", fontsize=8)
+    named = panels[0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside lower center", ncols=2 * len(utilities) + 1, fontsize=8)
     return figure
 
 

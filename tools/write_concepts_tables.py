@@ -15,7 +15,12 @@ from typing import Any
 from markdown_table import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = {"synthetic": "synthetic", "bios": "biographies"}
+DATA = {
+    "synthetic": "synthetic",
+    "tweets": "tweets",
+    "bios": "biographies",
+    "even": "even biographies",
+}
 
 
 def main() -> None:
@@ -24,18 +29,23 @@ def main() -> None:
         ("number", number(found)),
         ("several", several(found)),
         ("given", of_ways(found, "given")),
+        ("given_rows", given_rows(found)),
         ("keep", of_ways(found, "keep")),
         ("step", step(found)),
+        ("unlabelled", unlabelled(found)),
     ):
         (ROOT / "docs" / "_generated" / f"concepts_{name}.md").write_text(table)
 
 
 def number(found: dict[str, Any]) -> str:
-    rows = [
-        (name, f"{cell['R2']:.3f}", f"{cell['A_50']:.3f}", f"{cell['seconds']:.1f}")
-        for name, cell in found["number"].items()
-    ]
-    return markdown(["method", "R² of the best regressor", "A_50%", "CPU seconds"], rows)
+    rows = []
+    for data in ("words", "names"):
+        for name, cell in found.get(f"number_{data}", {}).items():
+            least = "–" if name == "before" else f"{cell['LEACE at this A_50']:.3f}"
+            figures = (f"{cell['R2']:.3f}", f"{cell['A_50']:.3f}", least, f"{cell['seconds']:.1f}")
+            rows.append((data, name, *figures))
+    head = ["data", "method", "R² of the best regressor", "A_50%", "LEACE at this A_50%"]
+    return markdown([*head, "CPU seconds"], rows)
 
 
 def several(found: dict[str, Any]) -> str:
@@ -47,6 +57,14 @@ def several(found: dict[str, Any]) -> str:
             kept, seconds = cell.pop("A_50"), cell.pop("seconds")
             leaks = ", ".join(f"{name} {value:.3f}" for name, value in cell.items())
             rows.append((title, way, leaks, f"{kept:.3f}", f"{seconds:.1f}"))
+        errors = found.get(f"several_{key}, standard errors")
+        if errors:
+            way = "together less in a row"
+            *leaks, kept = (
+                f"{name} {value:+.3f} ± {errors[way][name]:.3f}"
+                for name, value in cells[way].items()
+            )
+            rows.append((title, way, ", ".join(leaks), kept.removeprefix("A_50 "), ""))
     return markdown(["data", "fits", "left of each concept", "A_50%", "CPU seconds"], rows)
 
 
@@ -57,6 +75,29 @@ def of_ways(found: dict[str, Any], part: str) -> str:
             head = ["data", "erased by", *cell]
             rows.append((title, way, *(f"{value:.3f}" for value in cell.values())))
     return markdown(head, rows)
+
+
+def given_rows(found: dict[str, Any]) -> str:
+    rows = [
+        (
+            f"{cell['rows']:,.0f}",
+            name.split(", ")[1],
+            f"{cell['RMS TPR gap']:.3f}",
+            f"{cell['accuracy']:.3f}",
+        )
+        for name, cell in found["given_rows"].items()
+    ]
+    return markdown(["fitted on rows", "erased by", "RMS TPR gap", "accuracy"], rows)
+
+
+def unlabelled(found: dict[str, Any]) -> str:
+    rows = [
+        (*name.split(", "), *(f"{value:.3f}" for value in cell.values()))
+        for name, cell in found["unlabelled"].items()
+    ]
+    return markdown(
+        ["method", "labels", "fitted on", "strongest attacker", "linear attacker", "A_50%"], rows
+    )
 
 
 def step(found: dict[str, Any]) -> str:

@@ -4,42 +4,62 @@
 
 reads ``benchmarks/results/bench/*.jsonl`` (each made by ``unspot bench``) and writes
 ``docs/results.md`` (for each data set a figure, a sentence and the points that no other point
-beats), its figures, and ``docs/results-tables.md`` with all cells. No number is typed by hand.
+beats), its figures, ``docs/rivals.md`` with the leak of each method at a budget, and
+``docs/results-tables.md`` with all cells. No number is typed by hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from markdown_table import markdown
 from results_figures import plane_figure
 
+from unspot.bench.budgets import BudgetTable, budget_tables, by_method
 from unspot.bench.paper import paper_tables, study_of, with_paper
 from unspot.io.journal import read_journal
 from unspot.sweeps.grid import attack_chance
 from unspot.sweeps.run import read_results
-from unspot.sweeps.tables import COLUMNS, ResultLine, ResultTable, result_lines
+from unspot.sweeps.tables import (
+    COLUMNS,
+    ResultLine,
+    ResultTable,
+    display_name,
+    result_lines,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 DOCS = ROOT / "docs"
 
-#: For each file: the similar data set of the paper, and the title.
-DATA = {
+#: For each file: the similar data set of the paper, if there is one, and the title.
+DATA: dict[str, tuple[str | None, str]] = {
     "glove": ("glove", "Gender of words (GloVe 6B, 100 dimensions)"),
     "tweets": ("dial", "Dialect of tweets (MiniLM, 384 dimensions; the task is sentiment)"),
     "bios": ("bios", "Gender in biographies (MiniLM, 384 dimensions; the task is occupation)"),
+    "translations": (
+        None,
+        "Translation of verses (MiniLM, 384 dimensions; the task is the part of the Bible)",
+    ),
 }
+#: Files of synthetic laws, whose rows have no task.
+LAWS = ("variance", "xor", "ring", "mixture")
+#: Leaks on a law that are so near count as equal.
+LAW_SLACK = 0.02
 #: If logistic regression was run on the task, it is used instead of the paper's network.
 UTILITIES = ("neighbours", "task_linear", "task")
 FIELD_METRICS = (
     *("attack", "probe", "probe_reference", "neighbours"),
     *("task", "task_linear", "fit_seconds"),
 )
-OURS = ("leopard", "cascade", "transport", "transport:leopard")
+OURS = (
+    *("leopard", "leopard:keep", "cascade", "cascade:keep"),
+    *("transport", "transport:leopard"),
+)
 
 
 @dataclass(frozen=True)
@@ -78,21 +98,22 @@ class Source:
 
 
 def main() -> None:
-    found = [read(key) for key in DATA if (RESULTS / f"{key}.jsonl").exists()]
+    found = [read(key, *DATA[key]) for key in DATA if (RESULTS / f"{key}.jsonl").exists()]
+    laws = [read(key, None, key) for key in LAWS if (RESULTS / f"{key}.jsonl").exists()]
     for source in found:
         figure = plane_figure(source.lines, source.utilities, source.chance)
         figure.savefig(DOCS / "_static" / f"results-{source.key}.png", dpi=120)
     (DOCS / "results.md").write_text(page(found))
+    (DOCS / "rivals.md").write_text(rivals(found, laws))
     (DOCS / "results-tables.md").write_text(appendix(found))
     field_tables = "\n\n".join(map(field, found))
     (DOCS / "_generated" / "field.md").write_text(f"{field_tables}\n")
 
 
-def read(key: str) -> Source:
+def read(key: str, paper: str | None, title: str) -> Source:
     path = RESULTS / f"{key}.jsonl"
     records = list(read_journal(path)[1].values())
     facts = records[0]["data"]
-    paper, title = DATA[key]
     cells = with_paper(result_lines(read_results(path)), paper, facts["features"])
     seconds = sum(record["seconds"] for record in records)
     return Source(key, title, cells, facts, seconds)
@@ -182,6 +203,79 @@ def _frontier_table(source: Source) -> str:
     ]
     titles = (f"{COLUMNS[key].title} {COLUMNS[key].better}" for key in source.utilities)
     return markdown(("method", "strongest attacker, % ↓", *titles), rows)
+
+
+# -- Rivals ----------------------------------------------------------------------------------------
+
+
+def rivals(found: Sequence[Source], laws: Sequence[Source]) -> str:
+    """What each method leaves when a measure of utility may fall by so much."""
+    parts = [(ROOT / "tools" / "rivals_head.md").read_text().strip()]
+    for source in found:
+        parts.append(f"## {source.title}")
+        for table in _budgets(source):
+            parts += [f"Points that {COLUMNS[table.utility].title} may fall:", table.to_markdown()]
+    if laws:
+        parts += ["## Synthetic laws", _law_text(laws), _law_table(laws)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _budgets(source: Source) -> list[BudgetTable]:
+    lines = [*source.of("original"), *source.erasures]
+    known = budget_tables(lines, source.chance)
+    return [table for utility in source.utilities for table in known if table.utility == utility]
+
+
+def _law_text(laws: Sequence[Source]) -> str:
+    before = ", ".join(
+        f"{law.title} {100 * (law.of('original')[0].values['attack'][0] - law.chance):.0f}"
+        for law in laws
+    )
+    return (
+        "Points above guessing that the strongest attacker has, and A_50%: of all settings of a "
+        f"method within {100 * LAW_SLACK:.0f} points of its least leak, the one that keeps most. "
+        f"One seed. Before erasure the attacker has: {before}."
+    )
+
+
+def _law_table(laws: Sequence[Source]) -> str:
+    """One row per method, one column per law; the least in sum comes first."""
+    chosen = [
+        {method: _keeps_most(own) for method, own in by_method(law.erasures).items()}
+        for law in laws
+    ]
+
+    def total(method: str) -> float:
+        lines = [of_law.get(method) for of_law in chosen]
+        return sum(1.0 if line is None else line.values["attack"][0] for line in lines)
+
+    rows = [
+        (
+            f"**{display_name(method)}**" if method in OURS else display_name(method),
+            *(
+                _leak_cell(of_law.get(method), law.chance)
+                for of_law, law in zip(chosen, laws, strict=True)
+            ),
+        )
+        for method in sorted(dict.fromkeys(chain(*chosen)), key=total)
+    ]
+    return markdown(("method", *(law.title for law in laws)), rows)
+
+
+def _keeps_most(lines: Sequence[ResultLine]) -> ResultLine:
+    """Of those that are near the least leak, the one that keeps most neighbours."""
+    least = min(line.values["attack"][0] for line in lines)
+    return max((line for line in lines if line.values["attack"][0] <= least + LAW_SLACK), key=_kept)
+
+
+def _kept(line: ResultLine) -> float:
+    return line.values["neighbours"][0]
+
+
+def _leak_cell(line: ResultLine | None, chance: float) -> str:
+    if line is None:
+        return "–"
+    return f"{100 * (line.values['attack'][0] - chance):+.1f} at {_kept(line):.2f}"
 
 
 # -- The appendix ----------------------------------------------------------------------------------

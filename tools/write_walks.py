@@ -60,7 +60,10 @@ def page(walk: Path) -> str:
 
 
 def _run(commands: str, folder: Path) -> str:
-    """What a block prints on stdout and stderr together, as on a terminal."""
+    """What a block prints on stdout and stderr together, as on a terminal.
+
+    There the line of progress is gone in the end: here the lines with a clock are left out.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -73,7 +76,8 @@ def _run(commands: str, folder: Path) -> str:
     )
     if done.returncode:
         raise SystemExit(f"This block failed:\n{commands}\n{done.stdout}")
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
+    lines = re.sub(r"(?m)^\d+:\d\d  .*\n", "", done.stdout).strip("\n").splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def masked(text: str) -> str:

@@ -7,6 +7,7 @@ A page can have these directives, each on its own line:
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
+- ``@glossary`` becomes the terms of the report and what they mean;
 - ``@rooms`` becomes the picture of the rooms and their imports;
 - ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
   pages are written by tools, and are there once their results are.
@@ -31,6 +32,7 @@ FOLDER = "api/generated"
 PUBLIC = re.compile(r"^@public ([\w.]+)(?: ([\w. ]+))?$", re.MULTILINE)
 MODULES = re.compile(r"^@modules ([\w.]+)$", re.MULTILINE)
 ROOMS = re.compile(r"^@rooms$", re.MULTILINE)
+GLOSSARY = re.compile(r"^@glossary$", re.MULTILINE)
 METHODS = re.compile(r"^@methods$", re.MULTILINE)
 PAGES = re.compile(r"^@pages (\S+)$", re.MULTILINE)
 
@@ -41,6 +43,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     text = PUBLIC.sub(lambda m: _directive(_table(m[1], m[2], app.first_names, folder)), source[0])
     text = MODULES.sub(lambda m: modules(m[1]), text)
     text = ROOMS.sub(lambda _: rooms(Path(app.srcdir)), text)
+    text = GLOSSARY.sub(lambda _: glossary(), text)
     text = METHODS.sub(lambda _: methods(Path(app.srcdir, "methods")), text)
     source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)
 
@@ -137,6 +140,12 @@ def methods(folder: Path) -> str:
         cells += ["✓" if fact else "" for fact in facts] + [", ".join(info.concepts)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def glossary() -> str:
+    """The terms of the report in the order of the alphabet, as a list of definitions."""
+    terms = import_module("unspot.report.columns").GLOSSARY
+    return "\n\n".join(f"**{term}**\n: {meaning}" for term, meaning in sorted(terms))
 
 
 def pages(folder: Path, pattern: str) -> str:
