@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.maps import (
@@ -29,6 +30,11 @@ from unspot.maps import (
 #: Some virtual machines name matrix instructions (AMX) that they do not have, and torch's products
 #: in bfloat16 then end the process. oneDNN reads this when torch computes its first.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+# The same examples on every run and every machine, in CI and at home. For others:
+# ``pytest --hypothesis-profile default --hypothesis-seed 1``.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
 
 #: Made by tools/list_slow_tests.py.
 SLOW = set(Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").split())
