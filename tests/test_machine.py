@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from math import inf
 
 import numpy as np
@@ -27,7 +29,7 @@ from unspot.erasers import (
     KRaM,
 )
 from unspot.evaluation import mdl
-from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits
+from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits, time_limit
 from unspot.projections import ManifoldSolver, PaperSolver
 from unspot.sweeps import sweep
 
@@ -392,3 +394,23 @@ def test_libraries_that_are_loaded_inside_are_limited_too():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
     assert done.returncode == 0, done.stderr
     assert set(re.findall(r"\d+", done.stdout)) == {"1"}
+
+
+def test_a_time_limit_is_not_lost_to_code_that_goes_on_after_errors():
+    def stubborn():
+        with suppress(OSError):
+            time.sleep(5)
+        time.sleep(5)
+
+    with pytest.raises(TimeoutError), time_limit(0.05):
+        stubborn()
+
+
+def test_a_limit_inside_of_another():
+    def inner():
+        with time_limit(5):
+            time.sleep(0.05)
+        time.sleep(5)
+
+    with pytest.raises(TimeoutError, match=r"more than 0\.2 s"), time_limit(0.2):
+        inner()

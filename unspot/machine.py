@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -296,13 +297,17 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TimeoutError(f"It took more than {seconds:g} seconds.")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    began, before = time.monotonic(), signal.signal(signal.SIGALRM, stop)
+    # Again every second: the error may meet code that goes on after any OSError, which it is.
+    left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if left:  # somebody else's limit goes on
+            left = max(left - (time.monotonic() - began), 1e-6)
+            signal.setitimer(signal.ITIMER_REAL, left, interval)
 
 
 def _threads_now() -> int:

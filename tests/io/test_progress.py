@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import threading
 import time
@@ -125,6 +126,22 @@ def test_verbose_shows_what_it_came_to(capfd):
     assert lines[-1].endswith("Matching 5 of 5 steps: loss 0.1")
     assert any("Inside" in line for line in lines)
     assert not any("Later" in line for line in lines)
+
+
+def test_a_log_begins_with_the_first_step(capfd):
+    assert list(steps("ab", "Attacking", verbose=True)) == ["a", "b"]
+    assert "Attacking 1 of 2" in capfd.readouterr().err.splitlines()[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_shows_nothing():
+    """Its copy of the lock may be held by a thread that it does not have."""
+    with shown(Terminal()), phase("Fitting"), progress._screen.get()._lock:
+        child = os.fork()
+        if child == 0:
+            with phase("Inside"):
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_the_time_left():

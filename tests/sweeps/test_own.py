@@ -1,6 +1,7 @@
 """Somebody's own method in a sweep and on a path: transformers, erasers, functions, and code."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -211,3 +212,10 @@ def test_a_label_that_keeps_the_task():
     assert list(frame["status"]) == ["ok", "ok"]
     assert seen["orthogonal"] is None
     np.testing.assert_array_equal(seen["oblique"], data.train.y)
+    frame = sweep(methods, _without_task(data), seeds=1, metrics=["variance"])
+    assert list(frame["status"]) == ["ok", "failed"]
+    assert all(word in frame["error"][1] for word in ("mine:keep", "has none", "task"))
+
+
+def _without_task(data):
+    return Dataset(*(replace(split, y=None) for split in data), name=data.name)

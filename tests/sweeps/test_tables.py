@@ -46,6 +46,13 @@ def test_means_and_spreads(frame):
     assert set(lines["cascade", 42].values) == {"probe_reference"}
 
 
+def test_a_seed_that_was_run_again_counts_once(frame):
+    again = frame[frame.method == "cascade"].assign(probe_reference=[0.6, 0.8])
+    line = result_lines(pd.concat([frame, again[:1]]))[1]
+    assert line.values["probe_reference"] == pytest.approx((0.55, 0.05))  # of 0.6 and 0.5
+    assert line.n_seeds == 2
+
+
 def test_failed_cells_leave_the_others(frame):
     farm = result_lines(frame)[-1]
     assert farm.errors == ("RuntimeError: no",)

@@ -3,7 +3,8 @@
 The library names its phases (``phase``, ``steps``) and prints nothing. Who wants to see them opens
 ``shown``, as the command line and ``verbose=True`` do. On a terminal that is one line, which is
 drawn again and again and leaves nothing behind. Elsewhere, such as in the log of a job, each kind
-of phase has one line, and a long one has another now and then.
+of phase has one line, a long one has another now and then, and with ``verbose=True`` the end of
+each phase has one too.
 """
 
 from __future__ import annotations
@@ -88,10 +89,20 @@ class Phase:
 
 _screen: ContextVar[_Screen | None] = ContextVar("screen", default=None)
 
+if hasattr(os, "register_at_fork"):
+    # A forked child has no thread that draws, and the lock may have been held at that moment.
+    os.register_at_fork(after_in_child=lambda: _screen.set(None))
+
 
 @contextmanager
 def phase(
-    title: str, total: int | None = None, *, unit: str = "", note: str = "", verbose: bool = False
+    title: str,
+    total: int | None = None,
+    *,
+    unit: str = "",
+    note: str = "",
+    named: bool = False,
+    verbose: bool = False,
 ) -> Iterator[Phase]:
     """A phase around a part of the work; it is shown if somebody looks, or if ``verbose``.
 
@@ -103,7 +114,7 @@ def phase(
     Reading 300 of 1,200 rows
     """
     with _looking(verbose) as screen:
-        here = Phase(title, total, unit, note, shown=screen is not None)
+        here = Phase(title, total, unit, note, named, shown=screen is not None)
         if screen is None:
             yield here
             return
@@ -131,8 +142,7 @@ def steps(
     """
     if total is None and isinstance(things, Sized):
         total = len(things)
-    with phase(title, total, verbose=verbose) as here:
-        here.named = True
+    with phase(title, total, named=True, verbose=verbose) as here:
         for thing in things:
             here.note = name(thing)
             yield thing
@@ -251,7 +261,7 @@ class _Screen:
         return _joined([*(phase for phase in self._phases[:-1] if phase.total), self._phases[-1]])
 
     def _left(self) -> str:
-        """Of the outermost phase that knows."""
+        """Of the outermost phase that counts its steps."""
         known = (phase.seconds_left for phase in self._phases if phase.total)
         seconds = next(known, None)
         return "" if seconds is None else f"about {_clock(seconds)} left"

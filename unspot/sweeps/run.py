@@ -185,7 +185,13 @@ def _fitted(cell: Cell, data: Dataset) -> Any:
         return Eraser.projection(np.eye(data.n_features))
     if not hasattr(estimator, "fit"):
         return estimator
-    beside = {"keep": data.train.y} if cell.method.endswith(KEEPS_TASK) else {}
+    keeps = cell.method.endswith(KEEPS_TASK)
+    if keeps and data.train.y is None:
+        raise ValueError(
+            f"Got the method {cell.method!r}, which keeps a task, but {cell.dataset!r} has none. "
+            "Give the data set a task, y, or leave the method out."
+        )
+    beside = {"keep": data.train.y} if keeps else {}
     estimator.fit(data.train.X, data.train.z, **beside)
     return getattr(estimator, "eraser_", estimator)
 

@@ -209,12 +209,16 @@ def display_name(method: str) -> str:
 
 
 def result_lines(frame: pd.DataFrame) -> list[ResultLine]:
-    """One line per method and rank, in the order in which they come."""
+    """One line per method and rank, in the order in which they come.
+
+    Of a seed that was run again, after a default changed, only the last cell counts.
+    """
     metrics = [column for column in frame.columns if column not in _NOT_METRICS]
-    groups: dict[tuple[str, int | None], list[Any]] = {}
+    groups: dict[tuple[str, int | None], dict[Any, Any]] = {}
     for row in frame.to_dict("records"):
         rank = None if _missing(row["rank"]) else int(row["rank"])
-        groups.setdefault((row["method"], rank), []).append(row)
+        groups.setdefault((row["method"], rank), {})[row["seed"]] = row
+    cells = ((*key, list(by_seed.values())) for key, by_seed in groups.items())
     return [
         ResultLine(
             method,
@@ -224,7 +228,7 @@ def result_lines(frame: pd.DataFrame) -> list[ResultLine]:
             tuple(dict.fromkeys(str(row["error"]) for row in rows if row["status"] == "failed")),
             label="" if _missing(rows[0].get("label")) else str(rows[0]["label"]),
         )
-        for (method, rank), rows in groups.items()
+        for method, rank, rows in cells
     ]
 
 
