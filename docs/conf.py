@@ -87,7 +87,7 @@ html_sidebars = {
         *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
         *("results-tables", "faq", "gallery/*", "models", "deploying", "concepts"),
         *("architecture", "decisions", "api", "api/generated/*", "auditing", "howto/*"),
-        *("comparison", "glossary", "troubleshooting"),
+        *("comparison", "glossary", "troubleshooting", "planning", "rivals"),
     )
 }
 html_context = {"default_mode": "auto"}

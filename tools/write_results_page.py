@@ -180,7 +180,7 @@ def _who_is_ahead(source: Source, utility: str) -> str:
     ours = sum(line.method in OURS for line in points)
     return (
         f"By {COLUMNS[utility].title}, {len(points)} of {len(source.erasures)} points are beaten "
-        f"by no other, and {ours} of these are ours: "
+        f"by no other; {ours} of them are ours. All of them: "
         f"{', '.join(f'{name} ({n})' for name, n in listed)}."
     )
 
@@ -214,7 +214,8 @@ def rivals(found: Sequence[Source], laws: Sequence[Source]) -> str:
     for source in found:
         parts.append(f"## {source.title}")
         for table in _budgets(source):
-            parts += [f"Points that {COLUMNS[table.utility].title} may fall:", table.to_markdown()]
+            what = "A_50%" if table.utility == "neighbours" else "the accuracy of the task"
+            parts += [f"By how many points {what} may fall:", table.to_markdown()]
     if laws:
         parts += ["## Synthetic laws", _law_text(laws), _law_table(laws)]
     return "\n\n".join(parts) + "\n"

@@ -46,7 +46,7 @@ def table(cells: dict[str, Any]) -> str:
             cell = mean_cell(cells, name, label)
             lines.append(
                 (
-                    f"{title} (seeds: {seeds})",
+                    f"{title} ({seeds} seeds)",
                     "40,000" if what == "all rows" else "10,000 of 40,000",
                     f"{100 * cell['advantage']:.1f}",
                     f"{100 * cell['others']:.1f}",
@@ -60,7 +60,7 @@ def table(cells: dict[str, Any]) -> str:
         "strongest attacker",
         "without `neighbours`",
         "A_50%",
-        "CPU",
+        "CPU time, relative",
     ]
     slopes = [
         f"{TITLES[name]}: n^{figures[f'{name}: exponent of the others']:.2f}"

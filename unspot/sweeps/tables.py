@@ -68,7 +68,7 @@ _NAMES = {
     "cascade:kram": "KRaM, cascaded",
     "leopard": "L̄EOPARD",
     "cascade": "L̄EOPARD, cascaded",
-    "transport:leopard": "transport, then L̄EOPARD",
+    "transport:leopard": "transport + L̄EOPARD",
 }
 
 
