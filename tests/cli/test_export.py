@@ -91,6 +91,8 @@ def test_bad_input_is_refused_in_a_sentence(eraser, tmp_path, capsys):
     arguments = ("--to", "sentence-transformers", "-m", "x", "-o", tmp_path / "model")
     assert "exists already" in message(*arguments)
     assert "folder" in message("--to", "sentence-transformers", "-m", "x")
+    gone = message("--to", "sentence-transformers", "-m", tmp_path / "gone", "-o", tmp_path / "n")
+    assert "no such folder" in gone
     Eraser(ERASERS["mixture"]).save(path)
     assert "affine" in message("--to", "faiss")
     assert not (tmp_path / "gender.faiss").exists()

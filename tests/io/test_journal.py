@@ -102,11 +102,11 @@ def test_a_damaged_line_is_named(path):
         write(path, resume=True)
 
 
-@pytest.mark.parametrize("content", ['{"a": 1}\n', "[1, 2]\n"])
+@pytest.mark.parametrize("content", ['{"a": 1}\n', "[1, 2]\n", "id,gender\n1,f\n"])
 def test_another_kind_of_file_is_refused(path, content):
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(ValueError, match="does not begin as results of a sweep do"):
+    with pytest.raises(ValueError, match="does not begin as results"):
         write(path, resume=True)
     assert path.read_text() == content
 

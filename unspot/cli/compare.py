@@ -101,8 +101,8 @@ def _named(entries: list[str]) -> dict[str, Path]:
 
     if len(entries) < 2:
         raise ValueError(
-            f"Got {len(entries)} {'file' if len(entries) == 1 else 'files'} and the rows, but "
-            "expected two erasers or more, and the rows last: "
+            f"Got {len(entries) + 1} {'files' if entries else 'file'}, of which the last one is "
+            "taken for the rows, but expected two erasers or more, and the rows last: "
             "unspot compare a.safetensors b.safetensors test.parquet. One eraser is measured by "
             "unspot evaluate."
         )

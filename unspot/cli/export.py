@@ -140,6 +140,11 @@ def _sentence_transformer(eraser: Path, model: str, output: Path | None, *, forc
             f"Got output {str(output)!r}, which exists already. Choose another name, or replace "
             "a model there with --force."
         )
+    if not Path(model).is_dir() and (model.startswith((".", "/", "~")) or Path(model).exists()):
+        raise ValueError(
+            f"Got --model {model!r}, but there is no such folder. Give the folder of a model, or "
+            "its name on the hub, such as sentence-transformers/all-MiniLM-L6-v2."
+        )
     require("--to sentence-transformers", "models", "sentence_transformers")
     from sentence_transformers import SentenceTransformer
 

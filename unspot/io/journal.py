@@ -184,6 +184,8 @@ def read_lines(path: Path) -> Iterator[Any]:
         try:
             yield parse(line)
         except ValueError:
+            if number == 1:
+                raise _other_file(path) from None
             raise ValueError(
                 f"Got {str(path)!r} with line {number} that is not JSON, but expected one result "
                 "per line. Remove that line to continue without its result."
@@ -209,8 +211,8 @@ def _complete(content: bytes) -> bytes:
 
 def _other_file(path: Path) -> ValueError:
     return ValueError(
-        f"Got {str(path)!r}, which does not begin as results of a sweep do, but expected "
-        f"format {FORMAT!r}. Use another file name."
+        f"Got {str(path)!r}, which does not begin as results of a sweep or the state of a monitor "
+        f"do, but expected format {FORMAT!r}. Use another file name."
     )
 
 
