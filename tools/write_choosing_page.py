@@ -39,7 +39,7 @@ NAMES = {
 }
 #: Columns: title, scale, digits, whether lower is better.
 COLUMNS: dict[str, tuple[str, float, int, bool]] = {
-    "advantage": ("strongest attacker over chance", 100, 1, True),
+    "advantage": ("strongest attacker over guessing", 100, 1, True),
     "probe": ("paper's probe over chance", 100, 1, True),
     "a50": ("A_50%", 1, 3, False),
     "task_accuracy": ("task accuracy, %", 100, 1, False),
@@ -51,17 +51,14 @@ NEAR = 0.02
 
 def page(rows: list[Row]) -> str:
     """All tables and summaries, as Markdown."""
-    cells = averaged([with_advantage(row) for row in rows])
+    cells = averaged([over_chance(row) for row in rows])
     parts = [section(name, of) for name, of in _by(cells, "dataset").items()]
     return "\n".join([*parts, paired(cells)])
 
 
-def with_advantage(row: Row) -> Row:
-    """Accuracies relative to chance, so that data sets can be compared."""
-    return row | {
-        "advantage": row["strongest_accuracy"] - row["chance"],
-        "probe": row["paper_probe"] - row["chance"],
-    }
+def over_chance(row: Row) -> Row:
+    """The paper's probe relative to chance, as the attacker's advantage is."""
+    return row | {"probe": row["paper_probe"] - row["chance"]}
 
 
 def averaged(rows: list[Row]) -> list[Row]:
@@ -89,8 +86,8 @@ def section(name: str, cells: list[Row]) -> str:
     lines = [
         f"### {NAMES.get(name, name)}",
         "",
-        f"Chance is {100 * cells[0]['chance']:.1f} %. Accuracies are in points above chance; "
-        f"{splits}.",
+        "The attacker's balanced accuracy is in points above guessing, and the probe's accuracy in "
+        f"points above the largest class, which has {100 * cells[0]['chance']:.1f} %; {splits}.",
         "",
         *winners([cell for cell in cells if cell["rank"] is not None]),
         "",
@@ -113,7 +110,7 @@ def winners(cells: list[Row]) -> list[str]:
     near = [cell for cell in cells if fmean(cell["advantage"]) <= limit]
     lines = [
         f"- Strongest erasure: {_setting(strongest)}, {_text(strongest, 'advantage')} points above "
-        f"chance for the strongest attacker ({', '.join(strongest['attackers'])})."
+        f"guessing for the strongest attacker ({', '.join(strongest['attackers'])})."
     ]
     for column in ("a50", "task_accuracy"):
         if not all(cell[column] for cell in near):
