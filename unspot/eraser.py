@@ -209,16 +209,17 @@ class Eraser:
         """
         return Eraser(self.maps, {**self.metadata, **facts})
 
-    def within(self, S: NDArray[Any], mean: NDArray[Any]) -> Eraser:
+    def within(self, S: NDArray[Any], N: NDArray[Any], mean: NDArray[Any]) -> Eraser:
         """The same eraser, with results that stay in the affine subspace ``mean`` + span(S).
 
-        Rows that never leave that subspace lose nothing. For them it is what keeps rounding errors
-        out of the directions in which they do not vary. A kept direction that lies outside of it
-        but for a thousandth is dropped: what it shows of the subspace was to be removed.
+        S and N, the directions beside it, have orthonormal columns. Rows that never leave that
+        subspace lose nothing. For them it is what keeps rounding errors out of the directions in
+        which they do not vary. A kept direction that lies outside of it but for a thousandth is
+        dropped: what it shows of the subspace was to be removed.
         """
         first = self.maps[0]
         if isinstance(first, Oblique) and len(self.maps) == 1:
-            return Eraser((first.within(S, mean),), self.metadata)
+            return Eraser((first.without(N, mean),), self.metadata)
         if not self.is_projection:
             return Eraser((*self.maps, Projection(S, mean)), self.metadata)
         left, values, _ = np.linalg.svd(S.T @ self.U, full_matrices=False)

@@ -11,6 +11,7 @@ import pytest
 from unspot import LEACE, LEOPARD, Cascade, load
 from unspot.cli.fit import _loss, make_estimator, parse_parameters
 from unspot.cli.options import parse_rank
+from unspot.erasers.registry import make
 
 
 def test_the_default_is_a_cascade_that_equals_the_library(cli, table, rows, tmp_path):
@@ -309,6 +310,19 @@ def test_a_number_is_known_by_its_values(cli, people, tmp_path):
     assert load(out).metadata["concept"] == "continuous"
     assert "HSIC" in done.out
     assert "job (categories)" in done.out
+
+
+@pytest.mark.parametrize("kind", [(), ("--kind", "score=continuous")])
+def test_transport_of_a_number_goes_on(cli, people, tmp_path, kind):
+    path, X, Z = people
+    out = tmp_path / "e.safetensors"
+    method = ("-m", "transport:leopard", "-r", 1)
+    done = cli("fit", path, "-f", "e_*", "-c", "score", *kind, *method, "-o", out)
+    assert done.code == 0, done.err
+    eraser = load(out)
+    assert eraser.metadata["concept"] == "continuous"
+    expected = make("transport:leopard", concept="continuous", rank=1, random_state=0)
+    np.testing.assert_allclose(eraser(X), expected.fit(X, Z["score"]).transform(X), atol=1e-3)
 
 
 def test_methods_that_keep_a_task(cli, people, tmp_path):

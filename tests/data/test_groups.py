@@ -42,6 +42,18 @@ def test_a_group_is_in_one_split_and_sizes_are_met(kind):
             assert part == pytest.approx(share, abs=0.035 if kind == "equal" else 0.15)
 
 
+@pytest.mark.parametrize("name", [lambda g: b"user %d" % g, lambda g: ("user",) * (1 + g)])
+def test_groups_named_by_bytes_or_tuples(name):
+    numbers = np.repeat(np.arange(20), 5)
+    groups = np.empty(100, dtype=object)
+    groups[:] = [name(g) for g in numbers]
+    X, z = np.arange(200.0).reshape(-1, 2), numbers % 2
+    data = Dataset.from_arrays(X, z, groups=groups, random_state=0)
+    by_number = Dataset.from_arrays(X, z, groups=numbers, random_state=0)
+    assert sum(len(set(split.groups)) for split in data) == 20
+    assert [len(split) for split in data] == [len(split) for split in by_number]
+
+
 def test_large_groups_are_not_always_in_the_same_split():
     groups = np.repeat(np.arange(40), np.where(np.arange(40) == 7, 60, 5))
     cells = groups % 2

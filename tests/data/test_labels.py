@@ -51,6 +51,28 @@ def test_integers_and_booleans_are_names(z, classes):
     assert encode(z).classes.tolist() == classes
 
 
+def objects(*values):
+    """A column of objects, as HDF5 has its texts."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+@pytest.mark.parametrize(
+    ("z", "classes"),
+    [
+        (objects(b"male", b"female", b"male"), [b"female", b"male"]),
+        (objects(("b",), ("a", "b"), ("b",)), [("a", "b"), ("b",)]),
+        (objects(("b", 1), ("a", 1), ("b", 1)), [("a", 1), ("b", 1)]),
+    ],
+)
+def test_bytes_and_tuples_are_labels_and_no_vectors(z, classes):
+    labels = encode(z)
+    assert labels.classes.tolist() == classes
+    assert labels.codes.tolist() == [1, 0, 1]
+    assert not is_continuous(z)
+
+
 @pytest.mark.parametrize(
     ("z", "message"),
     [

@@ -12,6 +12,7 @@ from unspot.data.statistics import (
     ClassStatistics,
     CrossStatistics,
     mean_difference_basis,
+    support,
     whitening,
 )
 from unspot.erasers.leace import LEACE
@@ -347,6 +348,20 @@ def test_whitening_does_not_mind_the_unit_of_a_column():
     units = np.array([1e-9, 1.0, 1e9, 1e3, 1.0])
     plain, scaled = (Y @ whitening(np.cov(Y.T))[0] for Y in (X, X * units))
     np.testing.assert_allclose(plain, scaled, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e6, 1e12, 1e18])
+def test_directions_without_variance_are_exact_in_every_unit(unit):
+    rng = np.random.default_rng(0)
+    x, y, other = rng.normal(size=(3, 500))
+    X = np.column_stack([unit * (x + y), unit * x, y, x, np.full(500, 7.0), other])
+    S, N = support(X.mean(axis=0), np.cov(X.T, bias=True), len(X), least=0.0)
+    assert (S.shape, N.shape) == ((6, 3), (6, 3))
+    np.testing.assert_allclose(N.T @ N, np.eye(3), atol=1e-12)
+    centred = X - X.mean(axis=0)
+    terms = np.abs(centred) @ np.abs(N)
+    assert np.all(np.abs(centred @ N) <= 1e-13 * terms.max(axis=0))
+    np.testing.assert_array_equal(np.flatnonzero(N[4]), [0])  # the constant column, alone
 
 
 def test_a_class_far_away_does_not_hide_the_others():

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, load
-from unspot.erasers import INLP, KRaM, Transport
+from unspot.erasers import INLP, KRaM, Obliviator, Transport
 from unspot.projections import ManifoldSolver
 
 QUICK = ManifoldSolver(max_evaluations=40)
@@ -388,6 +388,15 @@ def test_the_cascade_keeps_the_covariance_in_its_linear_stage():
     assert np.abs(moved).max() < 1e-8
 
 
+@pytest.mark.parametrize(
+    "eraser", [LEACE(), fast(2), Cascade(fast(2)), Obliviator(n_rounds=1, random_state=0)]
+)
+def test_classes_are_those_of_what_is_erased(eraser):
+    X, Z = table(100)
+    fitted = clone(eraser).fit(X, Z["gender"], keep=Z["region"])
+    assert fitted.classes_.tolist() == sorted(set(Z["gender"]))
+
+
 # -- What cannot be ------------------------------------------------------------------------------
 
 
@@ -398,6 +407,12 @@ def test_other_methods_take_one_concept(eraser):
         eraser.fit(X, Z)
     with pytest.raises(ValueError, match=r"LEOPARD, LEACE or Cascade"):
         eraser.fit(X, Z["gender"], given=Z["region"])
+
+
+def test_a_column_of_numbers_is_not_for_methods_of_labels():
+    X, Z = table(100)
+    with pytest.raises(ValueError, match=r"continuous concept, but INLP erases categories.*bins"):
+        INLP().fit(X, {"age": Z["age"]})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torch
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from unspot import Cascade
 from unspot.erasers import AdversarialErasure, FaRM, KernelErasure, KRaM, coding_rate, farm, kram
 
 NETWORKS = [
@@ -149,6 +150,12 @@ def test_same_bits_for_any_default_precision_of_torch(estimator, data, request):
 def test_progress_is_shown_when_asked(estimator, data, capsys):
     clone(estimator).set_params(verbose=True).fit(*data)
     assert name_of(estimator) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)
+def test_progress_is_shown_inside_a_cascade(estimator, data, capsys):
+    Cascade(clone(estimator).set_params(verbose=True)).fit(*data)
+    assert "epochs: held-out loss" in capsys.readouterr().err
 
 
 def test_networks_are_trained_on_one_thread(monkeypatch):

@@ -223,3 +223,14 @@ def test_conditions_and_several_concepts_are_refused():
         Obliviator().fit(X, z, given=y)
     with pytest.raises(ValueError, match="2 concepts, but Obliviator"):
         Obliviator().fit(X, {"z": z, "y": y})
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_features_must_outnumber_what_is_removed(n_classes):
+    X, z = ring(120, 0)[0], np.arange(120) % n_classes
+    few, enough = ({**QUICK, "n_random_features": n_classes + more} for more in (-1, 0))
+    with pytest.raises(ValueError, match="classes") as error:
+        Obliviator(**few).fit(X, z)
+    for needle in (f"n_random_features={n_classes - 1}", f"at least {n_classes}", "merge"):
+        assert needle in str(error.value)
+    assert np.isfinite(Obliviator(**enough).fit_transform(X, z)).all()

@@ -166,3 +166,18 @@ def test_transport_goes_before_any_other(data):
     moved = eraser.transform(X)
     assert np.linalg.matrix_rank(moved - moved.mean(axis=0), tol=1e-8) == 2
     assert type(make("transport")).__name__ == "Transport"
+
+
+def test_transport_of_a_number_goes_before_any_other_that_takes_one():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(200, 10)), rng.random(200)
+    eraser = make("transport:leopard", concept="continuous", rank=2, random_state=0).fit(X, z)
+    assert [stage.concept for stage in eraser.first] == ["continuous", "continuous"]
+    assert eraser.eraser_.metadata["concept"] == "continuous"
+    assert eraser.reduce(X).shape == (200, 2)
+
+
+def test_a_period_does_not_pass_for_a_number(data):
+    X, _ = data
+    with pytest.raises(ValueError, match=r"cyclic.*Transport erases.*continuous.*LEOPARD"):
+        make("transport:leopard", concept="cyclic:7", rank=1).fit(X, np.arange(120) % 7)

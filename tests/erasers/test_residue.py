@@ -224,6 +224,22 @@ def test_rows_in_an_oblique_subspace(name, unit):
     assert accuracy(learn, z, test, z_test) < 0.57
 
 
+@pytest.mark.parametrize("copies", [(1.0,), (1.0, 1 / 3)])
+@pytest.mark.parametrize("unit", [1.0, 1e6, 1e12])
+@pytest.mark.parametrize("name", ["leace", "leace, orthogonal"])
+def test_copies_of_a_column_in_another_unit(name, unit, copies):
+    rng = np.random.default_rng(0)
+    z = np.arange(2000) % 2
+    X = rng.normal(size=(2000, 6))
+    X[:, 0] += 2.0 * z
+    X = np.column_stack([*(unit * copy * X[:, 0] for copy in copies), X])
+    learn, test = slice(0, 1000), slice(1000, 2000)
+    erased = METHODS[name].fit(X[learn], z[learn]).transform(X)
+    # Without a penalty: it finds what is small beside the other columns.
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=1e6, max_iter=2000))
+    assert model.fit(erased[learn], z[learn]).score(erased[test], z[test]) < 0.57
+
+
 def test_a_grid_has_no_say_where_a_task_is_kept():
     X, z = law(4000, 0)
     y = (X[:, 1] > np.median(X[:, 1])).astype(int)

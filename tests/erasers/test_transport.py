@@ -169,6 +169,30 @@ def test_a_number_of_few_values_has_fewer_classes():
     np.testing.assert_allclose(by_number, Transport().fit(X, halves).transform(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e9, 1e15])
+def test_the_unit_of_a_number_does_not_matter(unit):
+    """The number is skewed: means of its quarters lie beside the line that correlates with it."""
+    rng = np.random.default_rng(0)
+    z = rng.exponential(size=2000) ** 2
+    X = rng.normal(size=(2000, 5))
+    X[:, 0] += z
+    X[:, 1] += np.log(z + 0.1)
+    expected = Transport(concept="continuous").fit(X, z).transform(X)
+    moved = Transport(concept="continuous").fit(X, unit * z).transform(X)
+    np.testing.assert_allclose(moved, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("cap", [0.1, 0.24, 0.6, 0.9])
+def test_many_rows_at_either_end_of_a_number_are_one_class(cap):
+    X, z = law_of_a_number(300)
+    censored = np.minimum(z, cap)
+    capped, floored = (
+        Transport(concept="continuous").fit(X, number).transform(X)
+        for number in (censored, -censored)
+    )
+    np.testing.assert_allclose(capped, floored, atol=1e-8)
+
+
 def test_vectors_are_refused():
     X, z = law_of_a_number(50)
     with pytest.raises(ValueError, match=r"2 numbers.*one.*LEOPARD"):

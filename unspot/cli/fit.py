@@ -65,7 +65,7 @@ def fit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --rank auto: what rows come in, such as authors, so that other groups "
+            help="With --rank auto: column of groups, such as authors, so that other groups "
             "choose the rank.",
         ),
     ] = None,
@@ -95,7 +95,8 @@ def fit(
 
     unspot fit data.parquet --features emb --concept gender --rank 125 -o gender.safetensors
 
-    Several concepts: --concept gender,age. Numbers show by their values, or --kind age=continuous.
+    Several concepts: --concept gender,age. Numbers are recognised by their values, or by
+    --kind age=continuous.
 
     Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
     """
@@ -203,25 +204,35 @@ def apart(
 def kind_parameter(z: Any, kinds: dict[str, str], name: str) -> dict[str, Any]:
     """The parameter ``concept`` of the method, if it has one and this is not one of labels."""
     from unspot.data.labels import is_continuous
-    from unspot.erasers.registry import method
 
     if isinstance(z, dict):
         return {"concept": kinds} if kinds else {}
     if kinds:
         return {"concept": next(iter(kinds.values()))}
-    inner = name.strip().lower().removeprefix("cascade:")
     numbers = z is not None and z.dtype.kind == "f" and is_continuous(z)
-    return {"concept": "continuous"} if numbers and "concept" in method(inner).parameters else {}
+    return {"concept": "continuous"} if numbers and "concept" in accepted(name) else {}
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int) -> Any:
     """The estimator of a method, with the seed if it has such a parameter."""
-    from unspot.erasers.registry import make, method
+    from unspot.erasers.registry import make
+
+    seeded = {"random_state": seed} if "random_state" in accepted(name) else {}
+    return make(name, **{**seeded, **params})
+
+
+def accepted(name: str) -> tuple[str, ...]:
+    """Names of the parameters of a method, or of the one inside ``cascade:`` or ``transport:``.
+
+    Examples
+    --------
+    >>> "concept" in accepted("transport:leopard"), "concept" in accepted("cascade:pca")
+    (True, False)
+    """
+    from unspot.erasers.registry import method
 
     inner = name.strip().lower().removeprefix("cascade:").removeprefix("transport:")
-    accepted = method(inner).parameters if ":" not in inner else ()
-    seeded = {"random_state": seed} if "random_state" in accepted else {}
-    return make(name, **{**seeded, **params})
+    return method(inner).parameters if ":" not in inner else ()
 
 
 def parse_parameters(texts: list[str]) -> dict[str, Any]:

@@ -318,7 +318,7 @@ def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
             f"Got {name} that mixes {' and '.join(sorted(kinds))}, but expected labels of one "
             "type. Convert them first, for example to strings."
         )
-    if missing.any() or not present:
+    if missing.any() or not present or tuple in types:
         return values
     plain = np.asarray(present)
     if plain.dtype.kind == "f" and all(issubclass(t, (int, np.integer)) for t in types):

@@ -116,7 +116,8 @@ def _is_column(values: Any) -> bool:
 def _stacked(column: Any) -> Any:
     """The matrix of a column of vectors; any other column as it is."""
     rows = list(column)
-    if not rows or isinstance(rows[0], str) or not hasattr(rows[0], "__len__"):
+    # Texts, bytes (of HDF5) and tuples are labels and groups, and no vectors.
+    if not rows or isinstance(rows[0], (str, bytes, tuple)) or not hasattr(rows[0], "__len__"):
         return column
     lengths = {len(row) if hasattr(row, "__len__") else 0 for row in rows}
     if len(lengths) > 1:

@@ -433,8 +433,10 @@ def whitening(
 
 def support(
     mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13, least: float = 1e-13
-) -> Array | None:
-    """Orthonormal basis (d, s) of the directions in which rows vary, or None if they all do.
+) -> tuple[Array, Array] | None:
+    """Orthonormal bases (d, s) and (d, d − s) of the directions in which rows vary and do not.
+
+    The answer is None if they vary in all.
 
     Rows of a constant column, of two equal columns, or whose features add up to a constant do not
     vary in some direction. As in ``whitening``, the unit of a column does not matter. A direction
@@ -464,7 +466,21 @@ def support(
     full, _ = np.linalg.qr(null[involved] / np.linalg.norm(null, axis=0), mode="complete")
     S = np.zeros((len(live), full.shape[1] - null.shape[1]))
     S[involved] = full[:, null.shape[1] :]
-    return np.hstack([alone, S])
+    return np.hstack([alone, S]), np.hstack([np.eye(len(live))[:, ~live], _orthonormal(null)])
+
+
+def _orthonormal(A: Array) -> Array:
+    """Orthonormal basis of the span of columns, in which small rows are as precise as large ones.
+
+    Reflections would round all rows at the size of the largest. A row of a column in a large unit
+    is small, and that column makes its rounding errors large again.
+    """
+    A = A / np.linalg.norm(A, axis=0)
+    order = np.argsort(-np.linalg.norm(A, axis=1))  # so that no large row is mixed into small ones
+    for _ in range(2):  # the second time takes away what rounding left
+        _, R = np.linalg.qr(A[order])
+        A = np.linalg.solve(R.T, A.T).T
+    return A
 
 
 def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:

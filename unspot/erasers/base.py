@@ -117,7 +117,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             equal qualification gives equal treatment (equalised odds). Fractional numbers are
             taken as numbers, all else as labels. For LEOPARD, LEACE and Cascade.
         keep : array-like of shape (n,), optional
-            A task that erased rows must still tell. For LEOPARD, LEACE and Cascade.
+            A task that erased rows must still tell. For LEOPARD, LEACE, Cascade and Obliviator.
         """
         return self._fit_on(X, y, z, given=given, keep=keep)
 
@@ -151,8 +151,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
         """Fit on rows and labels that are checked already, as a cascade does with its stages."""
         self.n_features_in_ = int(X.shape[1])
-        if isinstance(target, Labels):
-            self.classes_ = target.classes
+        erased = getattr(target, "erase", target)  # without what is given or kept
+        if isinstance(erased, Labels):
+            self.classes_ = erased.classes
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
@@ -277,13 +278,24 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _check_target(self, target: Any) -> None:
         """Raise an error if the method cannot take the target."""
-        if self.takes_goals or isinstance(target, (Labels, Measurements)):
+        if self.takes_goals or isinstance(target, Labels):
+            return
+        if isinstance(target, Measurements):
+            self._check_numbers(target)
             return
         what = f"{len(target.names)} concepts" if isinstance(target, Concepts) else "given or keep"
         raise ValueError(
             f"Got {what}, but {type(self).__name__} erases one concept, without conditions. Use "
             "LEOPARD, LEACE or Cascade; or make one label of those of each row, such as 'f/nurse'."
         )
+
+    def _check_numbers(self, target: Measurements) -> None:
+        if target.kind not in self.kinds:
+            raise ValueError(
+                f"Got a {target.kind} concept, but {type(self).__name__} erases "
+                f"{' or '.join(self.kinds)}. Use LEOPARD, LEACE or Cascade; or cut the numbers "
+                "into bins."
+            )
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
         if isinstance(X, Rows):  # the first rows show type and scale; each row is checked when read
@@ -420,8 +432,8 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     spread = spread.settled()
     # Oblique maps have a factor for every column, so that their units do not matter.
     least = 0.0 if isinstance(eraser.maps[0], Oblique) else 1e-13
-    S = support(spread.mean, spread.covariance, spread.n_rows, least=least)
-    return eraser if S is None else eraser.within(S, np.array(spread.mean))
+    found = support(spread.mean, spread.covariance, spread.n_rows, least=least)
+    return eraser if found is None else eraser.within(*found, np.array(spread.mean))
 
 
 def rows_within_support(
@@ -434,8 +446,8 @@ def rows_within_support(
     """
     rows = X.astype(np.float64, copy=False)
     spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1))).settled()
-    S = support(spread.mean, spread.covariance, spread.n_rows)
-    return S, rows if S is None else rows @ S
+    found = support(spread.mean, spread.covariance, spread.n_rows)
+    return (None, rows) if found is None else (found[0], rows @ found[0])
 
 
 def _jsonable(value: Any) -> Any:

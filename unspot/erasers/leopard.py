@@ -120,7 +120,7 @@ class LEOPARD(BaseEraser):
         of z and y: the loss is D_z/D_z(LEACE) − μ·D_y/D_y(LEACE), on any data.
     max_rows : int
         The most rows that the manifold solver works on, without its held-out rows. A cap saves time
-        and leaks: with 10,000 of 40,000 words the strongest attacker on unseen rows has 8.9 points
+        and leaks: with 10,000 of 40,000 words the strongest attacker on unseen rows has 9.0 points
         above guessing instead of 6.9 (without nearest neighbours 8.5 instead of 4.7), and A_50% is
         0.795 instead of 0.782, in 0.6 of the time (``benchmarks/unseen.py``).
     random_state : int, RandomState or None

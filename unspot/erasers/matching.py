@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 #: Below this share of the largest variance (a millionth of the deviation) a direction counts as
 #: constant. Rounding leaves some 1e-15 of it.
-_NO_VARIANCE = 1e-12
+NO_VARIANCE = 1e-12
 
 
 class MomentMatching(BaseEraser):
@@ -171,7 +171,7 @@ def barycentre(
 def _roots(covariance: Array) -> tuple[Array, Array]:
     """Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    kept = values > _NO_VARIANCE * max(values[-1], 0.0)
+    kept = values > NO_VARIANCE * max(values[-1], 0.0)
     root = np.sqrt(np.where(kept, values, 0.0))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     return (vectors * inverse) @ vectors.T, (vectors * root) @ vectors.T
@@ -221,7 +221,7 @@ def _with_variance(C: Array) -> Array:
     """Orthonormal basis (d, r) of the directions that have variance, zero in constant columns."""
     varies = np.diagonal(C) > 0
     values, vectors = np.linalg.eigh(C[np.ix_(varies, varies)])
-    kept = values > _NO_VARIANCE * max(values.max(initial=0.0), 0.0)
+    kept = values > NO_VARIANCE * max(values.max(initial=0.0), 0.0)
     basis = np.zeros((len(C), int(kept.sum())))
     basis[varies] = vectors[:, kept]
     return basis

@@ -132,6 +132,7 @@ class NetworkEraser(BaseEraser):
                 lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],
                 lambda: float(np.mean([float(score(part)) for part in checks])),
                 schedule,
+                verbose=self.verbose,
             )
         except DivergenceError as error:
             if error.state is not None:
@@ -239,6 +240,8 @@ def train_network(
     batches: Callable[[], Iterable[RowNumbers]],
     monitor: Callable[[], float],
     schedule: Schedule,
+    *,
+    verbose: bool = False,
 ) -> list[float]:
     """Minimise the loss over mini-batches; leave the module in its best state.
 
@@ -250,6 +253,8 @@ def train_network(
     monitor : callable
         The loss on the held-out part, after each epoch.
     schedule : Schedule
+    verbose : bool
+        Show progress.
 
     Returns
     -------
@@ -263,7 +268,7 @@ def train_network(
     """
     optimiser = _adam(task.module, task.steady, schedule)
     progress = _Progress(task.module, schedule, optimiser)
-    with phase("Training", schedule.n_epochs, unit="epochs") as here:
+    with phase("Training", schedule.n_epochs, unit="epochs", verbose=verbose) as here:
         for _ in range(schedule.n_epochs):
             for rows in batches():
                 progress.step += 1

@@ -88,7 +88,7 @@ class Obliviator(BaseEraser):
     learning_rate : float
         Of these steps. The published code has 5e-4, by which few rows are hardly erased.
     n_random_features : int
-        m, at most one for each row. The published code has about 3,000.
+        m, from one for each class to one for each row. The published code has about 3,000.
     width : int
         h, the hidden units.
     weights : sequence of three floats, optional
@@ -242,6 +242,17 @@ class Obliviator(BaseEraser):
             )
         return tuple(weights.tolist())
 
+    def _n_features(self, codes: Codes) -> int:
+        n_features = check_count("n_random_features", self.n_random_features)
+        n_classes = len(np.unique(codes))
+        if n_features < n_classes:
+            raise ValueError(
+                f"Got n_random_features={n_features} for {n_classes} classes, but expected at "
+                f"least {n_classes}: a round removes one direction fewer than there are classes, "
+                "and something must be left. Use hundreds, or merge classes."
+            )
+        return n_features
+
     def _round(
         self,
         rows: Array,
@@ -250,7 +261,7 @@ class Obliviator(BaseEraser):
         rng: np.random.Generator,
     ) -> tuple[Map, ...]:
         z, kept = targets
-        n_features = min(check_count("n_random_features", self.n_random_features), len(rows))
+        n_features = min(self._n_features(codes), len(rows))
         encoder = self._encoder(rows, codes, targets, n_features, rng)
         norm = Normalise(encoder.n_out)
         u = norm(encoder(rows))

@@ -268,7 +268,9 @@ def make(name: str, **params: Any) -> BaseEraser:
         normalise = params.pop("normalise", False)  # the last step of the whole
         first = None
         if outer == "transport":
-            first = [_instance("transport", {}), _instance("leace", {"method": "orthogonal"})]
+            kind = {"concept": params["concept"]} if "concept" in params else {}
+            linear = _instance("leace", {"method": "orthogonal", **kind})
+            first = [_instance("transport", kind), linear]
         cascade: Any = method("cascade").cls
         whole: BaseEraser = cascade(
             _instance(inner or "leopard", params), first=first, normalise=normalise

@@ -12,7 +12,7 @@ from unspot.data.statistics import ClassStatistics, mean_difference_basis
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, within_support
 from unspot.erasers.leace import warn_if_all
-from unspot.erasers.matching import barycentre, transport_matrix
+from unspot.erasers.matching import NO_VARIANCE, barycentre, transport_matrix
 from unspot.maps import Expand, Mixture
 from unspot.projections.subspaces import column_space, complement
 from unspot.scale.processes import class_statistics, cross_statistics
@@ -21,8 +21,6 @@ __all__ = ["Transport", "shrunk_eigenvalues"]
 
 Array = NDArray[np.float64]
 
-#: Below this share of the largest variance within classes a direction counts as constant.
-_NO_VARIANCE = 1e-12
 #: Classes that a number is cut into: two are too coarse, and more have too few rows each.
 _CLASSES_OF_A_NUMBER = 4
 
@@ -105,7 +103,9 @@ def _quarters(number: Measurements) -> Labels:
             "number into classes. Use LEOPARD or LEACE."
         )
     inner = np.arange(1, _CLASSES_OF_A_NUMBER) / _CLASSES_OF_A_NUMBER
-    codes = np.searchsorted(np.quantile(values, inner), values[:, 0])
+    # Rows at the maximum are a class if they are many, as those at the minimum are.
+    cuts = np.minimum(np.quantile(values, inner), values[values < values.max()].max())
+    codes = np.searchsorted(cuts, values[:, 0])
     classes, codes = np.unique(codes, return_inverse=True)  # equal values share a class
     return Labels(codes, classes)
 
@@ -115,8 +115,8 @@ def _with_line(removed: Array, X: Any, number: Measurements) -> Array:
     statistics = cross_statistics(X, number.coordinates)
     line = statistics.cross_covariance
     line = line - removed @ (removed.T @ line)
-    spread = np.sqrt(np.trace(statistics.covariance) * number.values.var())
-    return np.hstack([removed, column_space(line, floor=1e-10 * float(spread))])
+    spread = float(np.sqrt(np.trace(statistics.covariance)))
+    return np.hstack([removed, column_space(line, floor=1e-10 * spread)])
 
 
 def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
@@ -207,7 +207,7 @@ def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
 def _spread_within(statistics: ClassStatistics) -> tuple[Array, Array]:
     """Standard deviations (s,) and directions (d, s) of the pooled covariance within classes."""
     values, vectors = np.linalg.eigh(statistics.within / statistics.n_rows)
-    kept = values > _NO_VARIANCE * max(values[-1], 0.0)
+    kept = values > NO_VARIANCE * max(values[-1], 0.0)
     return np.sqrt(values[kept]), vectors[:, kept]
 
 

@@ -142,12 +142,12 @@ class Oblique(Map):
             kept = kept * like(~self._constant, x)
         return kept + mean
 
-    def within(self, S: Array, mean: Array) -> Oblique:
-        """The same map of rows in the affine subspace ``mean`` + span(S), which ends there too.
+    def without(self, N: Array, mean: Array) -> Oblique:
+        """The same map of rows that do not vary along N around the mean, which ends there too.
 
         One map and not two: what one step leaves beside the subspace, the next would bring back.
+        N has orthonormal columns.
         """
-        N = _beside(S)
         left, right = (np.hstack([A - N @ (N.T @ A), N]) for A in (self.left, self.right))
         return Oblique(left, right, mean)
 
@@ -183,17 +183,6 @@ class Oblique(Map):
         rows[np.arange(len(columns)), columns] -= 1
         constant[columns] = ~rows.any(axis=1)
         return constant
-
-
-def _beside(S: Array) -> Array:
-    """Orthonormal basis (d, d − s) of the complement of S, exact in axes that S has or lacks."""
-    lacks = ~S.any(axis=1)
-    is_axis = np.count_nonzero(S, axis=0) == 1
-    mixed = ~lacks & ~S[:, is_axis].any(axis=1)
-    inside = S[np.ix_(mixed, ~is_axis)]
-    others = np.zeros((len(S), inside.shape[0] - inside.shape[1]))
-    others[mixed] = np.linalg.qr(inside, mode="complete")[0][:, inside.shape[1] :]
-    return np.hstack([np.eye(len(S))[:, lacks], others])
 
 
 @register_map
