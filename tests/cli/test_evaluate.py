@@ -166,3 +166,13 @@ def test_fairness_of_given_predictions(cli, tmp_path, rows, fitted):
     assert len(re.findall("'mine'", done.out)) == 1  # one note for all gaps
     assert "without --task" in cli(*line, "--predictions", "mine").err
     assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--predictions", "mime").err
+
+
+def test_predictions_are_of_the_rows_that_are_judged(cli, saved, archive, rows, tmp_path):
+    X, z = rows
+    job = np.where(X[:, 2] > 0, "nurse", "judge")
+    np.savez(tmp_path / "test.npz", X=X + 0.01, gender=z, job=job, mine=job)
+    line = ("evaluate", saved, tmp_path / "test.npz", "--train", archive, "-c", "gender")
+    done = cli(*line, "-t", "job", "-m", "fairness", "--predictions", "mine")
+    assert done.code == 0, done.err
+    assert "right on 100.0 %" in done.out

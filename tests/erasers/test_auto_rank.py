@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn import config_context
 
-from unspot import LEOPARD, Cascade, Dataset, Eraser, load
+from unspot import LEOPARD, Cascade, Dataset, Eraser, Split, load
 from unspot.checks import default_ranks
 from unspot.erasers import PCAProjection, leopard, streams
 from unspot.evaluation.attackers import BUDGETS, attack
@@ -113,6 +115,21 @@ def test_rows_too_few_to_be_set_aside_are_cross_fitted(data, monkeypatch):
     assert eraser.fit(data.train.X, data.train.z).rank_ == 5
     assert 5 in ranks
     assert 6 in ranks
+
+
+def test_rows_aside_too_few_to_teach_attackers_are_cross_fitted(data, monkeypatch):
+    """160 rows set 64 aside, of which a half are too few to learn from."""
+    for budget in ("quick", "standard"):
+        few = replace(BUDGETS[budget], attackers=("logistic",))
+        monkeypatch.setitem(BUDGETS, budget, few)
+    X, z = data.train.X[:160], data.train.z[:160]
+    fitted = LEOPARD("auto", max_advantage=0.5, random_state=0).fit(X, z)
+    assert fitted.selection_.met
+    for labels in (z, X[:, 0] + 0.1):
+        for n, cross_fit in ((80, False), (64, True)):
+            aside = Split(X[:n], labels[:n])
+            found = selection.way_to_decide(Dataset(aside, aside, aside), 0.9)
+            assert found == (0.9, cross_fit)
 
 
 class _Stopped(Exception):
@@ -288,6 +305,18 @@ def test_the_rank_of_a_number():
     assert eraser.rank_ == eraser.eraser_.rank == 4
     assert eraser.eraser_.P[0, 0] < 0.1
     assert eraser.selection_.met
+
+
+def test_the_rank_of_an_ordered_categorical():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    level = np.arange(900) % 3
+    X = rng.normal(size=(900, 4))
+    X[:, 0] *= 1 + 2 * level
+    z = pd.Categorical.from_codes(level, ["low", "mid", "high"], ordered=True)
+    fitted = LEOPARD("auto", concept="ordered", max_advantage=0.2, random_state=0).fit(X, z)
+    assert fitted.classes_.tolist() == ["low", "mid", "high"]
+    assert fitted.rank_ == 3
 
 
 def test_the_rank_of_two_concepts():

@@ -313,6 +313,7 @@ def test_neither_order_nor_layout_matters(content, tmp_path):
         ("upper_bound", 0.001),
         ("sentence", "Nothing is left."),
         ("next_step", "Nothing."),
+        ("attack_p_value", 1.0),
     ],
 )
 @pytest.mark.parametrize("of_part", [False, True])
@@ -440,6 +441,28 @@ def test_bounds_and_counts_that_somebody_made_up_are_found():
         replace(honest, n_test_rows=100 * honest.n_test_rows),
     ):
         assert check_numbers(forged, honest).ok is False
+
+
+def test_what_somebody_made_up_of_one_of_several_concepts_is_found():
+    worst, other = certificate_of(0.3, p_value=0.001), certificate_of(0.2)
+    honest = Certificate.of_several({"age": worst, "sex": other, "age × sex": worst}, ())
+    held = certificate_of(0.01, attack_p_value=1.0)
+    for part, needle in (
+        (held, f"{other.verdict}, but HOLDS was certified"),
+        (certificate_of(0.2 + 2 * TOLERANCE), "(sex: attacker-0)"),
+        (replace(other, n_test_rows=4000), "sex: n_test_rows is 400, but 4000"),
+        (replace(other, parts={"inside": held}), "sex: other concepts"),
+    ):
+        found = check_numbers(replace(honest, parts={**honest.parts, "sex": part}), honest)
+        assert found.ok is False
+        assert needle in found.reason
+    without = {name: part for name, part in honest.parts.items() if name != "sex"}
+    assert (
+        "other concepts than in the certificate: sex"
+        in check_numbers(replace(honest, parts=without), honest).reason
+    )
+    near = certificate_of(0.2 + TOLERANCE / 2)
+    assert check_numbers(replace(honest, parts={**honest.parts, "sex": near}), honest).ok
 
 
 # -- the card of a model ---------------------------------------------------------------------------

@@ -216,13 +216,43 @@ def test_predictions_that_cannot_be(data):
     y = data.test.y
     with pytest.raises(ValueError, match=r"shape \(3,\).*one for each of the"):
         evaluate(None, data, predictions=y[:3])
-    with pytest.raises(ValueError, match=r"0\.5.*none is a label.*not probabilities"):
+    with pytest.raises(ValueError, match=r"0\.5.*no label.*not probabilities"):
         evaluate(None, data, predictions=np.full(len(y), 0.5))
+    missing = np.where(np.arange(len(y)) < 2, None, y)
+    with pytest.raises(ValueError, match=r"'mine' with 2 missing values.*for each.*drop"):
+        evaluate(None, data, predictions={"mine": missing})
     with pytest.raises(ValueError, match="2 names"):
         evaluate(None, data, predictions={"a": y, "b": y})
     bare = dataclasses.replace(data, test=dataclasses.replace(data.test, y=None))
     with pytest.raises(ValueError, match="no labels of the task"):
         evaluate(None, bare, task=False, metrics=["linear"], predictions=y)
+
+
+@pytest.mark.parametrize(
+    ("change", "needle"),
+    [
+        (lambda y: np.where(np.arange(len(y)) == 7, 0.25, y), "0.25"),
+        (lambda y: np.where(np.arange(len(y)) == 7, np.nan, y), "1 missing value"),
+        (lambda y: y.astype(bool), "True"),
+        (lambda y: y.astype(str), "'2'"),
+    ],
+)
+def test_each_prediction_must_be_a_label(data, change, needle):
+    numbers = data.mapped(lambda split: dataclasses.replace(split, y=1 + (split.X[:, 1] > 0)))
+    y = numbers.test.y
+    with pytest.raises(ValueError, match="Got the given predictions with") as caught:
+        evaluate(None, numbers, metrics=["fairness"], predictions=change(y))
+    assert needle in str(caught.value)
+    as_floats = evaluate(None, numbers, metrics=["fairness"], predictions=y.astype(float))
+    assert as_floats["tpr_gap"].after.mean == 0
+
+
+def test_a_prediction_may_be_a_label_of_train_rows_only(data):
+    y = np.asarray(data.test.y)
+    some = dataclasses.replace(data, test=data.test.take(np.flatnonzero(y != "poet")))
+    predicted = np.where(np.arange(len(some.test)) < 3, "poet", some.test.y)
+    found = evaluate(None, some, metrics=["fairness"], predictions=predicted)
+    assert found["tpr_gap"].after.mean > 0
 
 
 def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(data):

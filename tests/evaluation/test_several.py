@@ -34,6 +34,17 @@ def test_two_concepts_that_hide_each_and_leak_together(jointly):
     assert Certificate.from_dict(json.loads(found.to_json())) == found
 
 
+def test_each_part_says_the_next_step_of_its_own_eraser(jointly):
+    _, data = jointly
+    fitted = LEACE().fit(data.train.X, data.train.z)
+    found = certify(fitted, data, margin=0.1, **QUICK).parts["first × second"]
+    assert (found.verdict, found.concept) == ("LEAKS", "first × second")
+    assert found.next_step.startswith("LEACE has no rank to lower")
+    forged = {**found.to_dict(), "parts": {"first": {**found.to_dict(), "metadata": {"eraser": 1}}}}
+    with pytest.raises(ValueError, match=r"metadata"):
+        Certificate.from_dict(json.loads(json.dumps(forged)))
+
+
 def test_without_the_direction_all_hold(jointly):
     rows, data = jointly
     rest = np.linalg.svd(rows.concept_basis)[0][:, 1:]

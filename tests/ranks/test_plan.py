@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 
 import unspot
 from unspot import LEACE
+from unspot.data.labels import encode
 from unspot.evaluation.attackers import BUDGETS
-from unspot.ranks.plan import FIT, linear_residual, plan, squared_shifts
+from unspot.ranks.plan import FIT, PART, _part, linear_residual, plan, squared_shifts
 
 
 @pytest.mark.parametrize(("d", "kappa"), [(20, 0.0), (20, 15.0), (256, 128.0), (30, 3000.0)])
@@ -123,3 +125,29 @@ def test_refusals():
         plan(np.hstack([X, X**2]), z)
     with pytest.raises(ValueError, match=r"max_advantage=0.*0\.01"):
         plan(*rows(100, d=3), max_advantage=0)
+
+
+def test_a_quick_path_has_enough_rows_of_a_rare_class(monkeypatch):
+    monkeypatch.setitem(BUDGETS, "quick", replace(BUDGETS["quick"], attackers=("logistic",)))
+    monkeypatch.setattr(sys.modules["unspot.ranks.plan"], "PART", 400)
+    X, z = rows(8000, d=4)
+    z[:30] = 2  # of which 400 rows at random have one or two
+    assert plan(X, z, quick_path=True).leak_of_rank
+    z[6:30] = 0
+    with pytest.raises(ValueError, match=r"Got 6 rows of class 2.*at least 25.*merge"):
+        plan(X, z, quick_path=True)
+    assert "3 classes" in str(plan(X, z))
+
+
+def test_the_rows_of_a_quick_path_are_those_of_a_random_sample():
+    labels = encode(np.arange(10_000) % 2)
+    drawn = np.random.default_rng(3).permutation(10_000)[:PART]
+    np.testing.assert_array_equal(_part(labels, 3), np.sort(drawn))
+
+
+def test_few_rows_show_and_confirm_nothing_in_plain_words():
+    X, z = rows(400, d=3)
+    few = str(plan(X, z, groups=np.arange(400) // 100))
+    assert "no advantage, however large," in few
+    assert "confirm no bound." in few
+    assert "e+" not in str(plan(X, z, max_advantage=0.999))

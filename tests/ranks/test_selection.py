@@ -55,6 +55,7 @@ def advantages(monkeypatch, by_rank):
         selection, "advantage_bound", lambda path, point, attackers: by_rank[point.rank]
     )
     monkeypatch.setattr(selection, "decidable", lambda z, bound, attackers: bound or 0.05)
+    monkeypatch.setattr(selection, "_can_teach", lambda half: True)
 
 
 def test_a_rare_class_does_not_make_every_rank_look_clean(data):
@@ -294,6 +295,12 @@ def test_a_rank_between_two_is_the_same_whatever_was_asked_before(data):
     again.at(5)  # nearer to 3 than any rank of the path
     np.testing.assert_array_equal(path.at(3).eraser.U, again.at(3).eraser.U)
     assert path.at(3) is path.at(3)
+
+
+def test_a_rank_between_two_has_the_seed_of_the_path(data):
+    path = rank_path(LEOPARD(max_rows=200), data, [8, 1])  # draws its seed
+    known = replace(path, eraser=LEOPARD(max_rows=200, random_state=path.random_state))
+    np.testing.assert_array_equal(path.at(4).eraser.U, known.at(4).eraser.U)
 
 
 def test_mdl(path):

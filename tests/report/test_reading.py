@@ -80,6 +80,20 @@ def test_of_two_classes_one_has_its_gaps_drawn(make_evaluation):
     assert len(three.gaps) == 3
 
 
+def test_gaps_of_different_classifiers_say_whose_they_are(make_evaluation):
+    def gaps_of(who, method):
+        found = make_evaluation(method)
+        return replace(found, details={**found.details, "gaps_of": who})
+
+    mine, probe = "the predictions 'mine'", "the logistic regression"
+    one, other = gaps_of(probe, "INLP"), gaps_of(mine, "LEACE")
+    names = read_contents([one, other]).columns
+    said = read_contents([one, other]).gaps[0].classifier
+    assert said == f"{probe} ({names[0]}) and {mine} ({names[1]})"
+    assert read_contents([other]).gaps[0].classifier == mine
+    assert read_contents([other, gaps_of(mine, "INLP")]).gaps[0].classifier == mine
+
+
 def test_several_erasers_make_a_tradeoff_with_the_chosen_one_marked(two):
     tradeoff = read_contents(two, chosen="a").tradeoff
     assert tradeoff.utility == "accuracy of the task, the paper’s MLP"

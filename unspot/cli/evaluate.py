@@ -148,6 +148,7 @@ def read_rows(
     tested = _read_split(eraser, data, labels, "--labels", quiet, **names)
     if others is None:
         return tested, None
+    names["predictions"] = None  # of the rows that are judged on, and of no others
     learned = _read_split(eraser, others, labels_of_others, flags[1], quiet, **names)
     # After all that can be wrong with the files: it imports more than numpy.
     from unspot.data.dataset import MAX_SHARED, share_among

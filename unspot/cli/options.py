@@ -137,7 +137,7 @@ Groups = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="What rows come in, such as authors: split, permuted and judged by group.",
+        help="Column of groups, such as authors: rows are split, permuted and judged by group.",
     ),
 ]
 

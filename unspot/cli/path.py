@@ -96,7 +96,7 @@ def path(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Fit many ranks at about the cost of one, and choose among them.
+    """Fit many ranks at the cost of a few fits, and choose among them.
 
     unspot path data.parquet -f emb -c gender --max-advantage 0.05 -o gender.safetensors
 

@@ -113,10 +113,7 @@ class Split:
                 "concepts as z. Leave the name out."
             )
         rows = self.take(~self.z.missing(name))
-        target = rows.z[name]
-        kind = target.kind if target.kind != "cyclic" else f"cyclic:{target.period:.17g}"
-        values = target.values
-        z = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        z, kind = as_column(rows.z[name])
         return replace(rows, z=z, kind=kind, table=rows.z)
 
 
@@ -241,9 +238,7 @@ class Dataset:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
         labels, own_kind = _read_z(z, kind, len(X))
         cells = strata(labels)
-        stored = labels if isinstance(labels, Concepts) else labels.values
-        if isinstance(labels, Measurements) and stored.shape[1] == 1:  # type: ignore[union-attr]
-            stored = stored[:, 0]
+        stored = labels if isinstance(labels, Concepts) else as_column(labels)[0]
         whole = Split(X, stored, names=None if names is None else np.asarray(names), kind=own_kind)
         if groups is not None:
             _refuse_few_groups(labels, group_codes(groups, len(X)))
@@ -310,6 +305,21 @@ def one_concept(
     return read_target(z, n_rows=n_rows, kind=kind, name=name, min_rows=min_rows)
 
 
+def as_column(target: Target) -> tuple[Any, str]:
+    """One concept as a split holds it, and its kind: ``Split.target`` reads the same again."""
+    if isinstance(target, Measurements):
+        values = target.values
+        kind = target.kind if target.period is None else f"cyclic:{target.period:.17g}"
+        return values[:, 0] if values.shape[1] == 1 else values, kind
+    classes = target.classes
+    in_order = classes.dtype.kind in "iufb" and bool(np.all(classes[:-1] < classes[1:]))
+    if target.kind == "categories" or in_order:
+        return target.values, target.kind
+    import pandas as pd  # any order but that of numbers needs its categoricals
+
+    return pd.Categorical.from_codes(target.codes, classes, ordered=True), target.kind
+
+
 def _read_z(z: Any, kind: Any, n_rows: int) -> tuple[Target | Concepts, str | None]:
     """The concept or the table of a new data set, and the kind of one concept."""
     if is_table(z) or isinstance(kind, Mapping):
@@ -350,6 +360,10 @@ def hashed(concept: Target | Concepts) -> NDArray[Any]:
 
 def joined_columns(columns: Sequence[Any]) -> Any:
     """The same column of several splits, one after the other; so of tables of concepts."""
+    if getattr(columns[0], "ordered", False) is True:
+        from pandas.api.types import union_categoricals
+
+        return union_categoricals(list(columns))
     if not isinstance(columns[0], Concepts):
         arrays = [np.asarray(column) for column in columns]
         # Text stays apart from numbers: the label "1" is not 1.
@@ -359,15 +373,20 @@ def joined_columns(columns: Sequence[Any]) -> Any:
     together = {}
     for name in columns[0]:
         targets = [table[name] for table in columns]
-        values = np.concatenate([target.values for target in targets])
         missing = np.concatenate([table.missing(name) for table in columns])
-        joined: Target = (
-            replace(targets[0], values=values)
-            if isinstance(targets[0], Measurements)
-            else replace(encode(values, min_classes=1), kind=targets[0].kind)
-        )
-        together[name] = Column(joined, missing)
+        together[name] = Column(_joined_targets(targets), missing)
     return Concepts(together)
+
+
+def _joined_targets(targets: Sequence[Any]) -> Target:
+    first = targets[0]
+    values = np.concatenate([target.values for target in targets])
+    if isinstance(first, Measurements):
+        return replace(first, values=values)
+    if first.kind == "ordered" and all(np.array_equal(t.classes, first.classes) for t in targets):
+        # To encode the values would sort text by its letters.
+        return replace(first, codes=np.concatenate([target.codes for target in targets]))
+    return replace(encode(values, min_classes=1), kind=first.kind)
 
 
 def number_bins(values: NDArray[Any], n_bins: int = 10) -> NDArray[np.int64]:

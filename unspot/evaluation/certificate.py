@@ -207,9 +207,9 @@ class Certificate:
     def of_several(cls, parts: Mapping[str, Certificate], notes: tuple[str, ...]) -> Certificate:
         """One certificate of several concepts: that of the worst, with all of them inside."""
         worst = max(parts, key=lambda name: (_ORDER[parts[name].verdict], parts[name].upper_bound))
-        # The metadata are about all of them, but for the name of the concept.
+        # The metadata are about all of them. Parts keep what their next step is about.
         named = {
-            name: replace(part, metadata={"concept": name}, learning=None)
+            name: replace(part, metadata={**_of_eraser(part), "concept": name}, learning=None)
             for name, part in parts.items()
         }
         about = {**parts[worst].metadata, "concept": worst}
@@ -312,8 +312,8 @@ class Certificate:
     def from_dict(cls, content: Any) -> Certificate:
         """The certificate that ``to_dict`` gave; the error names the first wrong field."""
         result: Certificate = as_type(cls, content)
-        as_type(Metadata, result.metadata, "metadata")
         for one in (result, *result.parts.values()):
+            as_type(Metadata, one.metadata, "metadata")
             if not one.attackers or (one.n_classes < 1 and not one.of_number):
                 raise ValueError("attackers or classes are missing")
             for report in one.attackers:
@@ -434,6 +434,12 @@ _ORDER: dict[str, int] = {"HOLDS": 0, "INCONCLUSIVE": 1, "LEAKS": 2}
 
 #: The head of the lines of several concepts.
 _OF_PARTS = ("concept", "kind", "verdict", "strongest", "advantage", "at most", "in")
+
+
+def _of_eraser(certificate: Certificate) -> dict[str, Any]:
+    """The metadata that a next step reads."""
+    metadata = certificate.metadata
+    return {name: metadata[name] for name in ("eraser", "n_features") if name in metadata}
 
 
 def _has_rank(eraser: dict[str, Any]) -> bool:

@@ -614,9 +614,10 @@ REGISTRY = (
            column="MDL of the paper, kbit"),
     Metric("two_sample", "Two-sample p-value", "p", "none", two_sample, group=_RECOVERED,
            term="Two-sample p", meaning=
-           "How often classes of one law would look as different as these do. Small values (of "
-           "0.025 or less, as attackers have the other half of the 5 % of false alarms) say that "
-           "the classes still differ; a large value is no proof that they do not."),
+           "How often classes with the same distribution would look as different as these do. A "
+           "value of 0.025 or less says that the classes still differ (the attackers have the "
+           "other half of the 5 % of false alarms). A large value does not prove that they are "
+           "equal."),
     Metric("neighbours", "A_50%", "", "higher", neighbours, group=_KEPT,
            report_title="Neighbours kept (A_50 %)", tile="1 is unchanged, 0.5 is random",
            axis="neighbours kept (A_50 %)", column="A_50% held out",

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, did_you_mean
 from unspot.data.dataset import (
@@ -22,6 +23,7 @@ from unspot.data.dataset import (
     strata,
     warn_if_grouped,
 )
+from unspot.data.labels import missing_values
 from unspot.data.rows import as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.metrics import DEFAULT, METRICS, OF_CONCEPT, PAPER, TASK_METRICS, lacking
@@ -365,13 +367,28 @@ def _with_predictions(predictions: Any, data: Dataset) -> tuple[Dataset, str]:
             f"Got {called} of shape {values.shape}, but expected one for each of the "
             f"{len(data.test):,} test rows."
         )
-    labels = set(np.asarray(y).tolist())
-    if not labels & set(values.tolist()):
-        raise ValueError(
-            f"Got {called}, such as {values[0]!r}, of which none is a label of the task, but "
-            f"expected labels such as {np.asarray(y)[0]!r}. Give labels, and not probabilities."
-        )
+    _refuse_other_labels(values, data, called)
     return replace(data, test=replace(data.test, predictions=values)), called
+
+
+def _refuse_other_labels(values: NDArray[Any], data: Dataset, called: str) -> None:
+    """Raise an error if predictions are missing, or are no labels of the task."""
+    missing = int(missing_values(values).sum())
+    if missing:
+        raise ValueError(
+            f"Got {called} with {missing} missing values, but expected a label for each of the "
+            f"{len(values):,} test rows. Predict all of them, or drop those rows."
+        )
+    tasks = [split.y for split in (data.train, data.test) if split.y is not None]
+    # True equals 1, and is another label.
+    known = {(isinstance(label, bool), label) for y in tasks for label in np.asarray(y).tolist()}
+    for value in values.tolist():
+        if (isinstance(value, bool), value) not in known:
+            labels = ", ".join(sorted(repr(label) for _, label in known)[:6])
+            raise ValueError(
+                f"Got {called} with {value!r}, which is no label of the task, but expected labels "
+                f"such as {labels}. Give labels, and not probabilities."
+            )
 
 
 def _preset(metrics: str | Sequence[str] | None, data: Dataset) -> str | Sequence[str]:

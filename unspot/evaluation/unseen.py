@@ -275,8 +275,8 @@ def _pooled(data: Dataset) -> Split:
     tables = [split.table for split in splits if split.table is not None]
     table = joined_columns(tables) if len(tables) == len(splits) else None
     kind = _kind_of(splits)
-    if is_number(None, kind):
-        z = np.concatenate([np.asarray(split.z) for split in splits])
+    if is_number(None, kind) or kind == "ordered":
+        z = joined_columns([split.z for split in splits])
     else:
         z = encode(np.concatenate([np.asarray(s.z, dtype=object) for s in splits])).values
     return Split(X, z, y, groups=_joined_groups(splits), kind=kind, table=table)

@@ -1,7 +1,7 @@
 """A path of ranks: one eraser per rank, each fit started inside the subspace of the rank above.
 
-The rank decides between erasure and utility. ``rank_path`` fits many ranks for about the cost of
-one, and ``RankPath.select`` chooses one of them by a rule, on validation rows.
+The rank decides between erasure and utility. ``rank_path`` fits nine ranks at the cost of two or
+three fits, and ``RankPath.select`` chooses one of them by a rule, on validation rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
 from unspot.data.concepts import Concepts, Target
-from unspot.data.dataset import Dataset, Split, is_number, strata, stratified_parts
+from unspot.data.dataset import Dataset, Split, as_column, is_number, strata, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
@@ -201,11 +201,11 @@ class RankPath:
     def _fit_between(self, rank: int) -> PathPoint:
         # From the rank above of the path itself, whatever else was asked for before.
         above = self[min(other for other in self.ranks if other > rank)]
-        ranked, stage = stages(self.eraser, self.data.train)
-        estimator, _ = seeded(ranked)
+        plain = at_rank(self.eraser, rank, self.random_state)
+        ranked, stage = stages(plain, self.data.train)
         started = time.perf_counter()
-        fitted = next(fits(estimator, stage, [rank], above.estimator))
-        held_out = held_out_discrepancy(self.data, estimator, self.random_state)
+        fitted = next(fits(ranked, stage, [rank], above.estimator))
+        held_out = held_out_discrepancy(self.data, ranked, self.random_state)
         return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
@@ -358,7 +358,8 @@ def rank_path(
 
     Notes
     -----
-    One full fit at the highest rank, then about a dozen evaluations of O(b²r) per rank.
+    One full fit at the highest rank, then 12 to 19 evaluations of O(b²r) per rank on average
+    (``benchmarks/results/rank_path.json``).
 
     Examples
     --------
@@ -468,11 +469,8 @@ def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
     groups = concept.groups
     if isinstance(concept, Concepts):
         return Split(X, concept, groups=groups)
-    if isinstance(concept, Labels):
-        return Split(X, concept.values, groups=groups)
-    values = concept.values
-    kind = concept.kind if concept.period is None else f"cyclic:{concept.period:.17g}"
-    return Split(X, values[:, 0] if values.shape[1] == 1 else values, kind=kind, groups=groups)
+    z, kind = as_column(concept)
+    return Split(X, z, kind=kind, groups=groups)
 
 
 def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from unspot.checks import check_share
 from unspot.data.dataset import refuse_continuous
 from unspot.data.groups import counts_at_worst, group_codes
-from unspot.data.labels import encode
+from unspot.data.labels import Labels, encode
 from unspot.data.rows import in_memory, refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
-from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.attackers import BUDGETS, MIN_OF_A_CLASS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
 from unspot.machine import same_bits
@@ -33,6 +33,9 @@ FIT, TEST = 0.7, 0.3
 
 #: Rows of the quick path, and its ranks as shares of the dimensions that linear erasure leaves.
 PART, QUICK_RANKS = 4_000, (0.75, 0.5, 0.25, 0.1)
+
+#: Rows of a class for the quick path: attackers learn from the fifth that are validation rows.
+FEWEST = 5 * MIN_OF_A_CLASS
 
 _ALPHA, _ATTACKERS = 0.05, BUDGETS["standard"].attackers
 
@@ -149,17 +152,15 @@ class Plan:
         units = self._units
         apart = "" if units == self.n_rows else f" in groups, which count as {units:,} at worst"
         first, second = self.pair
-        seen = "no advantage at all" if self.detectable is None else _points(self.detectable)
         target = _points(self.max_advantage)
         verdict = "there are enough" if self.enough else f"you have {units:,}"
         lines = [
             f"{self.n_rows:,} rows of {self.n_features} features{apart}, {len(self.rows_of_class)} "
             f"classes: about {round(FIT * units):,} to fit on, {round(TEST * units):,} to test on.",
             f"Any linear map leaves about {100 * self.residual:.2g} % of the squared difference of "
-            f"the means of {first} and {second} on fresh rows. Who knows it gains "
-            f"{_points(self.linear_advantage)} over guessing between the two.",
-            f"The test rows show an advantage of {seen} in 80 of 100 cases, and can confirm a "
-            f"bound of {_points(self.confirmable)}.",
+            f"the means of {first} and {second} on fresh rows. An attacker that "
+            f"knows it gains {_points(self.linear_advantage)} over guessing between the two.",
+            self._power(),
             f"A bound of {target} needs about {self.fit_rows:,} rows to fit and "
             f"{self.test_rows:,} to test, so {self.rows_needed:,} in all: {verdict}.",
         ]
@@ -167,6 +168,16 @@ class Plan:
             ranks = ", ".join(f"{_points(a)} at rank {r}" for r, a in self.leak_of_rank.items())
             lines.append(f"Attackers gain after a quick fit on a part of the rows: {ranks}.")
         return "\n".join(lines)
+
+    def _power(self) -> str:
+        """What the test rows show and confirm, which may be nothing if they are few."""
+        shown = "no advantage, however large,"
+        if self.detectable is not None:
+            shown = f"an advantage of {_points(self.detectable)}"
+        confirmed = "confirm no bound"
+        if self.confirmable < 1 - 1 / len(self.rows_of_class):  # a perfect attacker has that
+            confirmed = f"can confirm a bound of {_points(self.confirmable)}"
+        return f"The test rows show {shown} in 80 of 100 cases, and {confirmed}."
 
 
 @same_bits()
@@ -242,7 +253,7 @@ def plan(
         test_rows=_fewest(
             lambda n: smallest_bound(n * shares, _ALPHA, len(_ATTACKERS)) <= max_advantage
         ),
-        leak_of_rank=_quick_leaks(X, labels.values, groups, random_state) if quick_path else {},
+        leak_of_rank=_quick_leaks(X, labels, groups, random_state) if quick_path else {},
     )
 
 
@@ -326,7 +337,7 @@ def _fewest(enough: Callable[[float], bool]) -> int:
     return ceil(high)
 
 
-def _quick_leaks(X: NDArray[Any], z: NDArray[Any], groups: Any, seed: int) -> dict[int, float]:
+def _quick_leaks(X: NDArray[Any], labels: Labels, groups: Any, seed: int) -> dict[int, float]:
     """The strongest attacker's advantage by rank, on a part of the rows."""
     from unspot.data.dataset import Dataset
     from unspot.erasers.cascade import Cascade
@@ -334,10 +345,10 @@ def _quick_leaks(X: NDArray[Any], z: NDArray[Any], groups: Any, seed: int) -> di
     from unspot.evaluation.unseen import attack_both_ways
     from unspot.ranks.path import rank_path
 
-    rows = np.sort(np.random.default_rng(seed).permutation(len(X))[:PART])
+    rows = _part(labels, seed)
     some = None if groups is None else np.asarray(in_memory(groups))[rows]
-    data = Dataset.from_arrays(X[rows], z[rows], groups=some, random_state=seed)
-    left = X.shape[1] - len(np.unique(z)) + 1  # dimensions after linear erasure
+    data = Dataset.from_arrays(X[rows], labels.values[rows], groups=some, random_state=seed)
+    left = X.shape[1] - len(labels.classes) + 1  # dimensions after linear erasure
     ranks = sorted({max(1, round(share * left)) for share in QUICK_RANKS}, reverse=True)
     path = rank_path(Cascade(LEOPARD(random_state=seed)), data, ranks)
     leaks = {}
@@ -347,5 +358,20 @@ def _quick_leaks(X: NDArray[Any], z: NDArray[Any], groups: Any, seed: int) -> di
     return leaks
 
 
+def _part(labels: Labels, seed: int) -> NDArray[np.int64]:
+    """The rows of the quick path: some at random, and of rare classes as many as it needs."""
+    few = int(np.argmin(labels.counts))
+    if labels.counts[few] < FEWEST:
+        raise ValueError(
+            f"Got {labels.counts[few]} rows of class {labels.classes[few]!s}, but a quick path "
+            f"needs at least {FEWEST} of every class, to fit on and to attack. Plan without it, or "
+            "merge the class with another."
+        )
+    order = np.random.default_rng(seed).permutation(len(labels))
+    codes = labels.codes[order]
+    rare = [order[codes == k][:FEWEST] for k in range(len(labels.classes))]
+    return np.unique(np.concatenate([order[:PART], *rare]))
+
+
 def _points(advantage: float) -> str:
-    return f"{100 * advantage:.2g} points"
+    return f"{float(f'{100 * advantage:.2g}'):g} points"

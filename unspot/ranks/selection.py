@@ -19,16 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share, did_you_mean
+from unspot.data.concepts import Target
 from unspot.data.dataset import Dataset, Split, refuse_other_than_classes
 from unspot.data.groups import counts_at_worst
 from unspot.data.labels import Labels
 from unspot.evaluation.attacked import Attacked
-from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.attackers import BUDGETS, rows_needed
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.description_length import mdl as description_length
 from unspot.evaluation.inference import smallest_bound
 from unspot.evaluation.metrics import LESS_IS_BETTER
-from unspot.evaluation.regression import smallest_share
+from unspot.evaluation.regression import MIN_NUMBER_ROWS, smallest_share
 from unspot.evaluation.run import check_metrics, over_seeds
 from unspot.evaluation.several import Part, parts_of
 from unspot.evaluation.unseen import attack_both_ways, attack_folds
@@ -402,9 +403,26 @@ def way_to_decide(
 ) -> tuple[float, bool]:
     """The bound that shall be decided, and whether that takes train rows as well: cross-fitting."""
     try:
-        return decidable(data.validation, max_advantage, attackers), False
-    except ValueError:
-        return decidable(data.train.joined(data.validation), max_advantage, attackers), True
+        if all(map(_can_teach, data.validation.halves(0))):
+            return decidable(data.validation, max_advantage, attackers), False
+    except ValueError:  # of too few rows to decide, or to be halved
+        pass
+    return decidable(data.train.joined(data.validation), max_advantage, attackers), True
+
+
+def _can_teach(half: Split) -> bool:
+    """Whether attackers can learn every concept from these rows."""
+    return all(len(part) >= _fewest_to_learn(part.target) for part in _parts(half))
+
+
+def _fewest_to_learn(target: Target) -> int:
+    return rows_needed(len(target.classes)) if isinstance(target, Labels) else MIN_NUMBER_ROWS
+
+
+def _parts(split: Split) -> list[Split]:
+    """The rows of each concept and of their combination."""
+    whole = Dataset(split, split, split)
+    return [part.data.test for part in parts_of(whole)] or [split]
 
 
 def decidable(
@@ -415,8 +433,7 @@ def decidable(
     if isinstance(attackers, str):
         names = BUDGETS[_judges(check_choice("attackers", attackers, BUDGETS))].attackers
     groups = split.group_codes
-    whole = Dataset(split, split, split)
-    parts = [part.data.test for part in parts_of(whole)] or [split]
+    parts = _parts(split)
     alpha = (1 - _CONFIDENCE) / len(parts)
     n_units, smallest = max(
         (_smallest(part, alpha, len(names)) for part in parts), key=lambda found: found[1]

@@ -247,8 +247,7 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
         else {}
         for column in columns
     ]
-    details = [column.evaluation.details for column in columns if column.evaluation is not None]
-    whose = next((one["gaps_of"] for one in details if one.get("gaps_of")), "")
+    whose = _classifiers(columns)
     cells = list(dict.fromkeys(cell for by_cell in records for cell in by_cell))
     classes = list(dict.fromkeys(name for name, _ in cells))
     shown = classes[:1] if len(classes) == 2 else classes
@@ -256,6 +255,18 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
         Gaps(name, tuple(_gap_point(cell, records) for cell in cells if cell[0] == name), whose)
         for name in shown
     )
+
+
+def _classifiers(columns: Sequence[Column]) -> str:
+    """Whose gaps they are; of different classifiers, with the columns of each."""
+    columns_of: dict[str, list[str]] = {}
+    for column in columns:
+        who = column.evaluation and column.evaluation.details.get("gaps_of")
+        if who:
+            columns_of.setdefault(who, []).append(column.name)
+    if len(columns_of) < 2:
+        return "".join(columns_of)
+    return " and ".join(f"{who} ({', '.join(names)})" for who, names in columns_of.items())
 
 
 def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> GapPoint:
