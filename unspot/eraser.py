@@ -7,6 +7,7 @@ on arrays, saved as one safetensors file, and loaded without torch and without p
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -431,11 +432,19 @@ def method_name(metadata: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> method_name({"method": "Cascade", "inner": {"method": "LEOPARD"}})
+    >>> facts = {"method": "Cascade", "inner": {"method": "LEOPARD"}}
+    >>> method_name(facts)
     'Cascade(LEOPARD)'
+    >>> method_name({**facts, "parameters": {"first": "[Transport(), LEACE(method='orthogonal')]"}})
+    'Cascade(Transport, LEACE, LEOPARD)'
     """
     method, inner = str(metadata.get("method", "")), metadata.get("inner")
-    return f"{method}({method_name(inner)})" if isinstance(inner, Mapping) and method else method
+    if not (isinstance(inner, Mapping) and method):
+        return method
+    parameters = metadata.get("parameters")
+    first = parameters.get("first") if isinstance(parameters, Mapping) else None
+    stages = re.findall(r"([A-Z]\w*)\(", str(first or ""))
+    return f"{method}({', '.join([*stages, method_name(inner)])})"
 
 
 def _through(maps: Sequence[Callable[[Any], Any]], x: Any) -> Any:

@@ -58,6 +58,19 @@ def test_a_verdict_for_people(cli, clean, leaking, others):
     assert "The concept gender leaks: quadratic is right on" in done.out
 
 
+def test_how_rows_were_split_and_what_the_eraser_was_for(cli, tmp_path, others):
+    with np.load(others) as file:
+        arrays = {**file, "author": np.arange(400) // 2}
+    np.savez(tmp_path / "rows.npz", **arrays)
+    eraser = Eraser.projection(np.eye(6)[:, 2:], method="dropped", concept_name="dialect")
+    eraser.save(tmp_path / "dialect.safetensors")
+    more = ("-c", "gender", "--groups", "author", *EASY)
+    done = cli("certify", tmp_path / "dialect.safetensors", tmp_path / "rows.npz", *more)
+    assert done.code == 0, done.err
+    assert "rows.npz was split at random, by group" in done.out
+    assert "fitted to erase dialect; what is measured is gender" in " ".join(done.err.split())
+
+
 def test_an_exit_code_for_scripts(cli, clean, leaking, others):
     """0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE; 1 and 2 are no verdicts."""
     arguments = (others, "-c", "gender", *QUICK, "-q")

@@ -194,7 +194,7 @@ def certify(
         typer.echo(rest)
         if attack_rows is None:
             typer.echo(
-                f"{data.name} was split at random, stratified by class: {len(rows.validation):,} "
+                f"{data.name} was {options.split_words(rows)}: {len(rows.validation):,} "
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
         if raw is not None:

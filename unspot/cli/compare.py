@@ -147,7 +147,7 @@ def _show(found: Comparison, rows: Dataset) -> None:
     typer.secho(contents.title, bold=True)
     typer.echo(
         f"  Attackers learned from {len(rows.validation):,} rows, all is judged on "
-        f"{len(rows.test):,}; {rows.name} was split at random, stratified by class.\n"
+        f"{len(rows.test):,}; {rows.name} was {options.split_words(rows)}.\n"
     )
     table = [("", "before", *found.evaluations)]
     for _, measures in measure_groups(contents, spreads=False):

@@ -196,7 +196,18 @@ def _read_split(
     # Names of rows are read like any label, and nothing here shows them.
     table = read_table(path, features=vectors, concept=name, names=predictions, **columns, **by_key)
     options.note(table.dropped, quiet=quiet)
+    _note_other_concept(eraser, concept, quiet)
     return _labelled(_vectors(eraser, table, path), table, kind, name)
+
+
+def _note_other_concept(eraser: Eraser, concept: str | None, quiet: bool) -> None:
+    """What an eraser leaves of something else is worth a look, but easily taken for its failure."""
+    erased = str(eraser.metadata.get("concept_name") or "")
+    others = {*(concept or "").split(",")} - {*erased.split(",")}
+    if concept and erased and others:
+        options.note(
+            f"This eraser was fitted to erase {erased}; what is measured is {concept}.", quiet=quiet
+        )
 
 
 def _kinds_of_fit(eraser: Eraser, name: str | None) -> dict[str, str]:
@@ -325,7 +336,7 @@ def _show(evaluation: Evaluation, rows: Dataset, data: Path, train: Path | None)
     who = f"attackers learn from {n_validation} rows, probes"
     if rows.train is rows.validation:
         who = "attackers and probes learn"
-    source = "split at random, stratified by class" if train is None else f"the first {train}"
+    source = options.split_words(rows) if train is None else f"the first {train}"
     typer.secho(evaluation.name, bold=True)
     typer.echo(f"  {data}: {who} from {n_train} rows, all are tested on {n_test} ({source}).\n")
     better = {"lower": "  lower is better", "higher": "  higher is better", "none": ""}

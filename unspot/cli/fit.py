@@ -288,8 +288,8 @@ def _summary(estimator: Any, eraser: Eraser, output: Path | None, seconds: float
 
 
 def _loss(held_out: list[float]) -> str:
-    """The last one; it is unbiased, so that it may lie on either side of zero."""
-    return f"{held_out[-1]:.2g} (0: no trace is left; below 0 by chance)" if held_out else ""
+    """The last one. It tells when the search ended; what is left, only unseen rows tell."""
+    return f"{held_out[-1]:.2g} (certify says what is left)" if held_out else ""
 
 
 def _written(output: Path | None) -> str:

@@ -624,6 +624,14 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
         typer.echo(f"{label}  {without_controls(value)}")
 
 
+def split_words(rows: Any) -> str:
+    """How a file was split in two."""
+    if rows.test.groups is not None:
+        return "split at random, by group"
+    is_number = getattr(rows.test.target, "kind", "") in ("continuous", "cyclic")
+    return "split at random" if is_number else "split at random, stratified by class"
+
+
 def note(message: str, *, quiet: bool) -> None:
     """Print a sentence about the work on stderr, unless it is empty or nobody wants it."""
     if message and not quiet:

@@ -417,7 +417,8 @@ class Certificate:
             f"{say.test} p = {self.p_value:.2g}; attackers together p = {self.attack_p_value:.2g}; "
             f"either at {self.alpha / 2:.4g} or below is a leak, so that a false alarm has a "
             f"probability of at most {self.alpha:.4g}, if the {units} are independent of each "
-            f"other. Where {say.within}, the erasure holds.\n{say.legend}"
+            f"other. Where {say.within} and the {say.test.lower()} finds no leak, the erasure "
+            f"holds.\n{say.legend}"
         )
 
 
