@@ -216,7 +216,7 @@ def estimate(scale: Figures, cluster: Cluster) -> str:
             f"L̄EOPARD itself runs on one machine. It takes {at['leopard']:.0f} s for "
             f"{scale['evaluations']} evaluations on {scale['budget_rows']:,} rows with "
             f"d = {cluster.features} on {scale['threads']} cores, for any n. A complete fit takes "
-            "some 30 evaluations (16 to 88 in benchmarks/results/choosing.json).",
+            "some 30 evaluations (16 to 86 in benchmarks/results/choosing.json).",
             "",
             "These assumptions were not measured:",
             "",
