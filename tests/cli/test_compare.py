@@ -63,7 +63,10 @@ def test_names_that_the_user_gives(cli, files):
 @pytest.mark.parametrize(
     ("given", "needles"),
     [
-        (["concept.safetensors", "rows.npz"], ["2 files", "two erasers or more", "unspot evaluate"]),
+        (
+            ["concept.safetensors", "rows.npz"],
+            ["2 files", "two erasers or more", "unspot evaluate"],
+        ),
         (["concept.safetensors"] * 2 + ["rows.npz"], ["two erasers", "concept", "NAME="]),
     ],
 )
