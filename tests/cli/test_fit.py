@@ -366,6 +366,6 @@ def test_the_name_of_the_file_says_what_it_is(cli, table):
 
 
 def test_the_summary_explains_its_numbers():
-    assert "below 0 by chance" in _loss([0.5, -0.0123])
+    assert "certify says what is left" in _loss([0.5, -0.0123])
     assert "-0.012" in _loss([0.5, -0.0123])
     assert _loss([]) == ""

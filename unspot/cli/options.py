@@ -626,10 +626,12 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 def split_words(rows: Any) -> str:
     """How a file was split in two."""
+    from unspot.data.labels import Labels
+
     if rows.test.groups is not None:
         return "split at random, by group"
-    is_number = getattr(rows.test.target, "kind", "") in ("continuous", "cyclic")
-    return "split at random" if is_number else "split at random, stratified by class"
+    has_classes = not rows.concepts and isinstance(rows.test.target, Labels)
+    return f"split at random{', stratified by class' if has_classes else ''}"
 
 
 def note(message: str, *, quiet: bool) -> None:
