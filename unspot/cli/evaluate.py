@@ -146,6 +146,7 @@ def read_rows(
     if names.get("key") and not (labels or labels_of_others):
         raise ValueError("Got --key without --labels, the file with the labels it belongs to.")
     tested = _read_split(eraser, data, labels, "--labels", quiet, **names)
+    _note_other_concept(eraser, names.get("concept"), quiet)
     if others is None:
         return tested, None
     names["predictions"] = None  # of the rows that are judged on, and of no others
@@ -196,7 +197,6 @@ def _read_split(
     # Names of rows are read like any label, and nothing here shows them.
     table = read_table(path, features=vectors, concept=name, names=predictions, **columns, **by_key)
     options.note(table.dropped, quiet=quiet)
-    _note_other_concept(eraser, concept, quiet)
     return _labelled(_vectors(eraser, table, path), table, kind, name)
 
 
