@@ -37,8 +37,6 @@ def folder(tmp_path, table, rows, monkeypatch):
     """All files that a command needs, in the folder where it runs."""
     X, z = rows
     np.savez(tmp_path / "small.npz", X=X, z=z)
-    for name, part in {"known": slice(0, None, 2), "night": slice(1, None, 2)}.items():
-        np.savez(tmp_path / f"{name}.npz", X=X[part] + 0.01, gender=z[part])
     (tmp_path / "sweep.toml").write_text(SWEEP)
     for name, dropped in {"a": 0, "b": 1}.items():
         eraser = Eraser.projection(np.delete(np.eye(6), dropped, axis=1), concept_name="gender")
@@ -73,8 +71,6 @@ LINES = {
     f"plan {ROWS} --quick-path": ("Rank 1 of", "Attacking"),
     "sweep sweep.toml": ("Sweep 1 of 2 cells", "Cell: small, (?i:pca.*), rank 3", "Measuring"),
     "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
-    "monitor a.safetensors night.npz --attack-rows known.npz --state s --attackers logistic": (
-        "Batch 1 of 1: night.npz", "Attackers learn 1 of 1: logistic"),
     "bench small.npz --quick --no-figures -m leace": ("Study 1 of 1: main", "Sweep 0 of 1 cells"),
 }  # fmt: skip
 NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|rows|farm", line)) for line in LINES]
@@ -188,8 +184,6 @@ def stop_at(monkeypatch):
         ("sweep sweep.toml", "Cell", 2, "sweep.jsonl. The same command with --resume goes on"),
         ("bench small.npz --quick -m original,leace", "Cell", 2, "with --resume goes on"),
         ("transform a.safetensors data.parquet -o c.parquet", "Erasing", 1, "Nothing was written"),
-        ("monitor a.safetensors night.npz --attack-rows known.npz --state s", "Batch", 1,
-         "No batch was counted"),
         ("demo", "Fitting LEACE", 1, "Nothing was written"),
     ],
     ids=lambda value: str(value).split()[0],
@@ -201,27 +195,6 @@ def test_ctrl_c_says_what_is_kept(folder, cli, stop_at, line, title, n, kept):
     (sentence,) = done.err.splitlines()
     assert sentence.startswith("Stopped. ")
     assert kept in sentence
-
-
-def test_what_was_counted_before_ctrl_c(folder, cli, monkeypatch):
-    line = "monitor a.safetensors known.npz night.npz --attack-rows small.npz --state s.jsonl -c z"
-    for name in ("known", "night"):
-        with np.load(f"{name}.npz") as rows:
-            np.savez(f"{name}.npz", X=rows["X"], z=rows["gender"])
-    from unspot.evaluation.monitor import Monitor
-
-    update = Monitor.update
-
-    def once(watch, X, z):
-        if watch.report.n_batches:
-            raise KeyboardInterrupt
-        return update(watch, X, z)
-
-    monkeypatch.setattr(Monitor, "update", once)
-    done = cli(*line.split(), "--attackers", "logistic")
-    assert done.code == 130
-    assert "s.jsonl: known.npz." in done.err
-    assert "without them goes on" in done.err
 
 
 def test_ctrl_c_in_a_terminal(folder):

@@ -91,7 +91,6 @@ NOT_THERE = """
     compare e.safetensors e.safetensors nosuch.parquet
     compare a=e.safetensors b=e.safetensors nosuch.parquet
     verify nosuch.json
-    monitor e.safetensors nosuch.npz --attack-rows data.parquet --state s.jsonl
     path nosuch.parquet -c gender
     sweep nosuch.toml
     report a=nosuch.json -o x.html
@@ -108,7 +107,6 @@ NO_COLUMN = """
     evaluate e.safetensors data.parquet -f emb -c gendre
     certify e.safetensors data.parquet -f emb -c gendre
     compare a=e.safetensors b=e.safetensors data.parquet -f emb -c gendre
-    monitor e.safetensors data.parquet --attack-rows data.parquet --state s.jsonl -c gendre
     path data.parquet -f emb -c gendre
     bench data.parquet -c gendre
     bench nosuch.npz

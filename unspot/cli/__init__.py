@@ -34,7 +34,6 @@ COMMANDS: tuple[str, ...] = (
     "certify",
     "compare",
     "verify",
-    "monitor",
     "path",
     "sweep",
     "bench",
@@ -47,8 +46,8 @@ COMMANDS: tuple[str, ...] = (
 
 #: Those that compute, and have an option for the number of threads.
 COMPUTING = (
-    "demo", "plan", "fit", "transform", "evaluate", "certify", "compare", "verify", "monitor",
-    "path", "sweep", "bench", "embed",
+    "demo", "plan", "fit", "transform", "evaluate", "certify", "compare", "verify", "path",
+    "sweep", "bench", "embed",
 )  # fmt: skip
 
 #: Options that people repeat because they want both values. For others, such as --seed, a script

@@ -22,7 +22,6 @@ from .held_out import certify as certify
 from .informed import informed_attack as informed_attack
 from .learning import LearningCurve as LearningCurve
 from .learning import learning_curve as learning_curve
-from .monitor import Monitor as Monitor
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions
@@ -33,7 +32,6 @@ from .results import Evaluation as Evaluation
 from .results import Row as Row
 from .results import Value as Value
 from .run import evaluate as evaluate
-from .tally import MonitorReport as MonitorReport
 from .two_sample import TwoSampleTest as TwoSampleTest
 from .two_sample import independence_test as independence_test
 from .two_sample import two_sample_test as two_sample_test

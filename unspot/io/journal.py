@@ -211,8 +211,8 @@ def _complete(content: bytes) -> bytes:
 
 def _other_file(path: Path) -> ValueError:
     return ValueError(
-        f"Got {str(path)!r}, which does not begin as results of a sweep or the state of a monitor "
-        f"do, but expected format {FORMAT!r}. Use another file name."
+        f"Got {str(path)!r}, which does not begin as results of a sweep do, but expected "
+        f"format {FORMAT!r}. Use another file name."
     )
 
 
