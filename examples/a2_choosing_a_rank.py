@@ -2,7 +2,7 @@
 Choosing a rank
 ===============
 
-The rank is the dial between erasure and utility. A path of ranks shows both.
+The rank decides between erasure and utility. A path of ranks shows both.
 """
 
 # %%

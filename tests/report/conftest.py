@@ -1,14 +1,11 @@
 """Results made by hand, with names that try to be markup, and a page of them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from unspot import Dataset, Eraser
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.report.contents import NeighbourList
-from unspot.report.dial import make_dial_rows
 from unspot.report.files import PathNumbers
 from unspot.report.reading import read_contents
 from unspot.report.views import make_views
@@ -130,9 +127,6 @@ def path_of(ranks=(5, 3, 1), *, original=True):
     def numbers(rank):
         return {"rank": rank, "attack": 0.3 + 0.1 * rank, "neighbours": 0.5 + rank / 12}
 
-    def attackers(rank):
-        return tuple(_attacker(name, 0.3 + 0.1 * rank) for name in ("logistic", "trees"))
-
     return PathNumbers(
         "LEOPARD",
         tuple({**numbers(rank), "held_out": 0.01} for rank in ranks),
@@ -142,10 +136,6 @@ def path_of(ranks=(5, 3, 1), *, original=True):
             "classes": list(NASTY[:3]),
             "n_features": 6,
         },
-        attackers={
-            **{str(rank): attackers(rank) for rank in ranks},
-            **({"original": attackers(6)} if original else {}),
-        },
         original=numbers(6) if original else None,
     )
 
@@ -153,12 +143,3 @@ def path_of(ranks=(5, 3, 1), *, original=True):
 @pytest.fixture(scope="session")
 def make_path():
     return path_of
-
-
-@pytest.fixture(scope="session")
-def dial_contents(rows):
-    """The page of a path with a dial of four stops, of which rank 3 is chosen."""
-    contents = read_contents(path_of(), chosen_rank=3)
-    erasers = [Eraser.projection(np.eye(6)[:, 6 - rank :]) for rank in (1, 3, 5)]
-    pictures = make_dial_rows([*erasers, None], rows, max_points=60)
-    return replace(contents, dial=replace(contents.dial, rows=pictures))

@@ -145,7 +145,6 @@ def test_a_path_alone_makes_a_page():
 def test_the_line_of_chance_is_explained_only_if_it_is_drawn(make_certificate, metrics, drawn):
     points = tuple({"rank": r, "held_out": 0.01 * r, **metrics} for r in (5, 3))
     contents = read_contents({"before": make_certificate(), "": PathNumbers("LEOPARD", points)})
-    contents = replace(contents, dial=None)
     section = render(contents).split('<section id="tradeoff">')[1].split("</section>")[0]
     assert (contents.tradeoff.reference is not None) == drawn
     assert ("dashed line" in section) == drawn

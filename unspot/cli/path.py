@@ -88,10 +88,6 @@ def path(
     ] = None,
     json: options.JsonFile = None,
     html: options.HtmlFile = None,
-    names: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What rows are called, such as words, for --html."),
-    ] = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     quiet: options.Quiet = False,
@@ -120,7 +116,7 @@ def path(
     if vary_rows:
         settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
     kinds = options.parse_kinds(kind, concept)
-    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups, "names": names}
+    columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups}
     table = read_table(
         data, features=features, **columns, labels_file=labels, key=key, drop_missing=drop_missing
     )
@@ -259,7 +255,6 @@ def _dataset(table: Table, name: str, concept: str, seed: int, kind: Any = None)
         table.z,
         table.y,
         kind=kind,
-        names=table.names,
         groups=table.groups,
         random_state=seed,
         name=name,
@@ -303,10 +298,9 @@ def _write_page(
     seeds: int,
     selection: Selection | None = None,
 ) -> None:
-    """The page of a path with its dial, its certificate, and what became of the promise."""
+    """The page of a path with its certificate, and what became of the promise."""
     from dataclasses import replace
 
-    from unspot.report.dial import make_dial_rows
     from unspot.report.html import write_page
     from unspot.report.reading import read_contents
 
@@ -315,10 +309,6 @@ def _write_page(
         {method: [result, *certificates]},
         chosen_rank=None if selection is None else selection.rank,
     )
-    if contents.dial is not None:
-        ascending = sorted(result.points, key=lambda point: point.rank)
-        rows = make_dial_rows([*(point.eraser for point in ascending), None], result.data)
-        contents = replace(contents, dial=replace(contents.dial, rows=rows))
     if selection is not None:
         said = f"Chosen: {selection}."
         promise = selection.promise

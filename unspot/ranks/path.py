@@ -75,8 +75,6 @@ class PathPoint:
         The number of evaluations of loss and gradient in the fit.
     seconds : float
         Time of the fit.
-    attackers : tuple of mappings
-        Every attacker of the metric "attack": its name, balanced accuracy and interval.
     """
 
     rank: int
@@ -86,7 +84,6 @@ class PathPoint:
     metrics: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     evaluations: int | None = None
     seconds: float = 0.0
-    attackers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def eraser(self) -> Eraser:
@@ -106,11 +103,8 @@ class PathPoint:
     ) -> PathPoint:
         """The point with its metrics on the test rows of the data."""
         eraser = self.estimator and self.eraser  # none leaves the rows as they are
-        scores, details = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
-        shown = ("name", "balanced_accuracy", "r2", "interval")  # r2 of numbers, in its place
-        attackers = details.get("attackers", {}).get("after", ())
-        kept = tuple({key: one[key] for key in shown if key in one} for one in attackers)
-        return replace(self, metrics=scores, attackers=kept)
+        scores, _ = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
+        return replace(self, metrics=scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,12 +290,10 @@ class RankPath:
             "method": self.method,
             "random_state": self.random_state,
             "points": [point.row() for point in self.points],
-            "attackers": {str(point.rank): point.attackers for point in self.points},
             "metadata": self._facts(),
         }
         if self.original is not None:
             content["original"] = {**self.original.row(), "held_out": None}
-            content["attackers"]["original"] = self.original.attackers
         return json.dumps(content, indent=1)
 
     def _facts(self) -> dict[str, Any]:

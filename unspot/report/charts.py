@@ -8,8 +8,6 @@ from unspot.report.contents import (
     BEFORE,
     Contents,
     Curve,
-    Dial,
-    DialRows,
     Gaps,
     Panel,
     Tradeoff,
@@ -34,8 +32,6 @@ __all__ = [
     "attackers_chart",
     "charts",
     "curve_chart",
-    "dial_attackers_chart",
-    "dial_map_chart",
     "gaps_chart",
     "map_chart",
     "tradeoff_chart",
@@ -96,13 +92,8 @@ def charts(contents: Contents, views: Views | None) -> dict[str, Spec]:
         for i, panel in enumerate(views.panels):
             specs[f"witness-{i}"] = witness_chart(views, panel)
             specs[f"map-{i}"] = map_chart(views, panel)
-    dial = contents.dial
-    if dial is not None and dial.attackers:
-        specs["dial-attackers"] = dial_attackers_chart(dial)
-    if dial is not None and dial.rows is not None:
-        specs["dial-map"] = dial_map_chart(dial, dial.rows)
     if contents.tradeoff is not None:
-        specs["tradeoff"] = tradeoff_chart(contents.tradeoff, dial)
+        specs["tradeoff"] = tradeoff_chart(contents.tradeoff)
     for i, gaps in enumerate(contents.gaps):
         specs[f"gaps-{i}"] = gaps_chart(gaps, contents)
     return specs
@@ -198,11 +189,8 @@ def _accuracies(values: list[float | None]) -> Spec:
     return {"domain": [round(low, 2), round(high, 2)], "nice": False}
 
 
-def tradeoff_chart(tradeoff: Tradeoff, dial: Dial | None = None) -> Spec:
-    """Erasers on the plane of utility and erasure, the chosen one ringed.
-
-    With a dial, a disc is behind the point that it stands at.
-    """
+def tradeoff_chart(tradeoff: Tradeoff) -> Spec:
+    """Erasers on the plane of utility and erasure, the chosen one ringed."""
     x = _measured("utility", tradeoff.utility, **_per_cent(tradeoff.utility_unit))
     y = _measured("erasure", tradeoff.erasure, **_per_cent(tradeoff.erasure_unit))
     plane = {"x": x, "y": y, "color": _colour("method")}
@@ -220,19 +208,17 @@ def tradeoff_chart(tradeoff: Tradeoff, dial: Dial | None = None) -> Spec:
     intervals = {**plane, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
     # A ring that is not to be seen is transparent: a layer without rows has no extent.
     ink = {"color": {"value": "var(--ink)"}}
-    rings = {**plane, **ink, "opacity": _opaque_where("datum.chosen")}
-    discs = {**plane, **ink, "opacity": _opaque_where("datum.stop === round(stop)", 0.16)}
+    visible = {"condition": {"test": "datum.chosen", "value": 1}, "value": 0}
+    rings = {**plane, **ink, "opacity": visible}
     dots = {**plane, "shape": _shape(), "tooltip": named}
     texts = {"x": x, "y": y, "text": {"field": "beside"}}
-    rows = _tradeoff_rows(tradeoff, dial)
+    rows = _tradeoff_rows(tradeoff)
     return _chart(
         "Erasers on the plane of utility kept and concept recovered; the chosen one is ringed.",
         340,
         rows,
-        **({"params": [_stop(dial)]} if dial else {}),
         layer=[
             *_chance_rule(tradeoff.reference, "y", y),
-            *([_dots(900, discs, shape="circle")] if dial else []),
             _layer("line", lines, opacity=0.5),
             *_interval_rules(rows, intervals, opacity=0.6),
             _layer("point", rings, shape="circle", size=420, strokeWidth=2),
@@ -242,8 +228,7 @@ def tradeoff_chart(tradeoff: Tradeoff, dial: Dial | None = None) -> Spec:
     )
 
 
-def _tradeoff_rows(tradeoff: Tradeoff, dial: Dial | None = None) -> list[Spec]:
-    stops = {} if dial is None else {stop.name: i for i, stop in enumerate(dial.stops)}
+def _tradeoff_rows(tradeoff: Tradeoff) -> list[Spec]:
     numbers = series_numbers(tradeoff)
     texts = texts_beside(tradeoff, width=500, height=250)
     return [
@@ -257,7 +242,6 @@ def _tradeoff_rows(tradeoff: Tradeoff, dial: Dial | None = None) -> list[Spec]:
             "erasure": point.erasure.value,
             **_ends(point.erasure),
             "chosen": point.chosen,
-            **({"stop": stops.get(point.label)} if dial else {}),
             "shownUtility": number_text(point.utility, tradeoff.utility_unit),
             "shownErasure": interval_text(point.erasure, tradeoff.erasure_unit),
         }
@@ -377,102 +361,6 @@ def map_chart(views: Views, panel: Panel) -> Spec:
     )
 
 
-# -- Charts that move with the dial ----------------------------------------------------------------
-
-
-def dial_map_chart(dial: Dial, of: DialRows) -> Spec:
-    """Rows in two dimensions at the stop of the dial; between two stops they are on their way."""
-    slots = class_slots(of)
-    # Whole hundredths are the shortest in the file.
-    xs, ys = (
-        [[round(100 * value) for value in row] for row in zip(*columns, strict=True)]
-        for columns in ([m.x for m in of.maps], [m.y for m in of.maps])
-    )
-    rows: list[Spec] = [
-        {"x": x, "y": y, "k": slots[i], "c": of.classes[i]}
-        for x, y, i in zip(xs, ys, of.codes, strict=True)
-    ]
-    for row, name in zip(rows, of.names or (), strict=False):
-        row["name"] = name
-    reach = max((abs(value) for row in (*xs, *ys) for value in row), default=1) or 1
-    scale = {"domain": [-reach, reach], "nice": False}
-    titles = ("first direction of most variance", "second direction")
-    x, y = (
-        _number(f"{at}_now", title, scale, **_BARE) for at, title in zip("xy", titles, strict=True)
-    )
-    named = _tooltip(name="row", c="class") if of.names else _tooltip(c="class")
-    dots = {"x": x, "y": y, "color": _colour("class", "k"), "shape": _shape("k"), "tooltip": named}
-    return _chart(
-        "Map of rows in two dimensions, at the rank of the dial.",
-        330,
-        rows,
-        params=[_HIDDEN, _stop(dial)],
-        transform=[_SHOWN, *(_between(at) for at in "xy")],
-        **_dots(26, dots, opacity=0.65, aria=False),
-    )
-
-
-def dial_attackers_chart(dial: Dial) -> Spec:
-    """Every attacker at the stop of the dial, and its accuracy on the original rows, if known."""
-    found = {(a.attacker, i): a.accuracy for i, s in enumerate(dial.stops) for a in s.attacks}
-    rows: list[Spec] = []
-    for name in dial.attackers:
-        numbers = [found.get((name, i)) for i in range(len(dial.stops))]
-        rows.append(
-            {
-                "attacker": name,
-                "at": [number and number.value for number in numbers],
-                "low": [number and number.low for number in numbers],
-                "high": [number and number.high for number in numbers],
-                "shown": [number and interval_text(number, "share") for number in numbers],
-            }
-        )
-    ends = [value for row in rows for key in ("at", "low", "high") for value in row[key]]
-    domain = _accuracies([dial.chance, *ends])
-    x = _number("at_now", "accuracy on held-out rows", domain, format="~%", tickCount=6)
-    lanes = {
-        "y": {
-            "field": "attacker",
-            "type": "nominal",
-            "sort": dial.attackers,
-            "axis": {"title": None, "grid": True, "tickBand": "extent", "labelPadding": 8},
-        }
-    }
-    whole = {**lanes, "x": {**x, "field": "low_now"}, "x2": {"field": "high_now"}}
-    dots = {**lanes, "x": x, "tooltip": _tooltip(attacker="attacker", shown_now="accuracy")}
-    before = {**lanes, "x": {**x, "field": "before"}}
-    has_original = dial.stops[-1].original
-    measured = {"filter": "isValid(datum.at[round(stop)])"}
-    original = {"calculate": f"datum.at[{len(dial.stops) - 1}]", "as": "before"}
-    shown = {"calculate": "datum.shown[round(stop)]", "as": "shown_now"}
-    bounded = any(value is not None for row in rows for value in row["low"])
-    moving = {"color": "var(--method-1)"}
-    return _chart(
-        "Accuracy of each attacker at the rank of the dial, against chance.",
-        90 + 22 * len(rows),
-        rows,
-        params=[_stop(dial)],
-        transform=[measured, original, shown, *(_between(at) for at in ("at", "low", "high"))],
-        layer=[
-            *_chance_rule(dial.chance, "x", x),
-            *([_dots(60, before, color="var(--method-0)", opacity=0.55)] if has_original else []),
-            *([_layer("rule", whole, strokeWidth=2, **moving)] if bounded else []),
-            _dots(90, dots, shape="square", **moving),
-        ],
-    )
-
-
-def _stop(dial: Dial) -> Spec:
-    """The signal by which the page moves a chart: the number of a stop, or between two."""
-    return {"name": "stop", "value": dial.start}
-
-
-def _between(field: str) -> Spec:
-    """The value of a list at the dial; between two stops it is between their values."""
-    low, high = (f"datum.{field}[{way}(stop)]" for way in ("floor", "ceil"))
-    return {"calculate": f"{low} + ({high} - {low}) * (stop - floor(stop))", "as": f"{field}_now"}
-
-
 # -- Parts that the charts share -------------------------------------------------------------------
 
 
@@ -501,10 +389,6 @@ def _interval_rules(rows: list[Spec], encoding: Spec, **mark: Any) -> list[Spec]
     if all(row["low"] is None for row in rows):
         return []
     return [_layer("rule", encoding, only="isValid(datum.low)", **mark)]
-
-
-def _opaque_where(test: str, opacity: float = 1) -> Spec:
-    return {"condition": {"test": test, "value": opacity}, "value": 0}
 
 
 def _dots(size: int, encoding: Spec, **mark: Any) -> Spec:

@@ -87,7 +87,7 @@ class Results:
         The points of each path of ranks, by the name of the method. A point maps the names of
         metrics to plain numbers.
     path : mapping
-        The first path as its JSON has it: with metadata, attackers and the original rows.
+        The first path as its JSON has it: with metadata and the original rows.
     """
 
     columns: tuple[Column, ...] = ()
@@ -552,11 +552,10 @@ _EXPLAINED_BY = {
 
 def glossary(contents: Contents) -> tuple[tuple[str, str], ...]:
     """The terms that occur on the page, and what they mean."""
-    tradeoff, dial = contents.tradeoff, contents.dial
+    tradeoff = contents.tradeoff
     axes = {tradeoff.utility, tradeoff.erasure} if tradeoff else set()
     keys = {measure.key for measure in contents.measures}
     keys |= {metric.key for metric in REGISTRY if axes & {metric.axis, metric.title}}
-    keys |= {measure.key for measure in dial.measures} if dial else set()
     keys |= {_EXPLAINED_BY[key] for key in keys & _EXPLAINED_BY.keys()}
     ranked = tradeoff is not None and any(point.rank is not None for point in tradeoff.points)
     occurs = {
@@ -564,7 +563,7 @@ def glossary(contents: Contents) -> tuple[tuple[str, str], ...]:
         "Chance": contents.chance is not None,
         "Attacker": bool(contents.attacks) or "attack" in keys,
         "TPR gap": bool(contents.gaps) or "tpr_gap" in keys,
-        "Rank": ranked or dial is not None or any("rank" in name for name in contents.columns),
+        "Rank": ranked or any("rank" in name for name in contents.columns),
     }
     occurs |= {m.term: m.key in keys for m in REGISTRY if m.term and m.term not in occurs}
     return tuple((term, meaning) for term, meaning in GLOSSARY if occurs.get(term, True))

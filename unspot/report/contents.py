@@ -16,9 +16,6 @@ __all__ = [
     "AuditPart",
     "Contents",
     "Curve",
-    "Dial",
-    "DialMeasure",
-    "DialRows",
     "Facts",
     "GapPoint",
     "Gaps",
@@ -27,7 +24,6 @@ __all__ = [
     "NeighbourList",
     "Panel",
     "Points",
-    "Stop",
     "Tone",
     "Tradeoff",
     "TradeoffPoint",
@@ -175,91 +171,6 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class DialMeasure:
-    """A number that the dial shows at every stop."""
-
-    key: str
-    title: str
-    unit: str
-    hint: str
-
-
-@dataclass(frozen=True)
-class Stop:
-    """One position of the dial: an eraser of one rank, or the original rows."""
-
-    rank: int
-    original: bool
-    attacks: tuple[Attack, ...]
-    numbers: tuple[Number | None, ...]  # one per measure of the dial
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return "no erasure" if self.original else f"rank {self.rank}"
-
-
-@dataclass(frozen=True)
-class DialRows:
-    """The rows of a dial: a map, and nearest rows of some of them, at every stop.
-
-    Parameters
-    ----------
-    classes : tuple of str
-    codes : tuple of int
-        The class of each point of the maps.
-    names : tuple of str or None
-        The name of each point.
-    maps : tuple of Points
-        One per stop.
-    queries : tuple of (str, int)
-        Rows by name and class.
-    nearest : tuple of tuple of tuple of (str, int)
-        The rows nearest to each query, by name and class: ``nearest[stop][query]``.
-    """
-
-    classes: tuple[str, ...]
-    codes: tuple[int, ...]
-    names: tuple[str, ...] | None
-    maps: tuple[Points, ...]
-    queries: tuple[tuple[str, int], ...]
-    nearest: tuple[tuple[tuple[tuple[str, int], ...], ...], ...]
-
-
-@dataclass(frozen=True)
-class Dial:
-    """The ranks of a path, one stop each, from the fewest dimensions to all of them.
-
-    Parameters
-    ----------
-    stops : tuple of Stop
-    measures : tuple of DialMeasure
-    start : int
-        The stop that is shown first, and in print.
-    chosen : int or None
-        The stop that a rule has chosen.
-    chance : float or None
-    n_features : int or None
-    rows : DialRows or None
-    """
-
-    stops: tuple[Stop, ...]
-    measures: tuple[DialMeasure, ...]
-    start: int
-    chosen: int | None = None
-    chance: float | None = None
-    n_features: int | None = None
-    rows: DialRows | None = None
-
-    @property
-    def attackers(self) -> list[str]:
-        """Names of the attackers, those first that recover most from the original rows."""
-        last = self.stops[-1].attacks
-        ranked = sorted(last, key=lambda attack: -attack.accuracy.value)
-        return list(dict.fromkeys(attack.attacker for attack in ranked))
-
-
-@dataclass(frozen=True)
 class AuditPart:
     """A part of what an auditor reads: sentences, and names with values."""
 
@@ -282,8 +193,6 @@ class Contents:
         The accuracy of guessing without looking at the vectors.
     glance : Facts
         What everybody asks first: which concept, which rows, which eraser.
-    dial : Dial or None
-        The ranks of a path, to be moved through.
     facts : tuple of (str, Facts)
         Groups of settings, versions and fingerprints.
     """
@@ -305,7 +214,6 @@ class Contents:
     notes: tuple[str, ...] = ()
     audit: tuple[AuditPart, ...] = ()
     glance: Facts = ()
-    dial: Dial | None = None
 
     @property
     def measured_before(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from unspot.evaluation.audit import FORMAT as AUDIT_FORMAT
 from unspot.evaluation.audit import AuditRecord
 from unspot.evaluation.certificate import Certificate
-from unspot.evaluation.results import AttackerFacts, Evaluation, Metadata
+from unspot.evaluation.results import Evaluation, Metadata
 from unspot.io.files import split_name
 from unspot.io.records import as_type, parse
 from unspot.report.contents import VIEWS_FORMAT, Views
@@ -32,7 +32,6 @@ class PathNumbers:
     method: str
     points: tuple[dict[str, int | float | None], ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    attackers: Mapping[str, tuple[AttackerFacts, ...]] = field(default_factory=dict)
     original: dict[str, int | float | None] | None = None
 
     def to_json(self) -> str:

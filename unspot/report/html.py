@@ -23,24 +23,22 @@ from unspot.checks import require
 from unspot.io.files import write_atomically
 from unspot.report.charts import charts
 from unspot.report.columns import glossary
-from unspot.report.contents import Contents, Dial, Facts, NeighbourList, Views
+from unspot.report.contents import Contents, Facts, NeighbourList, Views
 from unspot.report.reading import read_contents
 from unspot.report.style import (
     SHAPES,
     class_legend,
-    class_slots,
     column_legend,
     series_legend,
     theme_css,
 )
 from unspot.report.tables import (
     attack_table,
-    dial_table,
     highlights,
     measure_groups,
     tradeoff_table,
 )
-from unspot.tables import number_text, value_text
+from unspot.tables import value_text
 
 __all__ = ["render", "to_html", "write_page"]
 
@@ -121,7 +119,7 @@ def write_page(
 def render(contents: Contents, views: Views | None = None, *, made: datetime | None = None) -> str:
     """The page as text; the same contents give the same page, apart from the time ``made``."""
     scripts = [*(_text("static", name) for name in LIBRARIES), _text("templates", "report.js")]
-    names, tradeoff, dial = contents.representations, contents.tradeoff, contents.dial
+    names, tradeoff = contents.representations, contents.tradeoff
     groups = measure_groups(contents)
     return _template().render(
         contents=contents,
@@ -135,10 +133,6 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         scripts=[_safe(script) for script in scripts],
         script_hashes=_safe(" ".join(map(_hash, scripts))),
         charts=_safe(script_json(charts(contents, views))),
-        dial_json=_safe(script_json(dial_texts(dial))) if dial else "",
-        dial_texts=dial_texts(dial) if dial else {},
-        dial_table=dial_table(dial) if dial else [],
-        dial_legend=class_legend(dial.rows) if dial and dial.rows else [],
         many=len(contents.columns) > MANY,
         numbers_title=_NUMBERS[contents.measured_before],
         licences=_safe(_text("static", "LICENSES.txt")),
@@ -165,42 +159,16 @@ def _glance(contents: Contents, made: datetime | None) -> Facts:
     return (*contents.glance, *((("Date", made.strftime("%Y-%m-%d")),) if made else ()))
 
 
-def dial_texts(dial: Dial) -> dict[str, Any]:
-    """What the page writes at every stop of the dial."""
-    slots = class_slots(dial.rows) if dial.rows else ()
-    stops = []
-    for i, stop in enumerate(dial.stops):
-        of_all = f" of {dial.n_features}" if dial.n_features and not stop.original else ""
-        name = stop.name[0].upper() + stop.name[1:] + of_all
-        mark = ", chosen" if i == dial.chosen else ""
-        pairs = list(zip(dial.measures, stop.numbers, strict=True))
-        numbers = [number_text(number, measure.unit) for measure, number in pairs]
-        spoken = (f"{m.title} {text}" for (m, _), text in zip(pairs, numbers, strict=True))
-        nearest = dial.rows.nearest[i] if dial.rows else ()
-        stops.append(
-            {
-                "name": name + mark,
-                "numbers": numbers,
-                "spoken": f"{name}{mark}: {', '.join(spoken)}",
-                "nearest": [[[row, slots[k]] for row, k in of_query] for of_query in nearest],
-            }
-        )
-    queries = [[row, slots[k]] for row, k in dial.rows.queries] if dial.rows else []
-    return {"start": dial.start, "stops": stops, "queries": queries}
-
-
 def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
     """The id and the name of each section with something in it, for the list at the top."""
-    dial = contents.dial
     everything = [
-        ("dial", "Ranks", dial),
         ("numbers", _NUMBERS[contents.measured_before], contents.measures),
         ("attackers", "Attackers", contents.attacks),
         ("curve", "More rows", contents.curve),
         ("audit", "Audit", contents.audit),
         ("witness", "Strongest direction", views),
         ("map", "Maps", views),
-        ("tradeoff", "Erasure against utility", None if dial else contents.tradeoff),
+        ("tradeoff", "Erasure against utility", contents.tradeoff),
         ("fairness", "Fairness", contents.gaps),
         ("neighbours", "Neighbours", contents.neighbours),
         ("settings", "Settings", contents.facts or contents.notes),

@@ -27,13 +27,10 @@ from unspot.report.contents import (
     Attack,
     Contents,
     Curve,
-    Dial,
-    DialMeasure,
     GapPoint,
     Gaps,
     Measure,
     NeighbourList,
-    Stop,
     Tradeoff,
     TradeoffPoint,
 )
@@ -82,7 +79,6 @@ def read_contents(
         notes=notes(sorted_results),
         audit=audit_parts(columns[at].audit) if columns else (),
         glance=glance(sorted_results, at),
-        dial=_dial(sorted_results, chosen_rank),
     )
     return replace(
         contents,
@@ -478,47 +474,3 @@ def _tradeoff_of_paths(
 def _point_number(point: Mapping[str, Any], key: str) -> Number:
     # One seed has no spread.
     return Number(float(point[key]), float(point.get(f"{key}_spread") or 0.0) or None)
-
-
-# -- The dial: the ranks of one path ---------------------------------------------------------------
-
-#: What the dial shows of each rank, if it was measured: what is left, then what is kept.
-_ON_DIAL = (*LEFT, *(key for key in UTILITIES if key != "rank"))
-
-
-def _dial(results: Results, chosen_rank: int | None) -> Dial | None:
-    """The dial of the only path, if it has attackers or metrics to show."""
-    points = next(iter(results.paths.values()), ()) if len(results.paths) == 1 else ()
-    ordered = sorted(points, key=lambda point: point["rank"])
-    original = results.path.get("original")
-    keys = [k for k in _ON_DIAL if k != "held_out" and any(p.get(k) is not None for p in ordered)]
-    if len(ordered) < 2 or not keys:
-        return None
-    ranks = [point["rank"] for point in ordered]
-    chosen = ranks.index(chosen_rank) if chosen_rank in ranks else None
-    attackers = results.path.get("attackers", {})
-    stops = [_stop(point, keys, attackers.get(str(point["rank"]), ())) for point in ordered]
-    if original:
-        stops.append(_stop(original, keys, attackers.get("original", ()), original=True))
-    return Dial(
-        stops=tuple(stops),
-        measures=tuple(
-            DialMeasure(k, about(k).title, about(k).unit, about(k).tile) for k in keys[:4]
-        ),
-        start=len(ordered) - 1 if chosen is None else chosen,
-        chosen=chosen,
-        chance=_chance(results),
-        n_features=results.about_path.get("n_features"),
-    )
-
-
-def _stop(
-    point: Mapping[str, Any],
-    keys: Sequence[str],
-    attackers: Sequence[Mapping[str, Any]],
-    *,
-    original: bool = False,
-) -> Stop:
-    attacks = (_attack(a["name"], 0, _score(a), a.get("interval")) for a in attackers)
-    numbers = (None if point.get(k) is None else _point_number(point, k) for k in keys[:4])
-    return Stop(point["rank"], original, tuple(attacks), tuple(numbers))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unspot.report.contents import BEFORE, DialRows, Tradeoff, Views
+from unspot.report.contents import BEFORE, Tradeoff, Views
 
 __all__ = [
     "CLASS_COLOURS",
@@ -137,7 +137,7 @@ def series_numbers(tradeoff: Tradeoff) -> dict[str, int]:
     return {name: 0 if name == BEFORE else 1 + methods.index(name) for name in names}
 
 
-def class_slots(views: Views | DialRows) -> tuple[int, ...]:
+def class_slots(views: Views) -> tuple[int, ...]:
     """The colour and mark of each class: if there are too many, the smallest share the last one."""
     limit = len(CLASS_COLOURS)
     if len(views.classes) <= limit:
@@ -173,7 +173,7 @@ def series_legend(tradeoff: Tradeoff) -> list[LegendEntry]:
     return [_method_entry(name, i) for name, i in series_numbers(tradeoff).items()]
 
 
-def class_legend(views: Views | DialRows) -> list[LegendEntry]:
+def class_legend(views: Views) -> list[LegendEntry]:
     """The classes of the concept; those that share a colour have one entry."""
     entries = {}
     slots = class_slots(views)

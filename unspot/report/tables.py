@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unspot.evaluation.metrics import GROUPS, about
 from unspot.io.files import write_atomically
-from unspot.report.contents import Contents, Dial, Measure
+from unspot.report.contents import Contents, Measure
 from unspot.tables import Number, interval_text, latex, number_text, value_text
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Highlight",
     "MeasureRow",
     "attack_table",
-    "dial_table",
     "highlights",
     "measure_groups",
     "save_tables",
@@ -117,17 +116,6 @@ def tradeoff_table(contents: Contents) -> list[tuple[str, str, str, str]]:
             interval_text(point.erasure, tradeoff.erasure_unit),
         )
         for point in tradeoff.points
-    ]
-
-
-def dial_table(dial: Dial) -> list[tuple[str, ...]]:
-    """One row per stop, all dimensions first: its name and one text per measure."""
-    return [
-        (
-            f"{stop.name}{', chosen' if i == dial.chosen else ''}",
-            *(number_text(n, m.unit) for m, n in zip(dial.measures, stop.numbers, strict=True)),
-        )
-        for i, stop in reversed(list(enumerate(dial.stops)))
     ]
 
 
