@@ -35,10 +35,6 @@ def fit(
         str | None,
         typer.Option(metavar="NAME", help="A task that erased rows must still tell."),
     ] = None,
-    joint: Annotated[
-        bool,
-        typer.Option("--joint", metavar="", help="Erase combinations of several concepts too."),
-    ] = False,
     features: options.Features = None,
     labels: options.LabelsFile = None,
     key: options.Key = None,
@@ -116,7 +112,6 @@ def fit(
         "preserve": preserve,
         "init": init,
         "max_rows": max_rows,
-        "joint": joint or None,
         "normalise": normalise or None,
     }
     for option, value in (("--max-advantage", max_advantage), ("--groups", groups)):

@@ -114,10 +114,9 @@ class Cascade(BaseEraser):
         if self.first is None:
             inner = self._inner()
             concept: Any = getattr(inner, "concept", "categories")
-            joint = bool(getattr(inner, "joint", False))
             # No orthogonal projection keeps the covariance with a task.
             method: Any = "oblique" if keeps else "orthogonal"
-            return [LEACE(method=method, concept=concept, joint=joint)]
+            return [LEACE(method=method, concept=concept)]
         stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
         if not stages:
             raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")

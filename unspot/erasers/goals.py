@@ -6,18 +6,14 @@ erasure must make uncorrelated with the rows. All messages about goals are here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_positive, did_you_mean
 from unspot.data.concepts import Column, Concepts, Target, is_table, read_target
 from unspot.data.features import (
-    FEW_ROWS,
     LOST,
     centred,
     class_features,
@@ -35,7 +31,6 @@ from unspot.data.labels import (
     uncast,
 )
 from unspot.data.rows import generator
-from unspot.erasers.base import warn
 
 __all__ = ["Features", "Goal", "as_goal", "design", "keep_design", "keep_features", "terms"]
 
@@ -124,52 +119,21 @@ class Features(NamedTuple):
         return Features(self.psi[rows], self.weight, groups)
 
 
-def terms(
-    goal: Goal,
-    *,
-    joint: bool = False,
-    weights: Mapping[str, float] | None = None,
-    random_state: Any = None,
-) -> list[Features]:
-    """What to make small: one term for each concept, and one for combinations if ``joint``."""
+def terms(goal: Goal, *, random_state: Any = None) -> list[Features]:
+    """List the terms of the loss to make small, one for each concept."""
     rng = generator(random_state)
-    table, share = goal.table, check_weights(weights, goal.table.names)
-    found, marginal = [], []
-    for name, (target, missing) in table.columns.items():
+    listed = []
+    for target, missing in goal.table.columns.values():
         beside = None if goal.given is None else goal.given.take(~missing)
         psi, groups = _conditional(target, beside, rng)
-        found.append(_whole(psi, groups, missing, share[name]))
-        marginal.append(concept_features(target, rng))
-    if joint and len(table.names) > 1:
-        check_cells(table)
-        found += _interactions(goal, marginal, rng)
-    return found
+        listed.append(_whole(psi, groups, missing))
+    return listed
 
 
 def keep_features(goal: Goal, random_state: Any = None) -> Array:
     """Features of what to keep, (n, m)."""
     assert goal.keep is not None
     return concept_features(goal.keep, generator(random_state))
-
-
-def _interactions(goal: Goal, marginal: list[Array], rng: np.random.Generator) -> list[Features]:
-    """Terms of the combinations of two concepts or more, for rows that have them all."""
-    table = goal.table
-    lacking = np.array([table.missing(name) for name in table.names])  # (c, n)
-    whole = []
-    for psi, missing in zip(marginal, lacking, strict=True):
-        full = np.zeros((len(missing), psi.shape[1]))
-        full[~missing] = psi
-        whole.append(full)
-    found = []
-    for size in range(2, len(whole) + 1):
-        for chosen in map(list, combinations(range(len(whole)), size)):
-            rows = np.logical_not(lacking[chosen].any(axis=0))
-            psi = products([whole[i][rows] for i in chosen], rng)
-            beside = None if goal.given is None else goal.given.take(rows)
-            psi, groups = _given(psi, beside, rng)
-            found.append(_whole(psi, groups, np.logical_not(rows), 1.0))
-    return found
 
 
 def _conditional(
@@ -211,44 +175,32 @@ def _predicted(psi: Array, phi: Array, rng: np.random.Generator) -> Array:
     return predicted
 
 
-def _whole(
-    psi: Array, groups: NDArray[np.int64], missing: NDArray[np.bool_], weight: float
-) -> Features:
+def _whole(psi: Array, groups: NDArray[np.int64], missing: NDArray[np.bool_]) -> Features:
     """Features of all rows, from those of the rows with a value."""
     if not missing.any():
-        return Features(psi, weight, groups if groups.any() else None)
+        return Features(psi, 1.0, groups if groups.any() else None)
     full, codes = np.zeros((len(missing), psi.shape[1])), np.full(len(missing), -1)
     full[~missing], codes[~missing] = psi, groups
-    return Features(full, weight, codes)
+    return Features(full, 1.0, codes)
 
 
 # -- Columns for linear erasure --------------------------------------------------------------------
 
 
-def design(goal: Goal, *, joint: bool = False, random_state: Any = 0) -> Array:
+def design(goal: Goal, *, random_state: Any = 0) -> Array:
     """Columns that erased rows must not correlate with, centred, (n, q).
 
     One-hots of classes and the numbers themselves; within each value of a discrete task, or the
-    residuals beside a continuous one; products of them if ``joint``. Where a value is missing there
-    is a zero, the mean, which changes no covariance.
+    residuals beside a continuous one. Where a value is missing there is a zero, the mean, which
+    changes no covariance.
     """
-    table = goal.table
-    parts, lacking = [], []
-    for target, missing in table.columns.values():
+    parts = []
+    for target, missing in goal.table.columns.values():
         columns = _linear(target)
         full = np.zeros((len(missing), columns.shape[1]))
         full[~missing] = centred(columns)
-        parts.append(full)
-        lacking.append(missing)
-    found = [_given_design(p, m, goal, random_state) for p, m in zip(parts, lacking, strict=True)]
-    if joint and len(parts) > 1:
-        check_cells(table)
-        for size in range(2, len(parts) + 1):
-            for chosen in combinations(range(len(parts)), size):
-                missing = np.any([lacking[i] for i in chosen], axis=0)
-                columns = products([parts[i] for i in chosen], random_state)
-                found.append(_given_design(columns, missing, goal, random_state))
-    return np.hstack(found)
+        parts.append(_given_design(full, missing, goal, random_state))
+    return np.hstack(parts)
 
 
 def keep_design(goal: Goal) -> Array:
@@ -322,58 +274,3 @@ def _tells(one: Target, other: Target) -> bool:
     share = np.divide(y[2:] - y[1:-1], wide, out=np.full_like(wide, 0.5), where=wide > 0)
     apart = z[1:-1] - share * z[:-2] - (1 - share) * z[2:]
     return bool(np.square(apart).sum() <= 1.5 * LOST * np.square(columns).sum())
-
-
-def check_weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
-    """The weight of every concept, 1 where none is given."""
-    for name, weight in (weights or {}).items():
-        if name not in names:
-            raise ValueError(
-                f"Got a weight of {name!r}, but expected one of the concepts: {', '.join(names)}."
-                f"{did_you_mean(name, names)}"
-            )
-        check_positive(f"weights[{name!r}]", weight)
-    return {name: float((weights or {}).get(name, 1.0)) for name in names}
-
-
-def check_cells(table: Concepts) -> None:
-    """Refuse concepts that no rows share, more combinations than rows; warn of those with few."""
-    whole = ~np.any([table.missing(name) for name in table], axis=0)
-    if whole.sum() < FEW_ROWS:
-        raise ValueError(
-            f"Got {whole.sum()} rows with a value of all concepts ({', '.join(table)}), but "
-            f"expected at least {FEW_ROWS} for combinations of them. Use joint=False, which erases "
-            "each concept, or leave one out."
-        )
-    labelled = {name: table[name] for name in table if isinstance(table[name], Labels)}
-    if len(labelled) < 2:
-        return
-    n_cells = int(np.prod([len(labels.classes) for labels in labelled.values()], dtype=float))
-    if n_cells > len(table):
-        raise ValueError(
-            f"Got {n_cells:,} combinations of {', '.join(labelled)} for {len(table):,} rows, but "
-            "expected several rows of each: densities of combinations cannot be matched. Use "
-            "joint=False, which erases each concept, or merge classes."
-        )
-    whole = ~np.any([table.missing(name) for name in labelled], axis=0)
-    part = table.take(whole)
-    codes = np.ravel_multi_index(
-        [part[name].codes for name in labelled], [len(table[name].classes) for name in labelled]
-    )
-    counts = np.bincount(codes, minlength=n_cells)
-    few = np.flatnonzero(counts < FEW_ROWS)
-    if len(few):
-        shown = ", ".join(f"{_cell(labelled, int(i))} ({counts[i]})" for i in few[:5])
-        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
-        warn(
-            f"Got combinations of {' and '.join(labelled)} with fewer than {FEW_ROWS} rows: {shown}"
-            f"{more}. They count less, and what tells them apart may stay. Add rows, or merge "
-            "classes."
-        )
-
-
-def _cell(labelled: Mapping[str, Labels], number: int) -> str:
-    places = np.unravel_index(number, [len(labels.classes) for labels in labelled.values()])
-    return "/".join(
-        str(labels.classes[i]) for labels, i in zip(labelled.values(), places, strict=True)
-    )

@@ -53,8 +53,6 @@ class LEACE(BaseEraser):
         begins again after a period, such as the day of the week ("cyclic:7"). Of a table, the
         kinds of columns by name, where their values do not show it. An order of labels makes no
         difference here.
-    joint : bool
-        Of a table, whether combinations of concepts are erased too.
     normalise : bool
         Scale erased rows to unit norm.
 
@@ -99,12 +97,10 @@ class LEACE(BaseEraser):
         *,
         method: Literal["oblique", "orthogonal"] = "oblique",
         concept: str | Mapping[str, str] = "categories",
-        joint: bool = False,
         normalise: bool = False,
     ) -> None:
         self.method = method
         self.concept = concept
-        self.joint = joint
         self.normalise = normalise
 
     @classmethod
@@ -225,7 +221,7 @@ class LEACE(BaseEraser):
             )
             return self._solve(self.statistics_)
         goal = as_goal(target)
-        self.statistics_ = cross_statistics(X, design(goal, joint=self.joint))
+        self.statistics_ = cross_statistics(X, design(goal))
         if goal.keep is None:
             return self._solve(self.statistics_)
         if self.method == "orthogonal":

@@ -111,13 +111,6 @@ class LEOPARD(BaseEraser):
         Whether z is a label, a number (or a vector of numbers) for each row, a number that begins
         again after a period, such as the day of the week ("cyclic:7"), or a label whose neighbours
         are alike. Of a table, the kinds of columns by name, where their values do not show it.
-    joint : bool
-        Of a table, whether each combination of concepts is erased too, or only each concept.
-    weights : dict of str to float, optional
-        Of a table, how much each concept counts; by default 1.
-    keep_weight : float
-        With ``fit(X, z, keep=y)``, the weight μ of what x tells of y. In units of what LEACE leaves
-        of z and y: the loss is D_z/D_z(LEACE) − μ·D_y/D_y(LEACE), on any data.
     max_rows : int
         The most rows that the manifold solver works on, without its held-out rows. A cap saves time
         and leaks: with 10,000 of 40,000 words the strongest attacker on unseen rows has 9.0 points
@@ -199,9 +192,6 @@ class LEOPARD(BaseEraser):
         kernel: Literal["paper", "reference"] | GaussianMixture = "paper",
         init: Any = "auto",
         concept: str | Mapping[str, str] = "categories",
-        joint: bool = False,
-        weights: Mapping[str, float] | None = None,
-        keep_weight: float = 1.0,
         max_rows: int = 1_000_000,
         random_state: Any = None,
         device: Any = None,
@@ -216,9 +206,6 @@ class LEOPARD(BaseEraser):
         self.kernel = kernel
         self.init = init
         self.concept = concept
-        self.joint = joint
-        self.weights = weights
-        self.keep_weight = keep_weight
         self.max_rows = max_rows
         self.random_state = random_state
         self.device = device
@@ -305,19 +292,19 @@ class LEOPARD(BaseEraser):
         self, space: _Space, part: NDArray[Any], cut: int, goal: Goal, rng: np.random.Generator
     ) -> tuple[dict[str, Any], NDArray[np.float64]]:
         """The loss on the rows before the cut, that on the rows after it, and where to begin."""
-        erase = terms(goal, joint=self.joint, weights=self.weights, random_state=rng)
+        erase = terms(goal, random_state=rng)
         coordinates = space.coordinates(part)
         _warn_of_outliers(coordinates[:cut], space.unit)
         X = torch.from_numpy(coordinates).to(torch.device(self.device or "cpu"))
         kernel = space.kernel(self._kernel())
         # Units of other terms are what is left without the linear signal.
-        beside = _beside(coordinates[:cut], design(goal, joint=self.joint)[:cut])
+        beside = _beside(coordinates[:cut], design(goal)[:cut])
         Y = X[:cut] @ X.new_tensor(beside)
         left = max(float(hsic(Y, _pair_weights(erase, slice(cut), X), kernel)), 1 / cut)
-        if goal.keep is not None and self.keep_weight:
+        if goal.keep is not None:
             kept = Features(keep_features(goal, rng), 1.0, None)
             told = max(float(hsic(Y, _pair_weights([kept], slice(cut), X), kernel)), 1 / cut)
-            erase = [*erase, kept._replace(weight=-self.keep_weight * left / told)]
+            erase = [*erase, kept._replace(weight=-left / told)]
         preservation = space.preservation(X) if self.preserve else None
 
         def objective(rows: slice) -> Objective:
@@ -538,10 +525,6 @@ class LEOPARD(BaseEraser):
         check_count("max_rows", self.max_rows, least=8)
         if not self.preserve >= 0:
             raise ValueError(f"Got preserve={self.preserve!r}, but expected a number from 0 up.")
-        if not self.keep_weight >= 0:
-            raise ValueError(
-                f"Got keep_weight={self.keep_weight!r}, but expected a number from 0 up."
-            )
         if self.preserve and isinstance(solver, PaperSolver):
             raise ValueError(
                 f"Got preserve={self.preserve!r} with the paper's solver, which has no such term. "
