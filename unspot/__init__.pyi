@@ -9,8 +9,6 @@ from .erasers.leopard import LEOPARD as LEOPARD
 from .erasers.registry import methods as methods
 from .evaluation.certificate import Certificate as Certificate
 from .evaluation.held_out import certify as certify
-from .evaluation.learning import LearningCurve as LearningCurve
-from .evaluation.learning import learning_curve as learning_curve
 from .evaluation.results import Evaluation as Evaluation
 from .evaluation.run import evaluate as evaluate
 from .models.hooks import hooks as hooks

@@ -68,21 +68,6 @@ def test_a_table_alone(cli, file):
     assert "Certificate" not in done.out
 
 
-def test_rows_instead_of_ranks(cli, file, tmp_path):
-    page, numbers = tmp_path / "rows.html", tmp_path / "rows.json"
-    options = ("-m", "pca", "--ranks", "3", "--rows", "--json", numbers, "--html", page)
-    done = cli("path", file, "-c", "z", *options)
-    assert done.code == 0, done.err
-    content = json.loads(numbers.read_text())
-    assert [point["n_rows"] for point in content["points"]] == [75, 75, 150, 150, 300, 300, 600]
-    assert content["sentence"] in done.out
-    assert "What more rows would buy" in page.read_text(encoding="utf-8")
-    for wrong in (["--ranks", "4,2"], ["--select", "knee"], ["--metrics", "none"]):
-        refused = cli("path", file, "-c", "z", "--rows", *wrong)
-        assert refused.code == 2
-        assert "one rank" in refused.err
-
-
 def test_json_alone_on_stdout(cli, file):
     done = cli(
         "path", file, "-c", "z", "-m", "pca", "-r", "1:3:1", "--metrics", "none", "--json", "-"

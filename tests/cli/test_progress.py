@@ -61,7 +61,6 @@ LINES = {
         r"Rank 2 of \d", "Choosing: rank 3", "Attacking 3 of 9", "loss"),
     f"fit {ROWS} -m farm --set n_epochs=3 -o g.safetensors": ("Training", "held-out loss"),
     f"path {ROWS} -r 4,2 --metrics linear": ("Rank 2 of 2: 2", "Measuring 1 of 1: linear"),
-    f"path {ROWS} --rows -r 3": ("Fitting 2 of", "% of rows", "Attacking"),
     f"evaluate a.safetensors {ROWS} -m chance,attack --html e.html": (
         "Measuring 2 of 2: attack", "Attacking 1 of 9: logistic", "Drawing"),
     f"certify a.safetensors {ROWS} --attackers logistic,trees": (
@@ -73,7 +72,7 @@ LINES = {
     "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
     "bench small.npz --quick --no-figures -m leace": ("Study 1 of 1: main", "Sweep 0 of 1 cells"),
 }  # fmt: skip
-NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|rows|farm", line)) for line in LINES]
+NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|farm", line)) for line in LINES]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from unspot.evaluation.audit import (
     canonical_sha256,
     file_sha256,
 )
-from unspot.evaluation.certificate import AttackCurve, AttackerReport, Certificate
+from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.evaluation.results import Evaluation, Row, Value
 from unspot.evaluation.verification import (
     TOLERANCE,
@@ -190,7 +190,6 @@ def test_the_schema_describes_a_record(content):
         (AuditRecord, SCHEMA, {"format"}),
         (ThreatModel, SCHEMA["properties"]["threat_model"], set()),
         (AttackerReport, SCHEMA["$defs"]["attacker"], set()),
-        (AttackCurve, SCHEMA["$defs"]["learning"], set()),
         (Source, SCHEMA["$defs"]["source"], set()),
         (Settings, SCHEMA["$defs"]["settings"], set()),
         (Row, SCHEMA["$defs"]["row"], set()),

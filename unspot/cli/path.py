@@ -74,14 +74,6 @@ def path(
     utility: Annotated[
         str | None, typer.Option(metavar="NAME", help="knee, utility: task_linear, neighbours, …")
     ] = None,
-    vary_rows: Annotated[
-        bool,
-        typer.Option(
-            "--rows",
-            metavar="",
-            help="Fit one rank on parts of the rows instead, and say what more rows would bring.",
-        ),
-    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The chosen eraser: .safetensors."),
@@ -113,8 +105,6 @@ def path(
     options.check_concept(concept, labels)
     wanted_ranks, settings = options.parse_ranks(ranks), parse_parameters(parameters or [])
     settings |= {"normalise": True} if normalise else {}
-    if vary_rows:
-        settings |= _one_rank(wanted_ranks, others=rule is not None or metrics is not None)
     kinds = options.parse_kinds(kind, concept)
     columns: dict[str, Any] = {"concept": concept, "task": task, "groups": groups}
     table = read_table(
@@ -130,11 +120,6 @@ def path(
         from unspot.ranks.path import rank_path
 
         estimator = make_estimator(method, settings, seed=seed)
-    if vary_rows:
-        title = f"Rows of {method}: erasure of {called} on {data.name}"
-        with options.warnings_as_sentences(quiet=quiet):
-            _learning_curve(estimator, rows, seed, json, html, title, shows=shows)
-        return
     if rule == "largest":  # a bound that the rows cannot decide is refused now
         from unspot.ranks.selection import way_to_decide
 
@@ -203,43 +188,6 @@ def _rule(
     if rule == "utility" and "floor" not in rule_options:
         raise ValueError("Got --select utility without --floor, the least utility, such as 0.8.")
     return rule, rule_options
-
-
-def _one_rank(ranks: list[int | float] | None, *, others: bool) -> dict[str, Any]:
-    """The rank of a learning curve, as a parameter; none of the options about other ranks."""
-    if others or (ranks is not None and len(ranks) > 1):
-        raise ValueError(
-            "Got --rows with --select, --metrics, --output or several --ranks, but it is about one "
-            "rank, and chooses none. Give --ranks one rank, and leave the others out."
-        )
-    return {} if ranks is None else {"rank": ranks[0]}
-
-
-def _learning_curve(
-    estimator: Any,
-    rows: Dataset,
-    seed: int,
-    json: Path | None,
-    html: Path | None,
-    title: str,
-    *,
-    shows: bool,
-) -> None:
-    """Fits on parts of the rows, and what more of them would buy."""
-    from unspot.evaluation.learning import learning_curve
-
-    curve = learning_curve(estimator, rows, random_state=seed)
-    written = [options.write_json(curve, json)]
-    if shows:
-        typer.echo(str(curve))
-    if html is not None:
-        from unspot.report.contents import Contents
-        from unspot.report.html import write_page
-        from unspot.report.reading import curve_of
-
-        contents = Contents(title, chance=curve.chance, curve=curve_of(curve))
-        written.append(options.write_or_keep(html, partial(write_page, contents)))
-    options.end_if_lost(*written)
 
 
 def _dataset(table: Table, name: str, concept: str, seed: int, kind: Any = None) -> Dataset:

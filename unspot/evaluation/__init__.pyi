@@ -20,8 +20,6 @@ from .group_fairness import fairness as fairness
 from .group_fairness import fairness_of_several as fairness_of_several
 from .held_out import certify as certify
 from .informed import informed_attack as informed_attack
-from .learning import LearningCurve as LearningCurve
-from .learning import learning_curve as learning_curve
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions

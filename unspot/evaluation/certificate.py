@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from unspot.evaluation.results import Metadata
 from unspot.evaluation.wording import finding, limits, phrases_of
 from unspot.io.records import as_type
 
-__all__ = ["MARGIN", "AttackCurve", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
+__all__ = ["MARGIN", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
 
 Verdict = Literal["LEAKS", "HOLDS", "INCONCLUSIVE"]
 
@@ -72,75 +72,6 @@ class AttackerReport:
         return found
 
 
-def mean_at_each_size(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Numbers of rows, and the means of what was measured with each.
-
-    Examples
-    --------
-    >>> mean_at_each_size([(10, 0.5), (10, 0.25), (20, 0.75)])
-    [(10, 0.375), (20, 0.75)]
-    """
-    each: dict[int, list[float]] = {}
-    for n, value in points:
-        each.setdefault(n, []).append(value)
-    return [(n, sum(values) / len(values)) for n, values in each.items()]
-
-
-def wide(interval: tuple[float, float]) -> bool:
-    """Whether an interval of an advantage says next to nothing: seven points, or a third of it."""
-    low, high = interval
-    return high - low > max(0.07, (low + high) / 3)
-
-
-@dataclass(frozen=True)
-class AttackCurve:
-    """What the strongest attacker gains with more rows to learn from.
-
-    Attributes
-    ----------
-    attacker : str
-        The strongest with all rows.
-    n_rows, advantages : tuple of int and of float
-        Of each fit: the rows that it learned from, and its advantage on the test rows.
-    factor : float
-        How many times the rows of the certificate ...
-    advantage : float
-        ... would give about this advantage, if the curve goes on as it does.
-    interval : pair of float
-        Of that advantage, with 95 % confidence as far as luck with rows and the curve's shape go.
-    """
-
-    attacker: str
-    n_rows: tuple[int, ...]
-    advantages: tuple[float, ...]
-    factor: float
-    advantage: float
-    interval: tuple[float, float]
-
-    @property
-    def can_tell(self) -> bool:
-        """Whether the interval is narrow enough to say something."""
-        return not wide(self.interval)
-
-    def sentence(self, chance: float) -> str:
-        """What more rows would buy, given the accuracy of guessing."""
-        low, high = (f"{100 * (chance + end):.1f}" for end in self.interval)
-        if not self.can_tell:
-            return (
-                f"With {self.factor:g} times as many rows to learn from, {self.attacker} may be "
-                f"right on anything from {low} to {high} %: more cannot be told from these."
-            )
-        points = zip(self.n_rows, self.advantages, strict=True)
-        *fewer, (_, last) = mean_at_each_size(points)
-        smaller = ", ".join(f"{100 * (chance + a):.1f} % with {n:,}" for n, a in fewer)
-        return (
-            f"With {self.factor:g} times as many rows to learn from, {self.attacker} would be "
-            f"right on about {100 * (chance + self.advantage):.1f} % ({low} to {high} % with 95 % "
-            f"confidence), if the learning curve goes on as it does: {smaller}, "
-            f"{100 * (chance + last):.1f} % with all {max(self.n_rows):,}."
-        )
-
-
 @dataclass(frozen=True)
 class Certificate:
     """What was tried on held-out rows, and what came of it.
@@ -177,9 +108,6 @@ class Certificate:
         The certificates of all of several concepts, each with its part of the false alarms.
     notes : tuple of str
         What was left out, in sentences.
-    learning : AttackCurve or None
-        What the strongest attacker would gain with more rows; None where rows are too few to tell,
-        and fold by fold. The verdict does not depend on it.
     """
 
     attackers: tuple[AttackerReport, ...]
@@ -201,7 +129,6 @@ class Certificate:
     baseline: float | None = None
     parts: Mapping[str, Certificate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    learning: AttackCurve | None = None
 
     @classmethod
     def of_several(cls, parts: Mapping[str, Certificate], notes: tuple[str, ...]) -> Certificate:
@@ -209,7 +136,7 @@ class Certificate:
         worst = max(parts, key=lambda name: (_ORDER[parts[name].verdict], parts[name].upper_bound))
         # The metadata are about all of them. Parts keep what their next step is about.
         named = {
-            name: replace(part, metadata={**_of_eraser(part), "concept": name}, learning=None)
+            name: replace(part, metadata={**_of_eraser(part), "concept": name})
             for name, part in parts.items()
         }
         about = {**parts[worst].metadata, "concept": worst}
@@ -319,9 +246,6 @@ class Certificate:
             for report in one.attackers:
                 if report.r2 is None if one.of_number else report.balanced_accuracy is None:
                     raise ValueError(f"the score of the attacker {report.name} is missing")
-        curve = result.learning
-        if curve is not None and not 0 < len(curve.n_rows) == len(curve.advantages):
-            raise ValueError("learning has not as many advantages as sizes")
         return result
 
     @property
@@ -382,8 +306,6 @@ class Certificate:
         ranked = sorted(self.attackers, key=lambda report: -report.advantage)
         table = _aligned([header, *(_cells(report) for report in ranked)])
         head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
-        if self.learning is not None:
-            head.append(self.learning.sentence(self.chance))
         head.append(f"Next: {self.next_step}")
         several = [*_aligned([_OF_PARTS, *self._lines()]), ""] if self.parts else []
         return "\n".join([*head, "", *several, *table, "", self._footer()])

@@ -15,7 +15,6 @@ from unspot.data.dataset import Dataset, strata, warn_if_grouped
 from unspot.data.rows import as_seed
 from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
-from unspot.evaluation.learning import attack_curve
 from unspot.evaluation.results import concept_name, eraser_facts
 from unspot.evaluation.several import naming_concept, parts_of, restricted
 from unspot.evaluation.unseen import (
@@ -184,8 +183,6 @@ def _certified(
     with phase("Comparing the classes", verbose=verbose):
         two_sample = _two_sample(attacked, budget=budget, alpha=alpha, seed=seed)
         p_values = _agreement(attacked, alpha, seed)
-    with phase("Attacking with fewer rows", verbose=verbose):
-        learning = attack_curve(attacked, budget=budget, seed=seed)
     return Certificate(
         attackers=tuple(
             _report(attacked, result, float(p_value), alpha)
@@ -204,7 +201,6 @@ def _certified(
         given=given or "",
         baseline=None if given is None else attacked.chance,
         metadata=_metadata(eraser, data, random_state),
-        learning=learning,
     )
 
 

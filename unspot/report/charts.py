@@ -7,7 +7,6 @@ from typing import Any
 from unspot.report.contents import (
     BEFORE,
     Contents,
-    Curve,
     Gaps,
     Panel,
     Tradeoff,
@@ -31,7 +30,6 @@ __all__ = [
     "Spec",
     "attackers_chart",
     "charts",
-    "curve_chart",
     "gaps_chart",
     "map_chart",
     "tradeoff_chart",
@@ -86,8 +84,6 @@ def charts(contents: Contents, views: Views | None) -> dict[str, Spec]:
     specs: dict[str, Spec] = {}
     if contents.attacks:
         specs["attackers"] = attackers_chart(contents)
-    if contents.curve is not None:
-        specs["curve"] = curve_chart(contents.curve, contents.chance)
     if views is not None:
         for i, panel in enumerate(views.panels):
             specs[f"witness-{i}"] = witness_chart(views, panel)
@@ -140,40 +136,6 @@ def attackers_chart(contents: Contents) -> Spec:
             *_chance_rule(contents.chance, "x", x),
             *_interval_rules(rows, intervals, strokeWidth=2),
             _dots(75, dots),
-        ],
-    )
-
-
-def curve_chart(curve: Curve, chance: float | None) -> Spec:
-    """Accuracy against rows on a logarithmic axis: measured dots, and what to expect of more."""
-    n, expected = curve.further
-    ends = _ends(expected)
-    rows = [
-        {"kind": "dot", "n": n, "accuracy": a, "what": "measured", "shown": _share(a)}
-        for n, a in curve.points
-    ]
-    rows += [{"kind": "line", "n": n, "accuracy": a} for n, a in curve.means]
-    shown = interval_text(expected, "share")
-    more = {"n": n, "accuracy": expected.value, "what": "expected", "shown": shown, **ends}
-    rows.append({"kind": "further", **more})
-    scale = {"type": "log", "nice": False, "padding": 18}
-    x = _number("n", curve.rows, scale, format=",d", values=[n for n, _ in curve.means])
-    y = _measured("accuracy", "accuracy on held-out rows", format="~%")
-    plane = {"x": x, "y": y}
-    interval = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
-    count = {"field": "n", "title": "rows", "format": ",d"}
-    dots = {**plane, "tooltip": [count, *_tooltip(what="accuracy is", shown="accuracy")]}
-    colour = {"color": "var(--method-1)"}
-    return _chart(
-        "Accuracy of the strongest attacker against rows, measured and expected of more.",
-        220,
-        rows,
-        layer=[
-            *_chance_rule(chance, "y", y),
-            _layer("line", plane, "datum.kind == 'line'", strokeDash=[4, 3], opacity=0.6, **colour),
-            _layer("rule", interval, "datum.kind == 'further'", strokeWidth=2, **colour),
-            {**_dots(75, dots, **colour), "transform": [{"filter": "datum.kind == 'dot'"}]},
-            _layer("point", dots, "datum.kind == 'further'", size=90, filled=False, **colour),
         ],
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from unspot.evaluation.certificate import mean_at_each_size
 from unspot.io.records import as_type
 from unspot.tables import Number
 
@@ -15,7 +14,6 @@ __all__ = [
     "Attack",
     "AuditPart",
     "Contents",
-    "Curve",
     "Facts",
     "GapPoint",
     "Gaps",
@@ -133,32 +131,6 @@ class NeighbourList:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A leak against rows, and where it goes with more of them.
-
-    Parameters
-    ----------
-    rows : str
-        Which rows they are: the name of the axis.
-    points : tuple of (int, float)
-        Rows and accuracy of each fit, in the order of the rows.
-    further : tuple of (int, Number)
-        More rows, and the accuracy to expect with its interval.
-    sentence : str
-    """
-
-    rows: str
-    points: tuple[tuple[int, float], ...]
-    further: tuple[int, Number]
-    sentence: str
-
-    @property
-    def means(self) -> tuple[tuple[int, float], ...]:
-        """The mean at each number of rows, and what to expect of more."""
-        return (*mean_at_each_size(self.points), (self.further[0], self.further[1].value))
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The outcome in plain words, for one method."""
 
@@ -206,7 +178,6 @@ class Contents:
     verdicts: tuple[Verdict, ...] = ()
     measures: tuple[Measure, ...] = ()
     attacks: tuple[Attack, ...] = ()
-    curve: Curve | None = None
     tradeoff: Tradeoff | None = None
     gaps: tuple[Gaps, ...] = ()
     neighbours: tuple[NeighbourList, ...] = ()

@@ -12,7 +12,7 @@ import numpy as np
 
 from unspot.checks import require
 from unspot.io.files import naming_full_disk
-from unspot.report.contents import Contents, Curve, Gaps, Panel, Tradeoff, Views
+from unspot.report.contents import Contents, Gaps, Panel, Tradeoff, Views
 from unspot.report.style import (
     CLASS_COLOURS,
     DASHES,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = [
     "attackers_figure",
     "before_after_figure",
-    "curve_figure",
     "gaps_figure",
     "layers_figure",
     "plan_figure",
@@ -71,8 +70,6 @@ def save_figures(
     figures: dict[str, Figure] = {}
     if contents.attacks:
         figures["attackers"] = attackers_figure(contents)
-    if contents.curve is not None:
-        figures["curve"] = curve_figure(contents.curve, contents.chance)
     if views is not None:
         for i, panel in enumerate(views.after):
             figures[f"before-after-{i + 1}"] = before_after_figure(views, panel)
@@ -118,33 +115,6 @@ def attackers_figure(contents: Contents) -> Figure:
     axes.set_xlabel("accuracy on held-out rows (dashed: chance)")
     axes.grid(axis="x", color=LINE, linewidth=0.6)
     _legend_above(axes, legend)
-    return figure
-
-
-def curve_figure(curve: Curve, chance: float | None = None) -> Figure:
-    """Accuracy of the strongest attacker against rows, measured, and expected of more.
-
-    Parameters
-    ----------
-    curve : Curve
-        As ``unspot.report.reading.curve_of`` makes it of a certificate or a ``LearningCurve``.
-    """
-    figure, axes = _figure(5.6, 3.2)
-    colour, (n, expected) = PALETTES["method"][1][0], curve.further
-    axes.plot(*zip(*curve.means, strict=True), color=colour, linestyle="--", linewidth=1, alpha=0.6)
-    axes.scatter(*zip(*curve.points, strict=True), s=26, color=colour, zorder=2)
-    axes.plot([n, n], [expected.low, expected.high], color=colour, linewidth=1.4)
-    axes.scatter([n], [expected.value], s=30, facecolors="white", edgecolors=colour, zorder=2)
-    if chance is not None:
-        axes.axhline(chance, color=INK, linestyle="--", linewidth=1)
-    sizes = [size for size, _ in curve.means]
-    axes.set_xscale("log")
-    axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
-    axes.minorticks_off()
-    axes.set_xlabel(f"{curve.rows} (open circle: extrapolated)")
-    axes.set_ylabel("accuracy on held-out rows")
-    _in_per_cent(axes.yaxis)
-    axes.grid(color=LINE, linewidth=0.6)
     return figure
 
 

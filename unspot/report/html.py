@@ -164,7 +164,6 @@ def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
     everything = [
         ("numbers", _NUMBERS[contents.measured_before], contents.measures),
         ("attackers", "Attackers", contents.attacks),
-        ("curve", "More rows", contents.curve),
         ("audit", "Audit", contents.audit),
         ("witness", "Strongest direction", views),
         ("map", "Maps", views),

@@ -26,7 +26,6 @@ from unspot.report.contents import (
     BEFORE,
     Attack,
     Contents,
-    Curve,
     GapPoint,
     Gaps,
     Measure,
@@ -36,7 +35,7 @@ from unspot.report.contents import (
 )
 from unspot.tables import Number
 
-__all__ = ["attacker_name", "curve_of", "read_contents"]
+__all__ = ["attacker_name", "read_contents"]
 
 
 def read_contents(
@@ -72,7 +71,6 @@ def read_contents(
         of_number=_is_of_number(sorted_results),
         measures=(*_certified_measures(sorted_results), *_measures(columns, at)),
         attacks=_attacks(sorted_results),
-        curve=curve_of(columns[at].certificate) if columns else None,
         gaps=_gaps(columns),
         neighbours=tuple(neighbours),
         facts=facts(columns),
@@ -361,33 +359,6 @@ def _certified_attacks(certificate: Any, column: int) -> list[Attack]:
 def _attack(name: str, column: int, accuracy: float, interval: Sequence[float] | None) -> Attack:
     low, high = interval or (None, None)
     return Attack(attacker_name(name), column, Number(float(accuracy), low=low, high=high))
-
-
-# -- Learning curves -------------------------------------------------------------------------------
-
-
-def curve_of(result: Any) -> Curve | None:
-    """The learning curve of a certificate's strongest attacker, or a ``LearningCurve`` itself."""
-    if hasattr(result, "points"):
-        rows, curve, sentence = "rows of the fit", result, result.sentence
-        points = [(point.n_rows, point.advantage) for point in result.points]
-    else:
-        curve = getattr(result, "learning", None)
-        if curve is None:
-            return None
-        rows, sentence = "rows that the attacker learns from", curve.sentence(result.chance)
-        points = list(zip(curve.n_rows, curve.advantages, strict=True))
-    chance = float(result.chance)
-    low, high = (chance + end for end in curve.interval)
-    return Curve(
-        rows=rows,
-        points=tuple((n, chance + advantage) for n, advantage in points),
-        further=(
-            round(curve.factor * max(n for n, _ in points)),
-            Number(chance + curve.advantage, low=low, high=high),
-        ),
-        sentence=sentence,
-    )
 
 
 # -- Erasers on the plane of utility and erasure ---------------------------------------------------
