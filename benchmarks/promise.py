@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.informed import SENTENCES
 from unspot import LEOPARD, Cascade, Dataset, rank_path
 from unspot.datasets import load_glove_gender
 from unspot.datasets.synthetic import law
@@ -34,6 +33,7 @@ from unspot.ranks.selection import Promise, largest
 PROMISES = (0.05, 0.10)
 REPETITIONS = 10
 DONE = Path(__file__).parent / "results" / "promise.jsonl"
+SENTENCES = Path(__file__).parent.parent.parent / "shared" / "data" / "tweets_minilm.npz"
 BIOGRAPHIES = SENTENCES.with_name("bios_minilm.npz")
 
 LAWS = ("variance", "xor", "ring", "mixture")

@@ -23,8 +23,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from unspot import Cascade
-from unspot.evaluation import FiniteCode
+from unspot import LEOPARD, Cascade
 from unspot.models import evaluate_layers, fit_layers
 
 #: What people of each job do; some of it is done in two jobs.
@@ -146,8 +145,7 @@ def main() -> None:
         genders,
         layers="bert.encoder.layer.*",
         positions="cls",  # the only one that the head of the model reads
-        # Linear erasure, and then the nearest of 24 centres: what differs inside of a cell is gone.
-        eraser=Cascade(FiniteCode(24, random_state=0)),
+        eraser=Cascade(LEOPARD(rank=16, random_state=0)),
     )
     evaluation = evaluate_layers(model, new, new_genders, erasers)
     with erasers.attach(model):

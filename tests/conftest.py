@@ -11,7 +11,6 @@ from hypothesis import settings
 
 from unspot.evaluation.certificate import AttackerReport, Certificate
 from unspot.maps import (
-    Cells,
     Compress,
     Dense,
     Expand,
@@ -127,7 +126,6 @@ def _chains() -> dict[str, list[Map]]:
         "transport": [Transport(shifts, matrices, **router)],
         "transport by shifts": [Transport(shifts, **router)],
         "mixture": [Mixture(shifts[:, :4], matrices[:, :, :4], **router)],
-        "cells": [Cells(landmarks)],
         "free_form": [FreeForm(**router, left=rng.normal(size=(d, K)), centre=np.ones(K) / K)],
         "normalise": [Projection(U[:, :5]), Normalise(d)],
         "normalised update": [Oblique(left, right, mean), Normalise(d)],

@@ -173,21 +173,6 @@ def test_a_file_with_some_rows_of_the_fit(cli, table, tmp_path):
     assert "the same --seed" in done.err
 
 
-def test_an_informed_attacker_is_reported_apart(cli, leaking, others, rows, tmp_path):
-    np.save(tmp_path / "raw.npy", rows[0])
-    arguments = (leaking, others, "-c", "gender", "-f", "X", *EASY)
-    done = cli("certify", *arguments, "--informed", tmp_path / "raw.npy")
-    assert done.code == 2  # what is asked for is not ignored: a .npy file has no array 'X'
-    done = cli(
-        "certify", leaking, others, "-c", "gender", *EASY, "--informed", tmp_path / "raw.npy"
-    )
-    assert done.code == 0, done.err
-    last = done.out.splitlines()[-1]
-    assert re.search(r"informed attacker, who erases 400 raw rows.*quadratic.*points", last)
-    plain = cli("certify", leaking, others, "-c", "gender", *EASY)
-    assert done.out.startswith(plain.out)
-
-
 def test_labels_in_a_second_file(cli, clean, rows, tmp_path):
     X, z = rows
     np.save(tmp_path / "X.npy", X)

@@ -92,15 +92,6 @@ def test_what_is_given_is_named(cli, people, eraser):
     assert "--task gender" in done.err
 
 
-def test_an_informed_attacker_needs_classes(cli, people, eraser):
-    rows = people / "test.npz"
-    for concept, what in (("score", "a number"), ("gender,score", "several concepts")):
-        done = cli("certify", eraser, rows, "-c", concept, "--informed", rows, *FAST)
-        assert done.code == 2
-        assert what in done.err
-        assert "one concept of classes" in done.err
-
-
 @pytest.mark.parametrize("concept", ["score", "gender,score"])
 def test_a_path(cli, people, tmp_path, concept):
     out, page = tmp_path / "e.safetensors", tmp_path / "page.html"

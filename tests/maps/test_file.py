@@ -15,7 +15,6 @@ from unspot.eraser import Eraser, load
 from unspot.maps import (
     MAPS,
     Boundary,
-    Cells,
     Compress,
     Dense,
     Expand,
@@ -56,7 +55,6 @@ ERASERS = {
     "nystrom": (Nystrom(normal(6, 5), normal(6, 4), 1.5),),
     "fourier": (Fourier(normal(5, 6), normal(6)),),
     "transport": (Transport(normal(3, 5), normal(3, 5, 5), normal(5, 3), normal(3)),),
-    "cells": (Cells(normal(3, 5)),),
     "transport by shifts": (Transport(normal(3, 5), None, normal(5, 3), normal(3)),),
     "free form": (
         FreeForm(coef=normal(5, 3), intercept=normal(3), left=normal(5, 3), centre=normal(3)),
@@ -378,7 +376,7 @@ def test_an_entry_of_the_header_that_is_something_else(name, entry, text, tmp_pa
         ("[{}]", "a map 0 without a kind"),
         ('[{"kind": 5}]', "a map 0 without a kind"),
         ('[{"kind": ["projection"]}]', "a map 0 without a kind"),
-        ('[{"kind": "teleport"}]', "kind 'teleport', but this version knows boundary, cells"),
+        ('[{"kind": "teleport"}]', "kind 'teleport', but this version knows boundary, compress"),
         ('[{"kind": "oblique"}]', "has no left in its map 0, oblique"),
         ('[{"kind": "projection", "extra": 1}]', "an unknown entry 'extra' in its map 0"),
         ('[{"kind": "projection", "mean": [0]}]', "an unknown entry 'mean' in its map 0"),

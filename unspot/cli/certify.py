@@ -47,14 +47,6 @@ def certify(
         Path | None,
         typer.Option(metavar="FILE", help="A second file with the labels of --attack-rows."),
     ] = None,
-    informed: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Raw rows without labels, of somebody who has the eraser: what they gain is "
-            "shown apart.",
-        ),
-    ] = None,
     budget: options.Budget = "standard",
     attackers: Annotated[
         str | None, typer.Option(metavar="NAMES", help="A comma list, such as logistic,trees.")
@@ -108,9 +100,9 @@ def certify(
     Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error.
     """
     inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.check_files({"--json": json, "--html": html, "--audit": audit}, (*inputs, informed))
+    options.check_files({"--json": json, "--html": html, "--audit": audit}, inputs)
     from unspot.checks import check_share
-    from unspot.cli.evaluate import read_rows, read_vectors, unseen_rows, write_page
+    from unspot.cli.evaluate import read_rows, unseen_rows, write_page
     from unspot.eraser import load
 
     words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
@@ -136,11 +128,8 @@ def certify(
         groups=groups,
         kinds=kind,
     )
-    from unspot.data.dataset import Dataset, refuse_other_than_classes
+    from unspot.data.dataset import Dataset
 
-    if informed is not None:
-        refuse_other_than_classes(test, "--informed")
-    raw = None if informed is None else read_vectors(loaded, informed, features)
     if learn is None:
         rows = unseen_rows(loaded, test, learn, data, seed)
     else:  # these rows and no others, also where the eraser was fitted on them
@@ -197,26 +186,9 @@ def certify(
                 f"{data.name} was {options.split_words(rows)}: {len(rows.validation):,} "
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
-        if raw is not None:
-            how = {"attackers": options.comma_list(attackers), "budget": budget}
-            typer.echo(_informed(loaded, rows, raw, random_state=seed, **how))
     options.end_if_lost(*written)
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
-
-
-def _informed(eraser: Eraser, rows: Dataset, raw: Any, **how: Any) -> str:
-    """What somebody gains who has the eraser and erases raw rows with it."""
-    from unspot.evaluation.informed import informed_attack
-
-    strongest = max(
-        informed_attack(eraser, rows, raw=raw, **how), key=lambda result: result.advantage
-    )
-    return (
-        f"An informed attacker, who erases {len(raw):,} raw rows too: {strongest.name} is right on "
-        f"{100 * strongest.balanced_accuracy:.1f} %, {100 * strongest.advantage:+.1f} points. This "
-        "is apart from the verdict."
-    )
 
 
 def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:

@@ -239,14 +239,6 @@ def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | 
     return split
 
 
-def read_vectors(eraser: Eraser, path: Path, features: str | None) -> NDArray[Any]:
-    """Rows of a file without labels, in the columns of the fit."""
-    from unspot.io import read_table
-
-    table = read_table(path, features=features or _features_of_fit(eraser, path))
-    return _vectors(eraser, table, path)
-
-
 def _vectors(eraser: Eraser, table: Table, path: Path) -> NDArray[Any]:
     import numpy as np
 

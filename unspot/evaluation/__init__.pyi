@@ -5,9 +5,6 @@ from .audit import AuditRecord as AuditRecord
 from .certificate import Certificate as Certificate
 from .description_length import MDL as MDL
 from .description_length import mdl as mdl
-from .finite_code import CodeBound as CodeBound
-from .finite_code import FiniteCode as FiniteCode
-from .finite_code import code_bound as code_bound
 from .geometry import WordPairs as WordPairs
 from .geometry import WordSimilarity as WordSimilarity
 from .geometry import load_pairs as load_pairs
@@ -19,7 +16,6 @@ from .group_fairness import FairnessOfSeveral as FairnessOfSeveral
 from .group_fairness import fairness as fairness
 from .group_fairness import fairness_of_several as fairness_of_several
 from .held_out import certify as certify
-from .informed import informed_attack as informed_attack
 from .probes import ProbeScores as ProbeScores
 from .probes import probe_accuracy as probe_accuracy
 from .probes import probe_predictions as probe_predictions

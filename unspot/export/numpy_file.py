@@ -28,7 +28,6 @@ _EXPRESSIONS: Mapping[str, str] = {
     "mean": "{0}.mean(-1)",
     "sum": "{0}.sum(-1)",
     "argmax": "{0}.argmax(-1)",
-    "argmin": "{0}.argmin(-1)",
     "column": "{0}[..., None]",
     "slice": "{0}[..., {start}:{stop}]",
     "join": "np.concatenate([{0}, {1}], -1)",

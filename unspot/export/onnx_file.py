@@ -36,7 +36,6 @@ _OPERATORS = {
     "mean": "ReduceMean",
     "sum": "ReduceSum",
     "argmax": "ArgMax",
-    "argmin": "ArgMin",
     "column": "Unsqueeze",
     "slice": "Slice",
     "clip": "Max",
@@ -51,7 +50,6 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "mean": {"keepdims": 0},
     "sum": {"keepdims": 0},
     "argmax": {"axis": -1, "keepdims": 0},
-    "argmin": {"axis": -1, "keepdims": 0},
     "join": {"axis": -1},
     "take": {"axis": 0},
 }
@@ -123,7 +121,7 @@ class _Graph:
         from onnx import helper
 
         operation, output = step.operation, step.output
-        if operation in ("argmax", "argmin"):
+        if operation == "argmax":
             self._whole.add(output)
         inputs = self._names(step.inputs, like=step.inputs)
         inputs += self._names(_FURTHER.get(operation, lambda _: [])(step.settings), like=())

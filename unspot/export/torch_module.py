@@ -34,7 +34,6 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "mean": lambda a: a.mean(-1),
     "sum": lambda a: a.sum(-1),
     "argmax": lambda a: a.argmax(-1),
-    "argmin": lambda a: a.argmin(-1),
     "column": lambda a: a.unsqueeze(-1),
     "slice": lambda a, *, start, stop: a[..., start:stop],
     "join": lambda a, b: torch.cat([a, b], -1),

@@ -5,7 +5,6 @@ from unspot.maps.boundary import Boundary
 from unspot.maps.gaussian import Gaussianised
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import (
-    Cells,
     Dense,
     Fourier,
     LayerNorm,
@@ -20,7 +19,6 @@ from unspot.maps.routed import FreeForm
 __all__ = [
     "MAPS",
     "Boundary",
-    "Cells",
     "Compress",
     "Dense",
     "Expand",

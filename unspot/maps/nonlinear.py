@@ -17,7 +17,6 @@ from unspot.maps.base import Array, Map, like, register_map
 from unspot.maps.program import Traced
 
 __all__ = [
-    "Cells",
     "Dense",
     "Fourier",
     "LayerNorm",
@@ -279,35 +278,6 @@ class Transport(Map):
         if (self.coef is None) != (self.intercept is None):
             return "one of coef and intercept, but expected both or neither"
         return super().fault()
-
-
-@register_map
-@dataclass(frozen=True, eq=False)
-class Cells(Map):
-    """x ↦ the nearest centre: what comes out is one of m rows, and tells nothing but which.
-
-    Cost per row: O(md) time, and memory for m numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Cells(np.array([[0.0, 0.0], [4.0, 4.0]]))(np.array([[1.0, 0.0], [3.0, 9.0]]))
-    array([[0., 0.],
-           [4., 4.]])
-    """
-
-    kind: ClassVar[str] = "cells"
-    shapes: ClassVar[Mapping[str, str]] = {"centres": "md"}
-
-    centres: Array  # (m, d)
-
-    def __call__(self, x: Any) -> Any:
-        return like(self.centres, x)[self.numbers(x)]
-
-    def numbers(self, x: Any) -> Any:
-        """Which centre is nearest, of shape (…)."""
-        x = _double(x)  # see Transport.predict
-        return squared_distances(x, like(self.centres, x)).argmin(-1)
 
 
 @register_map

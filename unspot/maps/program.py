@@ -60,7 +60,6 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "mean": lambda a: a.mean(-1),  # (…, d) → (…)
         "sum": lambda a: a.sum(-1),  # (…, d) → (…)
         "argmax": lambda a: a.argmax(-1),  # (…, d) → whole numbers (…)
-        "argmin": lambda a: a.argmin(-1),
         "column": lambda a: a[..., None],  # (…) → (…, 1)
         "slice": lambda a, *, start, stop: a[..., start:stop],
         "join": lambda a, b: np.concatenate([a, b], -1),
@@ -221,9 +220,6 @@ class Traced:
 
     def argmax(self, axis: int) -> Any:
         return self._last("argmax", axis)
-
-    def argmin(self, axis: int) -> Any:
-        return self._last("argmin", axis)
 
     def mean(self, axis: int) -> Any:
         return self._last("mean", axis)
