@@ -65,8 +65,6 @@ LINES = {
         "Measuring 2 of 2: attack", "Attacking 1 of 9: logistic", "Drawing"),
     f"certify a.safetensors {ROWS} --attackers logistic,trees": (
         "Attacking 2 of 2: trees", "Comparing the classes"),
-    f"compare a.safetensors b.safetensors {ROWS}": (
-        "The original", "Eraser 2 of 2: b", "Measuring", "Attacking"),
     f"plan {ROWS} --quick-path": ("Rank 1 of", "Attacking"),
     "sweep sweep.toml": ("Sweep 1 of 2 cells", "Cell: small, (?i:pca.*), rank 3", "Measuring"),
     "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
@@ -178,7 +176,6 @@ def stop_at(monkeypatch):
         (f"certify a.safetensors {ROWS}", "Attacking", 1, "Nothing was written"),
         (f"evaluate a.safetensors {ROWS} -m chance --json e.json --html e.html", "Drawing", 1,
          "e.json"),
-        (f"compare a.safetensors b.safetensors {ROWS}", "Eraser", 1, "Nothing was written"),
         (f"plan {ROWS} --quick-path", "Rank", 1, "Nothing was written"),
         ("sweep sweep.toml", "Cell", 2, "sweep.jsonl. The same command with --resume goes on"),
         ("bench small.npz --quick -m original,leace", "Cell", 2, "with --resume goes on"),

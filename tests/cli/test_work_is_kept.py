@@ -88,8 +88,6 @@ NOT_THERE = """
     transform e.safetensors nosuch.parquet -o x.parquet
     evaluate nosuch.safetensors data.parquet
     certify e.safetensors nosuch.parquet
-    compare e.safetensors e.safetensors nosuch.parquet
-    compare a=e.safetensors b=e.safetensors nosuch.parquet
     verify nosuch.json
     path nosuch.parquet -c gender
     sweep nosuch.toml
@@ -106,7 +104,6 @@ NO_COLUMN = """
     transform e.safetensors data.parquet -f embb -o x.parquet
     evaluate e.safetensors data.parquet -f emb -c gendre
     certify e.safetensors data.parquet -f emb -c gendre
-    compare a=e.safetensors b=e.safetensors data.parquet -f emb -c gendre
     path data.parquet -f emb -c gendre
     bench data.parquet -c gendre
     bench nosuch.npz

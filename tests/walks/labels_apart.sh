@@ -25,7 +25,7 @@ unspot fit vectors.parquet --labels labels.csv --concept dialect -m leace -o dia
 unspot fit vectors.parquet --labels labels.csv --key id --drop-missing --concept dialect -m leace -o dialect.safetensors
 # ## Judge on other rows
 #
-# New rows come with their own labels. `evaluate`, `certify` and `compare` take the same options.
+# New rows come with their own labels. `evaluate` and `certify` take the same options.
 python3 <<'PYTHON'
 import numpy as np, pandas as pd
 rng = np.random.default_rng(1)

@@ -32,7 +32,6 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
-    "compare",
     "verify",
     "path",
     "sweep",
@@ -46,7 +45,7 @@ COMMANDS: tuple[str, ...] = (
 
 #: Those that compute, and have an option for the number of threads.
 COMPUTING = (
-    "demo", "plan", "fit", "transform", "evaluate", "certify", "compare", "verify", "path",
+    "demo", "plan", "fit", "transform", "evaluate", "certify", "verify", "path",
     "sweep", "bench", "embed",
 )  # fmt: skip
 
