@@ -66,11 +66,6 @@ def _groups(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
     return data, {"attackers": NUMBERS}
 
 
-def _cyclic(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
-    X, z = rng.normal(size=(N_ROWS, D)), rng.uniform(0, 7, size=N_ROWS)
-    return Dataset.from_arrays(X, z, kind="cyclic:7", random_state=0), {"attackers": NUMBERS}
-
-
 def _several(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
     X = rng.normal(size=(N_ROWS, D))
     Z = {"sex": rng.integers(2, size=N_ROWS), "age": rng.normal(size=N_ROWS)}
@@ -97,7 +92,6 @@ _SILENT: dict[str, Draw] = {
     "number": _number,
     "number, heavy tails": _skewed,
     "number, groups": _groups,
-    "number, cyclic": _cyclic,
     "two concepts": _several,
     "class given task": _given_class,
     "number given task": _given_number,

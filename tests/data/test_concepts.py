@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from unspot.data.concepts import check_kind, is_table, read_concepts, read_target
+from unspot.data.concepts import is_table, read_concepts, read_target
 from unspot.data.labels import Labels, Measurements
 
 COLUMNS = {
@@ -83,37 +83,10 @@ def test_rows_of_a_table(rows):
     assert part["a"].classes.tolist() == ["x", "y"]
 
 
-def test_an_ordered_categorical_keeps_its_order():
-    sizes = pd.Categorical(["big", "small", "big"], ["small", "mid", "big"], ordered=True)
-    target = read_concepts({"size": sizes, "x": [0, 1, 0]})["size"]
-    assert target.kind == "ordered"
-    assert target.classes.tolist() == ["small", "big"]
-    assert target.values.tolist() == ["big", "small", "big"]
-
-
 def test_a_vector_for_each_row_is_one_continuous_concept():
     target = read_concepts({"place": np.arange(8.0).reshape(4, 2), "x": [0, 1, 0, 1]})["place"]
     assert isinstance(target, Measurements)
     assert target.values.shape == (4, 2)
-
-
-@pytest.mark.parametrize(
-    ("values", "kind", "period"),
-    [
-        ([0, 6, 3], "cyclic", 7.0),
-        ([1.0, 350.5], "cyclic:360", 360.0),
-        ([-3.0, 2.5], "cyclic", 2 * np.pi),
-    ],
-)
-def test_the_period_of_what_is_cyclic(values, kind, period):
-    target = read_target(values, n_rows=len(values), kind=kind)
-    assert target.kind == "cyclic"
-    assert target.period == period
-
-
-def test_coordinates_of_what_is_cyclic_do_not_jump():
-    start, end = Measurements(np.array([[0.01], [6.99]]), period=7.0).coordinates
-    assert np.linalg.norm(start - end) < 0.03
 
 
 def test_a_table_can_be_read_twice():
@@ -133,10 +106,7 @@ def test_a_table_can_be_read_twice():
         ({"a": [0, 1], "b": [0, 1, 0]}, None, ["3 values in b", "2 rows"]),
         ({"a": [0, 1]}, {"aa": "continuous"}, ["'aa'", "Did you mean 'a'"]),
         ({"a": [0, 1]}, {"a": "continous"}, ["'continous'", "Did you mean 'continuous'"]),
-        ({"a": [0, 1]}, {"a": "continuous:7"}, ["period", "'cyclic:7'"]),
         ({"a": ["x", "y"]}, {"a": "continuous"}, ["a of shape", "number"]),
-        ({"a": ["x", "y"]}, {"a": "ordered"}, ["text in a", "ordered=True"]),
-        ({"a": [0.0, 80.5]}, {"a": "cyclic"}, ["80.5", "cyclic:360"]),
         ({"a": list(range(30))}, None, ["30 different", "kinds={'a': 'continuous'}", "--kind a="]),
         ({"a": np.array(["2020-01-01", "2021-01-01"], "M8[D]")}, None, ["dates", "a"]),
         ({"a": ["x", 3]}, None, ["mixes"]),
@@ -166,5 +136,4 @@ def test_a_single_concept_may_not_be_missing():
 
 def test_kinds_of_single_concepts():
     assert isinstance(read_target(["f", "m"], n_rows=2), Labels)
-    assert read_target([1, 2, 5], n_rows=3, kind="ordered").kind == "ordered"
-    assert check_kind("ordered") == ("ordered", None)
+    assert read_target([1, 2, 5], n_rows=3, kind="continuous").kind == "continuous"

@@ -184,23 +184,3 @@ def test_rows_that_are_in_both_splits(rng):
     few = rng.integers(0, 2, size=(400, 3)).astype(float)
     assert share_among(split(few[:200]), split(few[200:])) == 0
     assert share_among(split(few), split(few)) == 1
-
-
-@pytest.mark.parametrize("names", [["low", "mid", "high"], [30, 10, 20]])
-def test_an_order_that_only_a_categorical_has_stays(names):
-    pd = pytest.importorskip("pandas")
-    level = np.arange(90) % 3
-    z = pd.Categorical.from_codes(level, names, ordered=True)
-    X = level[:, None] + np.zeros((90, 2))
-    alone = Dataset.from_arrays(X, z, kind="ordered", random_state=0)
-    table = Dataset.from_arrays(X, {"level": z, "other": np.arange(90) % 2}, random_state=0)
-    joined = table.train.joined(table.validation)
-    for split in (
-        alone.train,
-        alone.train.joined(alone.validation),
-        table.of("level").test,
-        joined.of("level"),
-    ):
-        assert (split.target.kind, split.target.classes.tolist()) == ("ordered", names)
-        np.testing.assert_array_equal(split.target.codes, split.X[:, 0])
-        np.testing.assert_array_equal(np.asarray(split.z), np.asarray(names)[split.target.codes])

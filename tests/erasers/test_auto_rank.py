@@ -307,18 +307,6 @@ def test_the_rank_of_a_number():
     assert eraser.selection_.met
 
 
-def test_the_rank_of_an_ordered_categorical():
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    level = np.arange(900) % 3
-    X = rng.normal(size=(900, 4))
-    X[:, 0] *= 1 + 2 * level
-    z = pd.Categorical.from_codes(level, ["low", "mid", "high"], ordered=True)
-    fitted = LEOPARD("auto", concept="ordered", max_advantage=0.2, random_state=0).fit(X, z)
-    assert fitted.classes_.tolist() == ["low", "mid", "high"]
-    assert fitted.rank_ == 3
-
-
 def test_the_rank_of_two_concepts():
     X, age, z = _numbers()
     quick = ManifoldSolver(max_evaluations=20)

@@ -58,25 +58,6 @@ def test_the_search_does_not_cancel_noise_by_signal():
     assert np.mean(left, axis=0).max() < 0.03
 
 
-def test_angles_near_both_ends_of_a_period_are_alike():
-    rng, X = rows()
-    hour = 24 * rng.random(len(X))
-    X[:, 1] += 3 * np.cos(hour * 2 * np.pi / 24)
-    as_cycle = fast(5, concept="cyclic:24").fit(X, hour).eraser_
-    assert as_cycle.P[1, 1] < GONE
-    assert as_cycle.metadata["concept"] == "cyclic"
-    erased = LEACE(concept="cyclic:24").fit_transform(X, hour)
-    assert np.abs(covariance(erased, np.cos(hour * 2 * np.pi / 24))).max() < 1e-9
-
-
-def test_ordered_labels():
-    _rng, X = rows()
-    grade = np.digitize(X[:, 3] ** 2, [0.2, 0.8, 2.0])
-    eraser = fast(5, concept="ordered").fit(X, grade).eraser_
-    assert eraser.P[3, 3] < GONE
-    assert eraser.metadata["classes"] == [0, 1, 2, 3]
-
-
 def test_a_vector_of_numbers():
     _, X = rows()
     place = X[:, :2] ** 2

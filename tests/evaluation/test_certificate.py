@@ -412,17 +412,3 @@ def test_false_alarms_are_as_rare_as_promised():
         data = Dataset.from_arrays(X, z, random_state=i)
         alarms += certify(None, data, budget="quick", random_state=i).leaks
     assert alarms <= 16
-
-
-def test_an_ordered_categorical_is_cross_fitted_in_its_order():
-    pd = pytest.importorskip("pandas")
-    level = np.arange(600) % 3
-    X = np.random.default_rng(0).normal(size=(600, 3))
-    X[:, 0] += level
-    z = pd.Categorical.from_codes(level, ["low", "mid", "high"], ordered=True)
-    data = Dataset.from_arrays(X, z, kind="ordered", random_state=0)
-    how = {"attackers": ["logistic"], "attack_rows": "cross-fit", "margin": 0.2}
-    found = certify(LEACE(concept="ordered"), data, **how)
-    assert found.kind == "ordered"
-    assert list(found.rows_of_class) == ["low", "mid", "high"]
-    assert found.verdict == "HOLDS"

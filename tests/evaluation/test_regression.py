@@ -264,16 +264,6 @@ def test_whole_numbers_are_a_number_if_one_says_so():
         Dataset.from_arrays(X, age, kind="continous")
 
 
-def test_what_goes_in_circles_has_no_jump():
-    rng = np.random.default_rng(0)
-    day = rng.uniform(0, 7, size=1000)
-    X = np.stack([np.cos(day * 2 * np.pi / 7), rng.normal(size=1000)], axis=1)
-    data = Dataset.from_arrays(X, day, kind="cyclic:7", random_state=0)
-    found = certify(None, data, attackers=["ridge"])
-    assert found.kind == "cyclic"
-    assert found.advantage == pytest.approx(0.5, abs=0.02)  # the cosine, and not the sine
-
-
 def test_bad_rows_of_a_number_are_refused(leaky):
     _, data = leaky
     few = dataclasses.replace(data, validation=data.validation.take(np.arange(20)))

@@ -35,7 +35,7 @@ def description(info: MethodInfo) -> dict[str, Any]:
     --------
     >>> from unspot.erasers.registry import method
     >>> description(method("leace"))["concepts"]
-    ['categories', 'continuous', 'cyclic', 'ordered']
+    ['categories', 'continuous', 'table']
     """
     return {
         "name": info.name,

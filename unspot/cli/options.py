@@ -95,8 +95,7 @@ Kinds = Annotated[
     typer.Option(
         "--kind",
         metavar="NAME=KIND",
-        help="What a concept is, if values do not show it: continuous (a number), categories, "
-        "ordered, cyclic:7.",
+        help="What a concept is, if values do not show it: continuous (a number) or categories.",
     ),
 ]
 Features = Annotated[
@@ -249,8 +248,8 @@ def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, s
 
     Examples
     --------
-    >>> parse_kinds(["age=continuous", "day=cyclic:7"], "age,day")
-    {'age': 'continuous', 'day': 'cyclic:7'}
+    >>> parse_kinds(["age=continuous", "day=categories"], "age,day")
+    {'age': 'continuous', 'day': 'categories'}
     >>> parse_kinds(["continuous"], "age")
     {'age': 'continuous'}
     """
@@ -701,7 +700,7 @@ def concept_facts(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     [('age', 'continuous, 3 rows without a value'), ('given', 'job (categories)')]
     """
     rows = [("classes", class_list(metadata))]
-    if metadata.get("concept") in ("continuous", "cyclic"):
+    if metadata.get("concept") == "continuous":
         rows = [("kind", metadata["concept"])]
     elif "concepts" in metadata:
         rows = [(str(concept["name"]), _concept(concept)) for concept in metadata["concepts"]]

@@ -1,14 +1,13 @@
 """Tables of concepts: several columns, each of its own kind, with rows that may lack a value.
 
-A column is one of four kinds: ``categories`` (labels), ``continuous`` (numbers), ``cyclic``
-(numbers that begin again after a period, such as days of the week or angles) and ``ordered``
-(labels whose neighbours are alike). All messages about tables of concepts are here.
+A column is ``categories`` (labels) or ``continuous`` (a number or a vector of numbers). All
+messages about tables of concepts are here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +27,11 @@ from unspot.data.labels import (
 )
 from unspot.data.rows import refuse_masked
 
-__all__ = ["KINDS", "Concepts", "Target", "check_kind", "is_table", "read_concepts", "read_target"]
+__all__ = ["KINDS", "Concepts", "Target", "is_table", "read_concepts", "read_target"]
 
 Target = Labels | Measurements
 #: What a concept can be.
-KINDS = ("categories", "continuous", "cyclic", "ordered")
+KINDS = ("categories", "continuous")
 #: Whole numbers of more different values may be labels or measurements: only the user knows.
 FEW_VALUES = 20
 
@@ -169,18 +168,17 @@ def read_concepts(
     n_rows : int, optional
         The number of rows that the table must have.
     kinds : mapping of str to str, optional
-        The kind of some columns: "categories", "continuous", "ordered", "cyclic" or "cyclic:7" with
-        the period. That of others is found from the values: text, booleans and whole numbers of at
-        most 20 values are categories, fractional numbers are continuous, and categoricals of
-        pandas with an order are ordered.
+        The kind of some columns: "categories" or "continuous". That of others is found from the
+        values: text, booleans and whole numbers of at most 20 values are categories, fractional
+        numbers are continuous.
     min_rows : int
         The smallest number of rows of a class.
 
     Examples
     --------
-    >>> Z = read_concepts({"day": [0, 6, 3], "age": [41, 30, 30]}, kinds={"day": "cyclic:7"})
+    >>> Z = read_concepts({"day": [0, 6, 3], "age": [41, 30, 30]}, kinds={"age": "continuous"})
     >>> Z.kinds
-    {'day': 'cyclic', 'age': 'categories'}
+    {'day': 'categories', 'age': 'continuous'}
     """
     if isinstance(Z, Concepts):
         if n_rows is not None:
@@ -214,29 +212,6 @@ def read_target(
             "a table of concepts may some be missing."
         )
     return target
-
-
-def check_kind(kind: Any, name: str = "concept") -> tuple[str, float | None]:
-    """A kind and its period, from such words as "continuous" or "cyclic:7".
-
-    Examples
-    --------
-    >>> check_kind("cyclic:7")
-    ('cyclic', 7.0)
-    """
-    word, colon, number = kind.partition(":") if isinstance(kind, str) else (kind, "", "")
-    if not colon:
-        return check_choice(name, word, KINDS), None
-    try:
-        period = float(number)
-    except ValueError:
-        period = np.nan
-    if word != "cyclic" or not 0 < period < np.inf:
-        raise ValueError(
-            f"Got {name}={kind!r}, but expected a period only of what is cyclic, as a positive "
-            "number: 'cyclic:7' for days of the week, 'cyclic:360' for degrees."
-        )
-    return word, period
 
 
 # -- Columns of a table ----------------------------------------------------------------------------
@@ -280,7 +255,8 @@ def _columns(Z: Any) -> dict[str, Any]:
 
 def _read_column(column: Any, name: str, n_rows: int, kind: str | None, min_rows: int) -> Column:
     refuse_masked(column, name)
-    word, period = (None, None) if kind is None else check_kind(kind, f"the kind of {name}")
+    if kind is not None:
+        check_choice(f"the kind of {name}", kind, KINDS)
     values = uncast(column)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -294,15 +270,9 @@ def _read_column(column: Any, name: str, n_rows: int, kind: str | None, min_rows
         )
     if present.dtype.kind == "O":
         present = plain_objects(present, name)
-    order = _order(column)
-    word = word or ("ordered" if order is not None else _kind_of(present, column, name))
-    if word in ("continuous", "cyclic"):
-        measured = measure(present, n_rows=len(present), name=name)
-        if word == "cyclic":
-            measured = replace(measured, period=period or _period(measured.values, name))
-        return Column(measured, missing)
-    labels = encode(present, name=name, min_rows=min_rows)
-    return Column(_in_order(labels, order, name) if word == "ordered" else labels, missing)
+    if (kind or _kind_of(present, column, name)) == "continuous":
+        return Column(measure(present, n_rows=len(present), name=name), missing)
+    return Column(encode(present, name=name, min_rows=min_rows), missing)
 
 
 def _kind_of(values: NDArray[Any], column: Any, name: str) -> str:
@@ -324,38 +294,3 @@ def _kind_of(values: NDArray[Any], column: Any, name: str) -> str:
             f"{name}=continuous)."
         )
     return "categories"
-
-
-def _order(column: Any) -> NDArray[Any] | None:
-    """The classes of an ordered categorical of pandas, in their order."""
-    values = getattr(column, "cat", column)
-    return np.asarray(values.categories) if getattr(values, "ordered", False) is True else None
-
-
-def _in_order(labels: Labels, order: NDArray[Any] | None, name: str) -> Labels:
-    """Labels with their classes in order; numbers have one, text needs a categorical."""
-    if order is None:
-        if labels.classes.dtype.kind not in "iufb":
-            raise ValueError(
-                f"Got text in {name}, such as {labels.classes[0]!s}, as ordered labels, but "
-                "expected labels with an order: whole numbers, or a categorical of pandas with "
-                "ordered=True."
-            )
-        return replace(labels, kind="ordered")
-    known = [label for label in order.tolist() if label in set(labels.classes.tolist())]
-    place = {label: i for i, label in enumerate(known)}
-    codes = np.array([place[label] for label in labels.classes.tolist()])[labels.codes]
-    return Labels(codes, np.asarray(known), "ordered")
-
-
-def _period(values: NDArray[np.float64], name: str) -> float:
-    """Of whole numbers their range and one, such as 7 for days 0 … 6; of angles a full turn."""
-    low, high = float(values.min()), float(values.max())
-    if np.all(values == np.round(values)):
-        return high - low + 1.0
-    if high - low <= 2.0 * np.pi:
-        return 2.0 * np.pi
-    raise ValueError(
-        f"Got fractional numbers from {low:g} to {high:g} in {name}, but expected angles in "
-        "radians, or to know after what they begin again. Say it: 'cyclic:360' for degrees."
-    )

@@ -213,8 +213,8 @@ class Dataset:
             a number as concept, anything else is labels. A table (a data frame, a dict of columns)
             is several concepts.
         kind : str, or mapping of names to str, optional
-            What the concept is, where its values do not show it: "categories", "continuous",
-            "ordered", or "cyclic:7" with the period. Of a table, by the names of its columns.
+            What the concept is, where its values do not show it: "categories" or "continuous".
+            Of a table, by the names of its columns.
         names : array-like, optional
             A name for each row.
         groups : array-like, optional
@@ -291,7 +291,7 @@ def refuse_other_than_classes(split: Split, who: str) -> None:
 def is_number(z: Any, kind: str | None = None) -> bool:
     """Whether a concept is numbers rather than labels: by its kind, or else by its values."""
     if kind is not None:
-        return kind.startswith(("continuous", "cyclic"))
+        return kind == "continuous"
     return z is not None and is_continuous(z)
 
 
@@ -309,15 +309,8 @@ def as_column(target: Target) -> tuple[Any, str]:
     """One concept as a split holds it, and its kind: ``Split.target`` reads the same again."""
     if isinstance(target, Measurements):
         values = target.values
-        kind = target.kind if target.period is None else f"cyclic:{target.period:.17g}"
-        return values[:, 0] if values.shape[1] == 1 else values, kind
-    classes = target.classes
-    in_order = classes.dtype.kind in "iufb" and bool(np.all(classes[:-1] < classes[1:]))
-    if target.kind == "categories" or in_order:
-        return target.values, target.kind
-    import pandas as pd  # any order but that of numbers needs its categoricals
-
-    return pd.Categorical.from_codes(target.codes, classes, ordered=True), target.kind
+        return values[:, 0] if values.shape[1] == 1 else values, target.kind
+    return target.values, target.kind
 
 
 def _read_z(z: Any, kind: Any, n_rows: int) -> tuple[Target | Concepts, str | None]:
@@ -338,14 +331,14 @@ def strata(concept: Target | Concepts) -> NDArray[np.int64]:
         return concept.codes
     n_bins = int(np.clip(len(concept) // 30, 1, 10))
     if isinstance(concept, Measurements):
-        return number_bins(concept.coordinates, n_bins)
+        return number_bins(concept.values, n_bins)
     cells = np.zeros(len(concept), dtype=np.int64)
     for target, missing in concept.columns.values():
         codes = np.zeros(len(missing), dtype=np.int64)
         if isinstance(target, Labels):
             codes[~missing] = target.codes + 1
         else:
-            codes[~missing] = number_bins(target.coordinates, min(n_bins, 3)) + 1
+            codes[~missing] = number_bins(target.values, min(n_bins, 3)) + 1
         cells = np.unique(cells * (codes.max() + 1) + codes, return_inverse=True)[1]
     rare = np.bincount(cells)[cells] < 10
     return np.unique(np.where(rare, -1, cells), return_inverse=True)[1].astype(np.int64)
@@ -360,10 +353,6 @@ def hashed(concept: Target | Concepts) -> NDArray[Any]:
 
 def joined_columns(columns: Sequence[Any]) -> Any:
     """The same column of several splits, one after the other; so of tables of concepts."""
-    if getattr(columns[0], "ordered", False) is True:
-        from pandas.api.types import union_categoricals
-
-        return union_categoricals(list(columns))
     if not isinstance(columns[0], Concepts):
         arrays = [np.asarray(column) for column in columns]
         # Text stays apart from numbers: the label "1" is not 1.
@@ -383,10 +372,7 @@ def _joined_targets(targets: Sequence[Any]) -> Target:
     values = np.concatenate([target.values for target in targets])
     if isinstance(first, Measurements):
         return replace(first, values=values)
-    if first.kind == "ordered" and all(np.array_equal(t.classes, first.classes) for t in targets):
-        # To encode the values would sort text by its letters.
-        return replace(first, codes=np.concatenate([target.codes for target in targets]))
-    return replace(encode(values, min_classes=1), kind=first.kind)
+    return encode(values, min_classes=1)
 
 
 def number_bins(values: NDArray[Any], n_bins: int = 10) -> NDArray[np.int64]:

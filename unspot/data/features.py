@@ -38,9 +38,7 @@ def concept_features(target: Labels | Measurements, random_state: Any = None) ->
     ((4, 1), 1.0)
     """
     if isinstance(target, Measurements):
-        psi = number_features(target.coordinates, random_state)
-    elif target.kind == "ordered":
-        psi = number_features(target.codes[:, None].astype(float), random_state)
+        psi = number_features(target.values, random_state)
     else:
         psi = class_features(target.codes)
     return unit_variance(psi)

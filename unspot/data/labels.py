@@ -44,8 +44,11 @@ class Labels:
 
     codes: NDArray[np.int64]  # (n,)
     classes: NDArray[Any]  # (K,)
-    kind: Literal["categories", "ordered"] = "categories"  # ordered: neighbours are alike
     groups: NDArray[np.int64] | None = None  # (n,), what rows come in, if a fit is to split them
+
+    @property
+    def kind(self) -> Literal["categories"]:
+        return "categories"
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -75,23 +78,14 @@ class Labels:
 
 @dataclass(frozen=True)
 class Measurements:
-    """A concept of numbers, m for each of n rows; with a period, z and z + period are the same."""
+    """A concept of numbers, m for each of n rows."""
 
     values: NDArray[np.float64]  # (n, m)
-    period: float | None = None
     groups: NDArray[np.int64] | None = None  # as in ``Labels``
 
     @property
-    def kind(self) -> Literal["continuous", "cyclic"]:
-        return "continuous" if self.period is None else "cyclic"
-
-    @property
-    def coordinates(self) -> NDArray[np.float64]:
-        """What a regression can predict: the numbers, or cosine and sine of what is cyclic."""
-        if self.period is None:
-            return self.values
-        angles = self.values * (2.0 * np.pi / self.period)
-        return np.hstack([np.cos(angles), np.sin(angles)])
+    def kind(self) -> Literal["continuous"]:
+        return "continuous"
 
     def describe(self) -> dict[str, Any]:
         """The concept in the metadata of an eraser."""

@@ -25,7 +25,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import check_choice
-from unspot.data.concepts import Concepts, check_kind, is_table, read_concepts, read_target
+from unspot.data.concepts import Concepts, is_table, read_concepts
 from unspot.data.groups import group_codes
 from unspot.data.labels import Labels, Measurements, doubt, encode, measure, refuse_ids
 from unspot.data.rows import (
@@ -246,12 +246,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
             (only, *more) = table.names
             return table if more or table.missing(only).any() else table[only]
-        word = kind if kind in self.kinds else check_kind(kind)[0]
-        if check_choice("concept", word, self.kinds) == "categories":
+        if check_choice("concept", kind, self.kinds) == "categories":
             return self._categories(concept, n_rows)
-        if word == "continuous":
-            return measure(concept, n_rows=n_rows)
-        return read_target(concept, n_rows=n_rows, kind=kind, min_rows=self.min_rows_per_class)
+        return measure(concept, n_rows=n_rows)
 
     def _categories(self, concept: Any, n_rows: int) -> Labels:
         labels = encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)

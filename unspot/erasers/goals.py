@@ -140,7 +140,7 @@ def _conditional(
     target: Target, beside: Target | None, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.int64]]:
     """Features of a concept given a task, and the groups within which they count."""
-    if not (isinstance(target, Labels) and isinstance(beside, Labels)) or target.kind == "ordered":
+    if not (isinstance(target, Labels) and isinstance(beside, Labels)):
         return _given(concept_features(target, rng), beside, rng)
     psi = np.zeros((len(target), len(target.classes) - 1))
     for group in np.unique(beside.codes):  # the classes' shares are those within the group
@@ -156,7 +156,7 @@ def _given(
     if isinstance(beside, Labels):
         return unit_variance(psi, beside.codes), beside.codes
     if isinstance(beside, Measurements):
-        phi = number_features(beside.coordinates, rng)
+        phi = number_features(beside.values, rng)
         psi = psi - _predicted(psi, phi, rng)
         # K_y(y_a, y_b)⟨r_a, r_b⟩ with the residuals r of ψ, and K_y = 1 + φ·φ′.
         psi = products([psi, np.column_stack([np.ones(len(phi)), unit_variance(phi)])], rng)
@@ -212,8 +212,8 @@ def keep_design(goal: Goal) -> Array:
 def _linear(target: Target) -> Array:
     if isinstance(target, Labels):
         return np.eye(len(target.classes))[target.codes]
-    spread = target.coordinates.std(axis=0)
-    return np.asarray(target.coordinates / np.where(spread > 0, spread, 1.0))
+    spread = target.values.std(axis=0)
+    return np.asarray(target.values / np.where(spread > 0, spread, 1.0))
 
 
 def _given_design(
@@ -234,7 +234,7 @@ def _given_design(
         least = 1e-9 * np.abs(columns).max()
         return np.hstack([block for block in blocks if np.abs(block).max() > least] or [0 * full])
     rng = generator(random_state)
-    phi = number_features(beside.coordinates, rng)
+    phi = number_features(beside.values, rng)
     full[rows] = centred(columns[rows] - _predicted(columns[rows], phi, rng))
     return full
 

@@ -48,11 +48,9 @@ class LEACE(BaseEraser):
         ``"oblique"``: P = I − W⁺(WΣxz)(WΣxz)⁺W around the mean, the smallest change in mean
         square. ``"orthogonal"``: the first stage of the paper's cascade, the orthogonal projector
         I − QQᵀ with Q a basis of the span of μₖ − μ.
-    concept : {"categories", "continuous", "cyclic", "ordered"} or dict
-        Whether z is a label, a number (or a vector of numbers) for each row, or a number that
-        begins again after a period, such as the day of the week ("cyclic:7"). Of a table, the
-        kinds of columns by name, where their values do not show it. An order of labels makes no
-        difference here.
+    concept : {"categories", "continuous"} or dict
+        Whether z is a label, or a number (or a vector of numbers) for each row. Of a table, the
+        kinds of columns by name, where their values do not show it.
     normalise : bool
         Scale erased rows to unit norm.
 
@@ -217,7 +215,7 @@ class LEACE(BaseEraser):
             self.statistics_ = (
                 class_statistics(X, target.codes, len(target.classes), per_class=False)
                 if isinstance(target, Labels)
-                else cross_statistics(X, target.coordinates)
+                else cross_statistics(X, target.values)
             )
             return self._solve(self.statistics_)
         goal = as_goal(target)

@@ -107,10 +107,9 @@ class LEOPARD(BaseEraser):
         metric the moments, which do not depend on units; for the paper's solver the truncated
         identity. An array may have more than r columns, such as the basis U of a fit of higher
         rank: the search then begins in its r directions of least discrepancy.
-    concept : {"categories", "continuous", "cyclic", "ordered"} or dict
-        Whether z is a label, a number (or a vector of numbers) for each row, a number that begins
-        again after a period, such as the day of the week ("cyclic:7"), or a label whose neighbours
-        are alike. Of a table, the kinds of columns by name, where their values do not show it.
+    concept : {"categories", "continuous"} or dict
+        Whether z is a label, or a number (or a vector of numbers) for each row. Of a table, the
+        kinds of columns by name, where their values do not show it.
     max_rows : int
         The most rows that the manifold solver works on, without its held-out rows. A cap saves time
         and leaks: with 10,000 of 40,000 words the strongest attacker on unseen rows has 9.0 points
@@ -144,7 +143,7 @@ class LEOPARD(BaseEraser):
     O(bd + Kr²) memory. ``rank="auto"`` costs about two fits, and a few attacks of seconds each;
     with cross-fitting five paths on two fifths of the rows more.
 
-    Numbers, ordered labels, several concepts, and what is ``given`` or to ``keep`` have features ψ
+    Numbers, several concepts, and what is ``given`` or to ``keep`` have features ψ
     instead of classes (``unspot.data.features``), and the loss is HSIC instead of MMD²
     (``unspot.density.hsic``). It is fitted on at most 10,000 rows, since low orders of HSIC are
     not summed over all; mean and covariance are those of all rows. They need the manifold solver,
@@ -237,7 +236,7 @@ class LEOPARD(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         solver = self._checked_solver()
-        has_classes = isinstance(target, Labels) and target.kind == "categories"
+        has_classes = isinstance(target, Labels)
         if not has_classes:
             self._refuse_without_classes(solver, target)
         selection = self.__dict__.pop("_selected", None) or self._selection_for(self, X, target)

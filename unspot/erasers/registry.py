@@ -39,8 +39,8 @@ class MethodInfo:
     needs_labels_at_transform : bool
         Whether the concept's labels of new rows must be known to erase them.
     concepts : tuple of str
-        The kinds of concept it erases: "categories", "continuous", "cyclic", "ordered". Those of
-        all four kinds also take tables of concepts, and what is given or kept.
+        The kinds of concept it erases: "categories", "continuous", and "table" if it takes
+        several concepts, and what is given or kept.
     """
 
     name: str
@@ -66,8 +66,8 @@ class MethodInfo:
         return tuple(parameterised.cls._get_param_names())
 
 
-#: As in ``unspot.data.concepts``, which loads numpy.
-KINDS = ("categories", "continuous", "cyclic", "ordered")
+#: All kinds of concept.
+KINDS = ("categories", "continuous", "table")
 
 _METHODS = (
     MethodInfo(

@@ -112,7 +112,7 @@ def _quarters(number: Measurements) -> Labels:
 
 def _with_line(removed: Array, X: Any, number: Measurements) -> Array:
     """A basis of these directions, and of the one that correlates with the number."""
-    statistics = cross_statistics(X, number.coordinates)
+    statistics = cross_statistics(X, number.values)
     line = statistics.cross_covariance
     line = line - removed @ (removed.T @ line)
     spread = float(np.sqrt(np.trace(statistics.covariance)))

@@ -251,7 +251,7 @@ class AttackedNumber(Attacked):
 
     @property
     def _values(self) -> Array:
-        values = self.labels.coordinates
+        values = self.labels.values
         return values if self.known is None else values - self.known.alone.predictions
 
     def _predicted(self, result: RegressionResult) -> Array:
@@ -337,10 +337,10 @@ def from_known(
         told = guesses[known_of_judged], probabilities[known_of_judged]
         return AttackResult.of(name, *told, judged.codes, **facts)
     assert isinstance(judged, Measurements)
-    values = learned.coordinates
+    values = learned.values
     sums = np.stack([np.bincount(known, weights=v, minlength=n) for v in values.T], axis=1)
     means = (sums + values.mean(axis=0)) / (rows + 1)
-    return RegressionResult.of(name, means[known_of_judged], judged.coordinates, **facts)
+    return RegressionResult.of(name, means[known_of_judged], judged.values, **facts)
 
 
 def relative_guesses(result: AttackResult, alone: AttackResult) -> AttackResult:

@@ -98,7 +98,7 @@ class Certificate:
     metadata : mapping
         Which eraser, which data, which versions: who else may find the same.
     kind : str
-        Of the concept: "categories", "ordered", "continuous" or "cyclic". Of numbers, advantages
+        Of the concept: "categories" or "continuous". Of numbers, advantages
         are shares of the variance, and there are no classes.
     given : str
         What attackers knew beside the rows; empty if nothing.
@@ -151,7 +151,7 @@ class Certificate:
     @property
     def of_number(self) -> bool:
         """Whether the concept is a number, of which attackers explain a share of the variance."""
-        return self.kind in ("continuous", "cyclic")
+        return self.kind == "continuous"
 
     @property
     def verdict(self) -> Verdict:

@@ -120,14 +120,13 @@ def _lacks_any(split: Split) -> NDArray[np.bool_]:
 
 
 def middles(tables: Sequence[Any]) -> dict[str, float]:
-    """Where a number is cut into halves: its median over all rows; of cycles, half a period."""
+    """Where a number is cut into halves: its median over all rows."""
     found = {}
     for name in tables[0]:
         targets = [table[name] for table in tables]
         if not isinstance(targets[0], Labels):
             values = np.concatenate([target.values[:, 0] for target in targets])
-            period = targets[0].period
-            found[str(name)] = float(np.median(values)) if period is None else period / 2
+            found[str(name)] = float(np.median(values))
     return found
 
 
@@ -140,7 +139,6 @@ def cell_names(table: Any, cuts: dict[str, float]) -> NDArray[Any]:
             words = target.values.astype(str)
         else:
             values, middle = target.values[:, 0], cuts[name]
-            values = values if target.period is None else values % target.period
             words = np.where(values < middle, f"{name} < {middle:g}", f"{name} ≥ {middle:g}")
         columns.append(words)
     return np.array([" / ".join(words) for words in zip(*columns, strict=True)])

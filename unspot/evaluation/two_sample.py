@@ -192,7 +192,7 @@ def compare_with_number(
     if groups is None:
         chosen = np.sort(rng.permutation(len(X))[:max_rows])
     else:
-        chosen = _sample_of_groups(number_bins(numbers.coordinates), groups, max_rows, rng)
+        chosen = _sample_of_groups(number_bins(numbers.values), groups, max_rows, rng)
     among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
     within = None if strata is None else strata[chosen]
     features = _number_features(numbers.take(chosen))
@@ -209,16 +209,11 @@ def compare_with_number(
 
 
 def _number_features(numbers: Measurements) -> NDArray[np.float64]:
-    """Waves of the ranks of each number, or of its angle: (n, m)."""
+    """Waves of the ranks of each number, (n, m)."""
     from scipy.stats import rankdata
 
-    if numbers.period is None:
-        angles = np.pi * (rankdata(numbers.values, axis=0) - 0.5) / len(numbers)
-        waves = [np.cos(k * angles) / k for k in range(1, 5)]
-    else:
-        angles = numbers.values * (2 * np.pi / numbers.period)
-        waves = [wave(k * angles) / k for k in (1, 2) for wave in (np.cos, np.sin)]
-    return np.hstack(waves)
+    angles = np.pi * (rankdata(numbers.values, axis=0) - 0.5) / len(numbers)
+    return np.hstack([np.cos(k * angles) / k for k in range(1, 5)])
 
 
 def _centred(

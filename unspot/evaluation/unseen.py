@@ -275,7 +275,7 @@ def _pooled(data: Dataset) -> Split:
     tables = [split.table for split in splits if split.table is not None]
     table = joined_columns(tables) if len(tables) == len(splits) else None
     kind = _kind_of(splits)
-    if is_number(None, kind) or kind == "ordered":
+    if is_number(None, kind):
         z = joined_columns([split.z for split in splits])
     else:
         z = encode(np.concatenate([np.asarray(s.z, dtype=object) for s in splits])).values
@@ -342,7 +342,7 @@ def _joined(folds: Sequence[Any], judged: Target) -> AttackResult | RegressionRe
         return RegressionResult.of(
             folds[0].name,
             np.concatenate([fold.predictions for fold in folds]),
-            judged.coordinates,
+            judged.values,
             n_rows=min(fold.n_rows for fold in folds),
             seconds=sum(fold.seconds for fold in folds),
         )
