@@ -11,7 +11,7 @@ from typing import Any
 from unspot.machine import versions
 
 #: The fastest first. `solvers` and `choosing` are run as separate scripts.
-QUICK = ("density", "probes", "neighbours", "transform", "distributed", "rank_path", "evaluate")
+QUICK = ("density", "probes", "neighbours", "transform", "rank_path", "evaluate")
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -2,7 +2,7 @@
 
     python tools/write_scale_page.py
 
-reads ``benchmarks/results/{scale,transform,distributed}.json`` and writes
+reads ``benchmarks/results/{scale,transform}.json`` and writes
 ``docs/_generated/scale_figures.md``, ``docs/_generated/scale_estimate.md`` and
 ``docs/_static/scale.png``. No number is typed by hand.
 """
@@ -27,12 +27,11 @@ METHODS = {"leace": "LEACE, fit", "leopard": "L̄EOPARD, fit", "transform": "tra
 
 
 def main() -> None:
-    scale, transform, two = (
-        json.loads((RESULTS / f"{name}.json").read_text())
-        for name in ("scale", "transform", "distributed")
+    scale, transform = (
+        json.loads((RESULTS / f"{name}.json").read_text()) for name in ("scale", "transform")
     )
     GENERATED.mkdir(exist_ok=True)
-    (GENERATED / "scale_figures.md").write_text(measured(scale, transform, two))
+    (GENERATED / "scale_figures.md").write_text(measured(scale, transform))
     (GENERATED / "scale_estimate.md").write_text(estimate(scale, Cluster()))
     curves(scale).savefig(PICTURE, dpi=130)
 
@@ -40,7 +39,7 @@ def main() -> None:
 # -- measurements ---------------------------------------------------------------------------
 
 
-def measured(scale: Figures, transform: Figures, two: Figures) -> str:
+def measured(scale: Figures, transform: Figures) -> str:
     """Every target of the benchmarks, with the result."""
     n, d = scale["rows"], scale["features"]
     product, by_hand = transform["product"], transform["by_hand"]
@@ -92,12 +91,6 @@ def measured(scale: Figures, transform: Figures, two: Figures) -> str:
             f"{product['rows']:,} × {product['features']}",
             _megabytes(product["peak_megabytes"]),
             "< 1,000 MB",
-        ),
-        (
-            "a step with two processes, speed relative to one",
-            f"batch {two['rows']:,}, rank {two['rank']}",
-            _times(two["times_faster"]),
-            "≥ 1.60",
         ),
         (
             "growth of LEACE's time with n (1 is linear)",

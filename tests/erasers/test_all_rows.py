@@ -116,9 +116,8 @@ def test_blocks_give_every_chosen_row_once_sorted_by_class(rng, monkeypatch, hol
     blocks = Blocks(X, codes, rows, 3, lambda X: X + 100)
     for _ in range(2):
         seen = []
-        for i in range(2):
-            for block, counts in blocks(i, 2):
-                numbers = (block[:, 0] - 100).astype(int)
-                np.testing.assert_array_equal(codes[numbers], np.repeat([0, 1, 2], counts))
-                seen += list(numbers)
+        for block, counts in blocks():
+            numbers = (block[:, 0] - 100).astype(int)
+            np.testing.assert_array_equal(codes[numbers], np.repeat([0, 1, 2], counts))
+            seen += list(numbers)
         assert sorted(seen) == list(rows)

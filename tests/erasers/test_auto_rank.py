@@ -10,14 +10,13 @@ from sklearn import config_context
 
 from unspot import LEOPARD, Cascade, Dataset, Eraser, Split, load
 from unspot.checks import default_ranks
-from unspot.erasers import PCAProjection, leopard, streams
+from unspot.erasers import PCAProjection, streams
 from unspot.evaluation.attackers import BUDGETS, attack
 from unspot.evaluation.inference import smallest_bound
 from unspot.projections import ManifoldSolver
 from unspot.ranks import path, selection
 from unspot.ranks.path import MIN_ASIDE
 from unspot.ranks.selection import Selection
-from unspot.scale.processes import Team
 
 D, K = 10, 3
 
@@ -277,12 +276,6 @@ def test_no_max_rows_is_enough_for_a_class_that_is_too_small():
     z = np.repeat(["rare", "common"], [20, 19_980])
     with pytest.raises(ValueError, match=r"20 rows of class 'rare', .* or more rows of that class"):
         LEOPARD("auto", random_state=0).fit(X, z)
-
-
-def test_several_processes_are_refused(data, monkeypatch):
-    monkeypatch.setattr(leopard, "team", lambda: Team(0, 2))
-    with pytest.raises(ValueError, match=r"Got rank='auto' and 2 processes, .* without torchrun"):
-        LEOPARD("auto").fit(data.train.X, data.train.z)
 
 
 # -- numbers and several concepts ----------------------------------------------------------------

@@ -443,9 +443,6 @@ def test_rows_are_a_view_of_rows(data):
     for part, expected in (
         (rows, X),
         (rows @ U, X @ U),
-        (rows.part(100, 300), X[100:300]),
-        (rows.part(100, 300).part(50, 90) @ U, X[150:190] @ U),
-        ((rows @ U).part(7, 900), X[7:] @ U),
     ):
         assert part.shape == expected.shape
         assert part.nbytes == expected.nbytes
@@ -454,37 +451,6 @@ def test_rows_are_a_view_of_rows(data):
         np.testing.assert_allclose(part[::7], expected[::7])
         np.testing.assert_allclose(part.load(), expected)
         np.testing.assert_allclose(np.vstack(list(part.chunks(64))), expected)
-
-
-def test_a_part_of_a_row_group_is_decoded_once(data, tmp_path, monkeypatch):
-    """What a process of several reads of one big row group: no more than the whole of it."""
-    X, _ = data
-    pq.write_table(pa.table({"emb": pa.array(list(X))}), tmp_path / "x.parquet")
-    rows = Rows(as_source(tmp_path / "x.parquet"))
-    decoded, real = [], pq.ParquetFile.iter_batches
-
-    def counted(*arguments, **options):
-        for batch in real(*arguments, **options):
-            decoded.append(batch.num_rows)
-            yield batch
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
-    for part, expected in (
-        (rows.part(450, N), X[450:]),
-        (rows.part(100, 800).part(50, 650), X[150:750]),
-        ((rows @ np.eye(D)).part(450, N), X[450:]),
-    ):
-        decoded.clear()
-        np.testing.assert_array_equal(np.vstack(list(part.chunks(16))), expected)
-        assert sum(decoded) <= N
-
-
-def test_a_bad_row_of_a_part_has_its_number_in_the_whole(data):
-    X = data[0].copy()
-    X[777, 3] = np.nan
-    part = Rows(as_source(X)).part(450, N)
-    with pytest.raises(ValueError, match="Got NaN or infinity in row 777 of X"):
-        list(part.chunks(16))
 
 
 def test_the_next_chunk_is_read_meanwhile():

@@ -108,15 +108,6 @@ def test_low_orders_are_most_of_mmd_in_many_dimensions(rng):
     assert float((grad * low).sum() / grad.norm() / low.norm()) > 0.98
 
 
-def test_shares_of_the_rows_add_up(rows):
-    X, z = rows
-    low, V = _low(X, z), _orthonormal(5, 3)
-    whole = low._moments(V, [0.3], (0, 1))
-    parts = [low._moments(V, [0.3], (i, 3)) for i in range(3)]
-    for k in range(2):
-        torch.testing.assert_close(sum(part[k] for part in parts), whole[k])
-
-
 def test_narrow_kernels_are_left_to_the_sample(rows):
     X, z = rows
     narrow = _low(X, z, GaussianMixture((0.01, 0.5, 2.0)))(_orthonormal(5, 3))

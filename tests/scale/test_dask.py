@@ -1,8 +1,6 @@
 """Dask on two worker processes: the same numbers as in one process."""
 
 import os
-import subprocess
-import sys
 from datetime import date
 
 import joblib
@@ -13,13 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot import LEACE, Dataset, Eraser
-from unspot.cli import main
 from unspot.data.labels import encode
 from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.metrics import METRICS
 from unspot.evaluation.problem import Finding
 from unspot.evaluation.results import Row, Value
-from unspot.scale import Erasure, executor, transform_files
 from unspot.sweeps.run import read_results, sweep
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
@@ -385,127 +381,6 @@ def test_partitions_that_a_filter_left_empty(client, data, kind):
 
 
 # -- files and sweeps ----------------------------------------------------------------------------
-
-
-def _parts(X, folder, n=6):
-    folder.mkdir()
-    for i, part in enumerate(np.array_split(X, n)):
-        np.save(folder / f"{i}.npy", part)
-    return folder
-
-
-def test_files_by_a_cluster(cluster, data, eraser, tmp_path):
-    """The same manifest, checksums and all, as by threads; and a second run has nothing to do."""
-    X, _ = data
-    parts = _parts(X, tmp_path / "in")
-    here = transform_files(Erasure(eraser), [parts], tmp_path / "here")
-    rows = []
-    with executor("dask", cluster.scheduler_address) as pool:
-        there = transform_files(
-            Erasure(eraser), [parts], tmp_path / "there", executor=pool, advance=rows.append
-        )
-        again = transform_files(Erasure(eraser), [parts], tmp_path / "there", executor=pool)
-    assert there.manifest == here.manifest
-    assert sum(rows) == N
-    assert again.done == ()
-    assert len(again.kept) == 6
-
-
-def test_a_bad_file_is_named_by_a_cluster(cluster, data, eraser, tmp_path):
-    X, _ = data
-    parts = _parts(X, tmp_path / "in")
-    np.save(parts / "3.npy", X[:, :2])
-    with executor("dask", cluster.scheduler_address) as pool:
-        with pytest.raises(ValueError, match=r"Got vectors of length 2 in '?.*3\.npy"):
-            transform_files(Erasure(eraser), [parts], tmp_path / "out", executor=pool)
-        assert not (tmp_path / "out" / "3.npy").exists()
-        result = transform_files(
-            Erasure(eraser), [parts], tmp_path / "out", executor=pool, skip_bad=True
-        )
-    assert [entry["input"] for entry in result.manifest["skipped"]] == [str(parts / "3.npy")]
-
-
-def test_a_bad_file_is_one_sentence(data, eraser, tmp_path):
-    """Workers neither log the error of a file nor try it again."""
-    parts = _parts(data[0], tmp_path / "in")
-    np.save(parts / "3.npy", data[0][:, :2])
-    eraser.save(tmp_path / "e.safetensors")
-    command = ["unspot", "transform", "e.safetensors", "in", "-o", "out"]
-    done = subprocess.run(
-        [sys.executable, "-m", *command, "--engine", "dask", "--workers", "1"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: Got vectors of length 2 in")
-    assert len(done.stderr.splitlines()) == 1
-
-
-def _die(_):
-    os._exit(1)
-
-
-def test_a_lost_worker_is_no_bad_file():
-    with (
-        executor("dask", workers=1) as pool,
-        pytest.raises(ConnectionError, match="Lost a Dask worker"),
-    ):
-        pool.submit(_die, "job").result(timeout=120)
-
-
-def test_the_command_line_by_a_cluster(cluster, data, eraser, tmp_path, capsys):
-    X, _ = data
-    parts = _parts(X, tmp_path / "in")
-    eraser.save(tmp_path / "e.safetensors")
-    command = ["transform", str(tmp_path / "e.safetensors"), str(parts), "-o", f"{tmp_path}/out/"]
-    with pytest.raises(SystemExit) as end:
-        main([*command, "--engine", "dask", "--address", cluster.scheduler_address])
-    assert end.value.code == 0
-    assert "Erased 700 rows" in capsys.readouterr().out
-    written = np.concatenate([np.load(tmp_path / "out" / f"{i}.npy") for i in range(6)])
-    np.testing.assert_allclose(written, eraser(X), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--engine", "spark"], "Got --engine spark, but expected local, dask or ray"),
-        (["--address", "tcp://x:1"], "Got --address tcp://x:1 without a cluster"),
-        (["--engine", "dask"], "Got --engine dask for one file"),
-        (["--engine", "dask", "--workers", "0", "-o", "out/"], "Got workers=0, but expected"),
-        (
-            ["--engine", "dask", "--address", "head", "-o", "out/"],
-            "Got the address 'head', but no Dask scheduler answered there (missing port number",
-        ),
-    ],
-)
-def test_engines_on_the_command_line(options, message, data, eraser, tmp_path, capsys):
-    np.save(tmp_path / "x.npy", data[0])
-    eraser.save(tmp_path / "e.safetensors")
-    command = ["transform", f"{tmp_path}/e.safetensors", f"{tmp_path}/x.npy", "-o"]
-    with pytest.raises(SystemExit) as end:
-        main([*command, f"{tmp_path}/y.npy", *options])
-    assert end.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_nobody_at_the_address(monkeypatch):
-    monkeypatch.setattr("unspot.scale.dask.CONNECT_SECONDS", 1)
-    with (
-        pytest.raises(ConnectionError, match="no Dask scheduler answered there"),
-        executor("dask", "tcp://127.0.0.1:1"),
-    ):
-        pass
-
-
-def test_unknown_engines():
-    with (
-        pytest.raises(ValueError, match="Got engine='spark', but expected 'dask' or 'ray'"),
-        executor("spark"),
-    ):
-        pass
 
 
 def _process(problem):

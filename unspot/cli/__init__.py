@@ -164,9 +164,7 @@ def _run(arguments: Sequence[str]) -> None:
     except _EXPECTED as error:
         if os.environ.get("UNSPOT_DEBUG", "0") not in ("", "0"):
             raise
-        rank = os.environ.get("RANK", "0")  # which of the processes of torchrun this is
-        process = "" if rank == "0" else f"Process {rank}: "
-        typer.secho(f"{process}Error: {sentence(error)}", fg=typer.colors.RED, err=True)
+        typer.secho(f"Error: {sentence(error)}", fg=typer.colors.RED, err=True)
         raise SystemExit(2) from None
 
 

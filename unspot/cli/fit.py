@@ -83,9 +83,6 @@ def fit(
     seed: options.Seed = 0,
     force: options.Force = False,
     quiet: options.Quiet = False,
-    timeout: Annotated[
-        float, typer.Option(metavar="S", help="With torchrun: seconds to wait for other processes.")
-    ] = 600.0,
 ) -> None:
     """Learn to take a concept out of embeddings.
 
@@ -94,7 +91,7 @@ def fit(
     Several concepts: --concept gender,age. Numbers are recognised by their values, or by
     --kind age=continuous.
 
-    Large files stay on disk. Several processes: torchrun --nproc-per-node 4 -m unspot fit …
+    Large files stay on disk.
     """
     from unspot.io.files import refuse_existing
 
@@ -142,22 +139,17 @@ def fit(
         chosen = {**kind_parameter(z, kinds, method), **chosen}
         # After all that can be wrong with the files: it imports torch.
         with options.loading():
-            from unspot.scale.processes import context
-
             estimator = make_estimator(method, chosen, seed=seed)
         if groups and "groups" not in signature(estimator.fit).parameters:
             raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
-        with context(timeout=timeout) as team:
-            started = time.perf_counter()
-            more: dict[str, Any] = {"groups": table.groups} if groups else {}
-            estimator.fit(table.X, z, **tasks, **more)
-            seconds = time.perf_counter() - started
-            named = {f"{name}_name": column for name, column in beside.items()}
-            whose = concept or (labels or data).stem
-            eraser = with_source(estimator.eraser_, table, data, whose, **named)
-            if not team.leads:
-                return
-            saved = options.write_or_keep(output, eraser.save)
+        started = time.perf_counter()
+        more: dict[str, Any] = {"groups": table.groups} if groups else {}
+        estimator.fit(table.X, z, **tasks, **more)
+        seconds = time.perf_counter() - started
+        named = {f"{name}_name": column for name, column in beside.items()}
+        whose = concept or (labels or data).stem
+        eraser = with_source(estimator.eraser_, table, data, whose, **named)
+        saved = options.write_or_keep(output, eraser.save)
     if not quiet:
         _summary(estimator, eraser, output if saved else None, seconds)
     options.end_if_lost(saved)

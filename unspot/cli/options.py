@@ -523,14 +523,11 @@ _written: list[Path] = []
 @contextmanager
 def at_work(*, quiet: bool, threads: int | None) -> Iterator[None]:
     """Around every command: its threads, its progress on stderr, and the end by Ctrl-C."""
-    import os
-
     from unspot.io.progress import shown
     from unspot.machine import threads as at_most
 
     _written.clear()
-    leads = os.environ.get("RANK", "0") == "0"  # among the processes of torchrun
-    progress = shown(delay=SHOW_AFTER) if leads and not quiet else nullcontext()
+    progress = nullcontext() if quiet else shown(delay=SHOW_AFTER)
     if threads is not None and threads < 1:
         raise ValueError(f"Got --threads {threads}, but expected a number of at least 1.")
     try:

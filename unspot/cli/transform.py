@@ -35,13 +35,6 @@ def transform(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Files at a time; by default all cores.")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(metavar="NAME", help="Where to run: local, dask or ray.")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Dask or Ray cluster; by default one is started."),
-    ] = None,
     skip_bad: Annotated[
         bool,
         typer.Option(
@@ -66,28 +59,16 @@ def transform(
     """
     options.check_files({}, [eraser, *inputs])
     from unspot.eraser import load
-    from unspot.scale import ENGINES, Erasure, executor
+    from unspot.scale import Erasure
 
-    if engine not in ("local", *ENGINES):
-        raise ValueError(f"Got --engine {engine}, but expected local, {' or '.join(ENGINES)}.")
-    if engine == "local" and address is not None:
-        raise ValueError(f"Got --address {address} without a cluster. Add --engine dask or ray.")
     to_folder = _to_folder(inputs, output)
-    if engine != "local" and not to_folder:
-        raise ValueError(
-            f"Got --engine {engine} for one file, but a cluster shares out the files of a folder. "
-            "Give an output folder, with a name that ends in /."
-        )
     erasure = Erasure(load(eraser), features, reduce)
     settings: dict[str, Any] = {"workers": workers, "skip_bad": skip_bad, "force": force}
     settings["verify"] = verify
     if not to_folder:
         _one(erasure, inputs[0], Path(output), force, quiet)
-    elif engine == "local":
-        _many(erasure, inputs, Path(output), quiet, **settings)
     else:
-        with executor(engine, address, workers=workers) as pool:
-            _many(erasure, inputs, Path(output), quiet, executor=pool, **settings)
+        _many(erasure, inputs, Path(output), quiet, **settings)
 
 
 def _to_folder(inputs: list[Path], output: str) -> bool:

@@ -134,8 +134,6 @@ def hsic(
     Y: Tensor,
     weights: PairWeights | Tensor,
     kernel: GaussianMixture | None = None,
-    *,
-    share: tuple[int, int] = (0, 1),
 ) -> Tensor:
     """Unbiased HSIC of rows and features, or the sum of the terms of ``PairWeights``.
 
@@ -149,14 +147,12 @@ def hsic(
         Features of the concept.
     kernel : GaussianMixture, optional
         By default the paper's five kernels with a pooled bandwidth.
-    share : (i, m)
-        Do only the i-th of m shares of the work. The values of all shares add up to the result.
 
     Notes
     -----
     O(n²(r + m)) time, O(n(r + m)) memory. For two classes it is MMD² but for a factor.
     """
-    return _hsic(Y, weights, kernel, gradient=False, detach=False, share=share)[0]
+    return _hsic(Y, weights, kernel, gradient=False, detach=False)[0]
 
 
 def hsic_and_grad(
@@ -165,12 +161,11 @@ def hsic_and_grad(
     kernel: GaussianMixture | None = None,
     *,
     detach_bandwidth: bool = False,
-    share: tuple[int, int] = (0, 1),
 ) -> tuple[Tensor, Tensor]:
     """HSIC and its gradient with respect to Y, in closed form; parameters as ``mmd2_and_grad``."""
-    value, grad = _hsic(Y, weights, kernel, gradient=True, detach=detach_bandwidth, share=share)
+    value, grad = _hsic(Y, weights, kernel, gradient=True, detach=detach_bandwidth)
     assert grad is not None
-    return value, grad if share[1] > 1 else grad.to(Y.dtype)
+    return value, grad.to(Y.dtype)
 
 
 def discrepancy(Y: Tensor, z: Any, *args: Any, **options: Any) -> Tensor:
@@ -215,7 +210,6 @@ def _hsic(
     *,
     gradient: bool,
     detach: bool,
-    share: tuple[int, int],
 ) -> tuple[Tensor, Tensor | None]:
     """HSIC, and its gradient in float64 if it is wanted."""
     kernel = kernel or GaussianMixture.paper()
@@ -237,7 +231,6 @@ def _hsic(
             kernel.multipliers,
             sigma2,
             gradient=gradient,
-            share=share,
         )
         total += value
         if grad is not None and part is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, islice, pairwise
+from itertools import combinations_with_replacement, pairwise
 from typing import Literal, NamedTuple
 
 import torch
@@ -140,16 +140,13 @@ class Tiles:
             start += count
         return cls(order, z[order], tuple(counts), tuple(cuts))
 
-    def pairs(self, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tile, Tile]]:
-        """The upper triangle of tile pairs, or every m-th of them for process i of m."""
-        i, m = share
-        return islice(combinations_with_replacement(self.cuts, 2), i, None, m)
+    def pairs(self) -> Iterator[tuple[Tile, Tile]]:
+        """Iterate over the upper triangle of tile pairs."""
+        return combinations_with_replacement(self.cuts, 2)
 
-    def pairs_within(self, share: tuple[int, int] = (0, 1)) -> Iterator[tuple[Tile, Tile]]:
-        """The same without pairs of tiles that have no class in common."""
-        every = combinations_with_replacement(self.cuts, 2)
-        i, m = share
-        return islice((pair for pair in every if pair[0].last >= pair[1].first), i, None, m)
+    def pairs_within(self) -> Iterator[tuple[Tile, Tile]]:
+        """Iterate over the tile pairs that have a class in common."""
+        return (pair for pair in self.pairs() if pair[0].last >= pair[1].first)
 
 
 class Factors(NamedTuple):
@@ -170,7 +167,6 @@ def kernel_sums(
     sigma2: float,
     *,
     gradient: bool,
-    share: tuple[int, int] = (0, 1),
 ) -> tuple[float, Tensor | None]:
     """Σ_{a≠b} c_ab k(‖y_a − y_b‖²) and its gradient in Y at fixed σ, in float64.
 
@@ -184,8 +180,6 @@ def kernel_sums(
         The mixture, with the widest kernel last.
     gradient : bool
         Whether to compute the gradient too: three products per tile instead of one.
-    share : (i, m)
-        Sum only over every m-th tile pair, from the i-th. The sums of m processes add up.
 
     Notes
     -----
@@ -195,8 +189,7 @@ def kernel_sums(
     scale = 1.0 / (multipliers[-1] * sigma2)
     powers = [multipliers[-1] / m for m in reversed(multipliers)]  # 1 = p₁ < p₂ < …
     left, right, padded = _augmented(Y, scale)
-    # Tiles are added up in float64, where their order hardly matters: several processes then get
-    # the result of one process, and rounding errors do not grow with n.
+    # Tiles are added up in float64, so that rounding errors do not grow with n.
     G = torch.zeros_like(padded, dtype=torch.float64) if gradient else None
     most = max((tile.n_rows for tile in tiles.cuts), default=0)
     # The memory of two tiles or three, used again by each thread.
@@ -227,8 +220,8 @@ def kernel_sums(
     total = 0.0
     n_threads = divisible() if Y.device.type == "cpu" else 1
     # Results come in the order of the pairs, so the sums do not depend on the number of threads.
-    results = in_threads(work, pairs(share), most=n_threads)
-    for (a, b), (value, of_a, of_b) in zip(pairs(share), results, strict=True):
+    results = in_threads(work, pairs(), most=n_threads)
+    for (a, b), (value, of_a, of_b) in zip(pairs(), results, strict=True):
         total += value
         if G is not None and of_a is not None:
             G[a.start : a.stop] += of_a

@@ -18,8 +18,6 @@ def mmd2(
     Y: Tensor,
     z: Any,
     kernel: GaussianMixture | None = None,
-    *,
-    share: tuple[int, int] = (0, 1),
 ) -> Tensor:
     """Unbiased MMD², summed over all pairs of classes (Eqs. 4–6).
 
@@ -33,8 +31,6 @@ def mmd2(
         The class of each row, at least two rows of each.
     kernel : GaussianMixture, optional
         By default the paper's five kernels with a pooled bandwidth.
-    share : (i, m)
-        Do only the i-th of m shares of the work. The values of all shares add up to the result.
 
     Notes
     -----
@@ -46,7 +42,7 @@ def mmd2(
     >>> mmd2(Y, [0, 0, 1, 1], GaussianMixture((2.0,), bandwidth=1.0)).item()
     -0.3934...
     """
-    return _mmd2(Y, z, kernel, gradient=False, share=share)[0]
+    return _mmd2(Y, z, kernel, gradient=False)[0]
 
 
 def mmd2_and_grad(
@@ -55,7 +51,6 @@ def mmd2_and_grad(
     kernel: GaussianMixture | None = None,
     *,
     detach_bandwidth: bool = False,
-    share: tuple[int, int] = (0, 1),
 ) -> tuple[Tensor, Tensor]:
     """MMD² and its gradient with respect to Y, in closed form.
 
@@ -66,17 +61,14 @@ def mmd2_and_grad(
     detach_bandwidth : bool
         Treat σ as a constant, as the paper's code does. By default the gradient includes how σ
         depends on Y, so that it is the gradient of ``mmd2``.
-    share : (i, m)
-        Do only the i-th of m shares of the work. Values and gradients of all shares add up. The
-        gradient of a share is in float64, so that the sum does not depend on m.
 
     Notes
     -----
     O(n²r) time, as much as 1.5 products of an n×r and an r×n matrix; O(nr) memory.
     """
-    value, grad = _mmd2(Y, z, kernel, gradient=True, detach=detach_bandwidth, share=share)
+    value, grad = _mmd2(Y, z, kernel, gradient=True, detach=detach_bandwidth)
     assert grad is not None
-    return value, grad if share[1] > 1 else grad.to(Y.dtype)
+    return value, grad.to(Y.dtype)
 
 
 class TiledLoss(nn.Module):
@@ -146,7 +138,6 @@ def _mmd2(
     *,
     gradient: bool,
     detach: bool = False,
-    share: tuple[int, int],
 ) -> tuple[Tensor, Tensor | None]:
     """MMD², and its gradient in float64 if it is wanted."""
     kernel = kernel or GaussianMixture.paper()
@@ -154,13 +145,13 @@ def _mmd2(
         Y = Y.float()
     codes, K = _codes(z, Y)
     if kernel.bandwidth != "pair" or K == 2:
-        return _pooled(Y, codes, kernel, gradient, detach, share)
+        return _pooled(Y, codes, kernel, gradient, detach)
     # With a bandwidth per pair of classes, each pair is a problem of two classes.
     total = Y.new_zeros((), dtype=torch.float64)
     grad = torch.zeros_like(Y, dtype=torch.float64) if gradient else None
     for i, j in combinations(range(K), 2):
         rows = torch.nonzero((codes == i) | (codes == j))[:, 0]
-        value, part = _pooled(Y[rows], (codes[rows] == j).long(), kernel, gradient, detach, share)
+        value, part = _pooled(Y[rows], (codes[rows] == j).long(), kernel, gradient, detach)
         total += value
         if grad is not None and part is not None:
             grad.index_add_(0, rows, part)
@@ -173,7 +164,6 @@ def _pooled(
     kernel: GaussianMixture,
     gradient: bool,
     detach: bool,
-    share: tuple[int, int],
 ) -> tuple[Tensor, Tensor | None]:
     """The same with one bandwidth for all classes."""
     tiles = Tiles.of(codes)
@@ -185,7 +175,7 @@ def _pooled(
         sigma2, detach = float(kernel.bandwidth) ** 2, True
     weights = pair_weights(tiles.counts)
     total, sorted_grad = kernel_sums(
-        centred, tiles, weights, kernel.multipliers, sigma2, gradient=gradient, share=share
+        centred, tiles, weights, kernel.multipliers, sigma2, gradient=gradient
     )
     value = Y.new_full((), total, dtype=torch.float64)
     if sorted_grad is None:

@@ -42,7 +42,6 @@ from unspot.io.progress import phase
 from unspot.machine import same_bits, versions
 from unspot.maps import Oblique
 from unspot.scale.batches import erase_batch
-from unspot.scale.processes import team
 
 __all__ = [
     "BaseEraser",
@@ -77,8 +76,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     #: Whether ``_fit_eraser`` takes ``Rows`` that stay on disk as well as arrays. Other methods get
     #: the rows in memory, or a stratified sample of at most 2 GiB.
     reads_rows: ClassVar[bool] = False
-    #: Whether the work is split over the processes of ``unspot.scale.processes.context``.
-    splits_work: ClassVar[bool] = False
     #: The kinds of concept that it erases, by its parameter ``concept`` if there are several.
     kinds: ClassVar[tuple[str, ...]] = ("categories",)
     #: Whether it takes several concepts, and what is given or kept.
@@ -103,7 +100,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The embeddings. They can be in memory, or stay on disk: a path (``.npy``, Parquet file
             or folder), a list of paths, a memory map, an HDF5, zarr or Dask array, or any
             ``unspot.io.RowSource``. Only the rows that are needed are read from disk. ``LEACE``
-            also takes an iterator of batches (X, z); each of several processes passes its own.
+            also takes an iterator of batches (X, z).
         y : array-like of shape (n,), optional
             The labels of the concept, if ``z`` is not given. If ``z`` is given, the labels of a
             downstream task: they are ignored, so that pipelines can pass them. A pipeline that
@@ -130,7 +127,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         concept = y if z is None else z
         with phase(f"Fitting {type(self).__name__}", verbose=getattr(self, "verbose", False)):
             self._forget()
-            self._check_team()
             if is_stream(X):
                 if given is not None or keep is not None:
                     raise ValueError(
@@ -162,7 +158,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if self._normalises():
                 eraser = eraser.normalised(ROUNDING * _usual_norm(rows))
         self.__dict__.pop("_row_statistics", None)  # d × d numbers that nobody needs after the fit
-        eraser = team().agree(eraser)
         metadata = self._metadata(X, target)
         if rows is not X:
             metadata["rows_used"] = len(rows)
@@ -206,13 +201,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         # A fit that failed may have left other attributes, such as the number of features.
         return hasattr(self, "eraser_")
-
-    def _check_team(self) -> None:
-        if team().size > 1 and not self.splits_work:
-            raise ValueError(
-                f"Got {team().size} processes, but {type(self).__name__} is fitted by one. Run it "
-                "without torchrun, or use LEOPARD, LEACE or Cascade."
-            )
 
     def _fit_stream(self, batches: Any, concept: Any) -> BaseEraser:
         raise ValueError(

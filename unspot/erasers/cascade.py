@@ -65,7 +65,6 @@ class Cascade(BaseEraser):
     """
 
     reads_rows: ClassVar[bool] = True
-    splits_work: ClassVar[bool] = True
     takes_goals: ClassVar[bool] = True
     first_: tuple[Eraser, ...]
 
@@ -121,10 +120,6 @@ class Cascade(BaseEraser):
         if not stages:
             raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")
         return [_checked("first", stage, "Transport()") for stage in stages]
-
-    def _check_team(self) -> None:
-        for stage in (*self._first(), self._inner()):
-            stage._check_team()
 
     def _check_target(self, target: Any) -> None:
         for stage in (*self._first(), self._inner()):

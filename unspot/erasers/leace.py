@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -25,15 +24,12 @@ from unspot.erasers.base import ROUNDING, BaseEraser, warn, within_support
 from unspot.erasers.goals import as_goal, design, keep_design
 from unspot.maps import Oblique
 from unspot.projections.subspaces import column_space, complement
-from unspot.scale.processes import class_statistics, cross_statistics, team
 
 __all__ = ["LEACE", "warn_if_all"]
 
 Array = NDArray[np.float64]
 #: The smallest squared sine of an angle between what is erased and what is kept.
 LEAST_ANGLE = 1e-6
-#: What a stream leaves behind, and what processes send each other.
-_SEEN = ("statistics_", "classes_", "n_features_in_", "feature_names_in_")
 
 
 class LEACE(BaseEraser):
@@ -84,7 +80,6 @@ class LEACE(BaseEraser):
     """
 
     reads_rows: ClassVar[bool] = True
-    splits_work: ClassVar[bool] = True
     kinds: ClassVar[tuple[str, ...]] = KINDS
     takes_goals: ClassVar[bool] = True
     statistics_: Any  # ClassStatistics or CrossStatistics
@@ -141,12 +136,6 @@ class LEACE(BaseEraser):
 
     def partial_fit(self, X: Any, y: Any = None, *, z: Any = None) -> LEACE:
         """Add the rows of one batch of a stream. New classes may appear at any time."""
-        if not team().is_alone:
-            raise ValueError(
-                f"Got a batch in one of {team().size} processes, but partial_fit works in a single "
-                "process: each would end with its own eraser. Pass the batches to fit, as an "
-                "iterator; it joins the statistics of all processes."
-            )
         self._add_batch(X, y if z is None else z)
         return self
 
@@ -213,13 +202,13 @@ class LEACE(BaseEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         if isinstance(target, (Labels, Measurements)):
             self.statistics_ = (
-                class_statistics(X, target.codes, len(target.classes), per_class=False)
+                ClassStatistics.from_rows(X, target.codes, len(target.classes), per_class=False)
                 if isinstance(target, Labels)
-                else cross_statistics(X, target.values)
+                else CrossStatistics.from_rows(X, target.values)
             )
             return self._solve(self.statistics_)
         goal = as_goal(target)
-        self.statistics_ = cross_statistics(X, design(goal))
+        self.statistics_ = CrossStatistics.from_rows(X, design(goal))
         if goal.keep is None:
             return self._solve(self.statistics_)
         if self.method == "orthogonal":
@@ -227,7 +216,7 @@ class LEACE(BaseEraser):
                 "Got keep=… with method='orthogonal', but no orthogonal projection keeps a "
                 "covariance as it is. Use method='oblique'."
             )
-        kept = cross_statistics(X, keep_design(goal)).settled().cross_covariance
+        kept = CrossStatistics.from_rows(X, keep_design(goal)).settled().cross_covariance
         return _keeping(self.statistics_.settled(), kept)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
@@ -250,35 +239,13 @@ class LEACE(BaseEraser):
         try:
             for batch in batches:
                 self._add_batch(*_pair(batch))
-            self._join_team()
+            if not hasattr(self, "statistics_"):
+                raise ValueError("Got a stream without batches, but expected pairs (X, z).")
             self._refuse_one_value()
         except Exception:
             self._forget()  # a part of the stream must not pass for all of it
             raise
-        if not team().is_alone:  # solved now, since all processes are here to agree on it
-            self._eraser = team().agree(self.eraser_)
         return self
-
-    def _join_team(self) -> None:
-        """Merge the statistics of all processes; each has its own stream, which may be empty."""
-        mine = {name: getattr(self, name) for name in _SEEN if hasattr(self, name)}
-        parts = [part for part in team().gather(mine) if part]
-        if not parts:
-            raise ValueError("Got a stream without batches, but expected pairs (X, z).")
-        widths = sorted({part["n_features_in_"] for part in parts})
-        if len(widths) > 1:
-            raise ValueError(
-                f"Got streams of rows with {' and '.join(map(str, widths))} features in the "
-                "processes of one fit, but expected the same features in all."
-            )
-        self.__dict__.update(parts[0])
-        statistics = [part["statistics_"] for part in parts]
-        if self.concept != "continuous":
-            self.classes_ = reduce(np.union1d, [part["classes_"] for part in parts])
-            statistics = [
-                _among(self.classes_, part["statistics_"], part["classes_"]) for part in parts
-            ]
-        self.statistics_ = reduce(type(statistics[0]).merge, statistics)
 
     def _refuse_one_value(self) -> None:
         if self.concept == "continuous":

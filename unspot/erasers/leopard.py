@@ -43,8 +43,6 @@ from unspot.projections import (
 )
 from unspot.projections.low_order import noise as spread
 from unspot.projections.solvers import History, Noise
-from unspot.scale.processes import class_statistics, team
-from unspot.scale.shared_objective import searched_together
 
 __all__ = ["LEOPARD"]
 
@@ -176,7 +174,6 @@ class LEOPARD(BaseEraser):
 
     min_rows_per_class: ClassVar[int] = 2
     reads_rows: ClassVar[bool] = True
-    splits_work: ClassVar[bool] = True
     kinds: ClassVar[tuple[str, ...]] = KINDS
     takes_goals: ClassVar[bool] = True
 
@@ -274,7 +271,7 @@ class LEOPARD(BaseEraser):
             min_held_out=100,  # as 40 of each class: the HSIC of fewer rows is noise
             max_held_out=HELD_OUT_ROWS,
         )
-        rows, held_out = team().agree(tuple(labelled[part] for part in chosen))
+        rows, held_out = (labelled[part] for part in chosen)
         numbers = np.concatenate([rows, held_out])
         part, goal = _floats(X[numbers]), goal.take(numbers)
         cut = len(rows)
@@ -283,7 +280,7 @@ class LEOPARD(BaseEraser):
         space = _Space.of(_FitRows(train, None, everything), 1, self.metric, per_class=False)
         self._row_statistics = space.statistics
         with one_thread() if cut**2 * self.rank_ < FEW_PRODUCTS else nullcontext():
-            seed = team().agree(int(rng.integers(2**31)))
+            seed = int(rng.integers(2**31))
             objectives, begin = self._goal_parts(space, part, cut, goal, generator(seed))
             return self._searched(solver, space, objectives, begin, rng, len(rows))
 
@@ -353,11 +350,7 @@ class LEOPARD(BaseEraser):
         rows_used: int,
     ) -> Eraser:
         """The projection that a search finds."""
-        if team().is_alone:
-            V, history = self._search(solver, objectives, begin, rng)
-        else:
-            search = partial(self._search, solver, begin=begin, rng=rng)
-            V, history = searched_together(team(), objectives, search)
+        V, history = self._search(solver, objectives, begin, rng)
         self.history_ = history.arrays()
         U = space.embedding_basis(V.cpu().double().numpy())
         return Eraser.projection(U, loss=history.loss[history.kept], rows_used=rows_used)
@@ -393,14 +386,6 @@ class LEOPARD(BaseEraser):
                 "erases nothing. Choose a lower rank."
             )
 
-    def _check_team(self) -> None:
-        super()._check_team()
-        if self.rank == "auto" and team().size > 1:
-            raise ValueError(
-                f"Got rank='auto' and {team().size} processes, but attackers that choose a rank "
-                "run in one. Fit without torchrun, or pass the rank as a number."
-            )
-
     def _samples(
         self, solver: Solver, X: Any, codes: NDArray[np.int64], rng: np.random.Generator
     ) -> _FitRows:
@@ -408,7 +393,7 @@ class LEOPARD(BaseEraser):
         if isinstance(solver, PaperSolver):
             whole = X.load() if isinstance(X, Rows) and solver.is_full_batch(len(X)) else X
             return _FitRows(_Sample(_floats(whole), codes))
-        chosen, rows, held_out = team().agree(self._row_numbers(codes, rng))
+        chosen, rows, held_out = self._row_numbers(codes, rng)
         part = _floats(X[np.concatenate([rows, held_out])])  # a file is read once for both
         train = _Sample(part[: len(rows)], codes[rows])
         check = _Sample(part[len(rows) :], codes[held_out]) if len(held_out) else None
@@ -492,7 +477,7 @@ class LEOPARD(BaseEraser):
         begin: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> tuple[torch.Tensor, History]:
-        """The solver's way from the start, in one process or in all."""
+        """Run the solver from the start."""
         objective, check, noise = objectives["loss"], objectives.get("held out"), None
         if "low of all" in objectives:
             low = objectives["low of all"]
@@ -591,8 +576,7 @@ class _Space:
         # More rows tell mean and covariance better; who is held out makes no difference to these.
         X, codes = rows.everything or rows.train
         dtype = rows.train.X.dtype
-        collect = class_statistics if isinstance(X, Rows) else ClassStatistics.from_rows
-        statistics = collect(X, codes, n_classes, per_class=per_class).settled()
+        statistics = ClassStatistics.from_rows(X, codes, n_classes, per_class=per_class).settled()
         if metric == "whitened":
             return cls(statistics, dtype, *whitening(statistics.covariance, invertible=True))
         variance = float(np.diagonal(statistics.covariance).mean())

@@ -37,8 +37,6 @@ class Rows:
         What to do with rows when they are read, (m, d) → (m, width).
     width : int, optional
         The columns after ``change``.
-    start, stop : int, optional
-        The part of the source to see.
 
     Examples
     --------
@@ -57,14 +55,10 @@ class Rows:
         *,
         change: Callable[[Floats], Floats] | None = None,
         width: int | None = None,
-        start: int = 0,
-        stop: int | None = None,
     ) -> None:
         self._source = source
         self._change = change
-        self._start = start
-        self._stop = source.shape[0] if stop is None else stop
-        self.shape: tuple[int, int] = (self._stop - start, width or source.shape[1])
+        self.shape: tuple[int, int] = (source.shape[0], width or source.shape[1])
         self.dtype = source.dtype
 
     def __len__(self) -> int:
@@ -88,24 +82,19 @@ class Rows:
         """The same rows, changed whenever they are read."""
         return Rows(self, change=change, width=width)
 
-    def part(self, start: int, stop: int) -> Rows:
-        """The rows from ``start`` to ``stop``, still where they are."""
-        return Rows(self, start=start, stop=stop)
-
     def read(self, start: int, stop: int) -> Floats:
         stop = min(stop, len(self))
-        return self._checked(self._source.read(self._start + start, self._start + stop), start)
+        return self._checked(self._source.read(start, stop), start)
 
     def take(self, rows: ArrayLike) -> Floats:
         numbers = np.asarray(rows, dtype=np.int64)
-        return self._checked(self._source.take(numbers + self._start), numbers)
+        return self._checked(self._source.take(numbers), numbers)
 
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
         """Rows in order; the next chunk is read while this one is worked on."""
-        end = self._start + (len(self) if stop is None else min(stop, len(self)))
-        chunks = self._source.chunks(rows_per_chunk, self._start + start, end)
+        chunks = self._source.chunks(rows_per_chunk, start, stop)
         checked = self._checked_in_order(chunks, start)
         return checked if isinstance(self._source, Rows) else prefetched(checked)
 
@@ -200,20 +189,19 @@ class Blocks:
         self._chosen = np.zeros(len(codes), dtype=bool)
         self._chosen[rows] = True
         self._few = len(rows) * X.shape[1] * np.dtype(X.dtype).itemsize <= HOLD_BYTES
-        self._held: dict[tuple[int, int], list[tuple[Floats, NDArray[np.int64]]]] = {}
+        self._held: list[tuple[Floats, NDArray[np.int64]]] | None = None
 
-    def __call__(self, i: int = 0, m: int = 1) -> Iterable[tuple[Floats, NDArray[np.int64]]]:
-        """The i-th of m shares of the rows: blocks, and their number of rows of each class."""
+    def __call__(self) -> Iterable[tuple[Floats, NDArray[np.int64]]]:
+        """Iterate over blocks, and their number of rows of each class."""
         if not self._few:
-            return self._read(i, m)
-        if (i, m) not in self._held:
-            self._held[i, m] = list(self._read(i, m))
-        return self._held[i, m]
+            return self._read()
+        if self._held is None:
+            self._held = list(self._read())
+        return self._held
 
-    def _read(self, i: int, m: int) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
-        n = len(self._codes)
-        start, stop = n * i // m, n * (i + 1) // m
-        for block in self._chunks(start, stop):
+    def _read(self) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
+        start = 0
+        for block in self._chunks():
             rows = slice(start, start + len(block))
             chosen = np.flatnonzero(self._chosen[rows])
             start = rows.stop
@@ -223,11 +211,10 @@ class Blocks:
                 counts = np.bincount(codes, minlength=self._n_classes)
                 yield self._change(block[chosen[order]]), counts
 
-    def _chunks(self, start: int, stop: int) -> Iterator[Floats]:
+    def _chunks(self) -> Iterator[Floats]:
         if isinstance(self._X, Rows):
-            return self._X.chunks(CHUNK_ROWS, start, stop)
-        cuts = range(start, stop, CHUNK_ROWS)
-        return (self._X[cut : min(cut + CHUNK_ROWS, stop)] for cut in cuts)
+            return self._X.chunks(CHUNK_ROWS)
+        return (self._X[i : i + CHUNK_ROWS] for i in range(0, len(self._X), CHUNK_ROWS))
 
 
 # -- What a user may pass as X ---------------------------------------------------------------------

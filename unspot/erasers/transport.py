@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.labels import Labels, Measurements
-from unspot.data.statistics import ClassStatistics, mean_difference_basis
+from unspot.data.statistics import ClassStatistics, CrossStatistics, mean_difference_basis
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, within_support
 from unspot.erasers.leace import warn_if_all
 from unspot.erasers.matching import NO_VARIANCE, barycentre, transport_matrix
 from unspot.maps import Expand, Mixture
 from unspot.projections.subspaces import column_space, complement
-from unspot.scale.processes import class_statistics, cross_statistics
 
 __all__ = ["Transport", "shrunk_eigenvalues"]
 
@@ -73,7 +72,6 @@ class Transport(BaseEraser):
     """
 
     reads_rows: ClassVar[bool] = True
-    splits_work: ClassVar[bool] = True
     kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
 
     def __init__(self, *, concept: Literal["categories", "continuous"] = "categories") -> None:
@@ -81,7 +79,7 @@ class Transport(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         labels = target if isinstance(target, Labels) else _quarters(target)
-        statistics = class_statistics(X, labels.codes, len(labels.classes)).settled()
+        statistics = ClassStatistics.from_rows(X, labels.codes, len(labels.classes)).settled()
         removed = mean_difference_basis(statistics)
         if isinstance(target, Measurements):
             removed = _with_line(removed, X, target)
@@ -112,7 +110,7 @@ def _quarters(number: Measurements) -> Labels:
 
 def _with_line(removed: Array, X: Any, number: Measurements) -> Array:
     """A basis of these directions, and of the one that correlates with the number."""
-    statistics = cross_statistics(X, number.values)
+    statistics = CrossStatistics.from_rows(X, number.values)
     line = statistics.cross_covariance
     line = line - removed @ (removed.T @ line)
     spread = float(np.sqrt(np.trace(statistics.covariance)))

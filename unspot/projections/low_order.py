@@ -33,10 +33,6 @@ LEAST = 1e-3
 MOST_MOMENTS = 2**24
 
 
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
-
-
 @dataclass(frozen=True)
 class LowOrder:
     """The part of order two of MMD²(XV) as a function of V, and its gradient.
@@ -44,8 +40,7 @@ class LowOrder:
     Parameters
     ----------
     blocks : callable
-        ``blocks(i, m)`` gives the i-th of m shares of the rows, block after block, in centred
-        working coordinates.
+        ``blocks()`` gives the rows, block after block, in centred working coordinates.
     counts : tuple of int
         The rows of each class, at least two.
     kernel : GaussianMixture
@@ -62,7 +57,7 @@ class LowOrder:
 
     is_lazy: ClassVar[bool] = False
 
-    blocks: Callable[[int, int], Iterable[Block]]
+    blocks: Callable[[], Iterable[Block]]
     counts: tuple[int, ...]
     kernel: GaussianMixture
     covariance: Tensor
@@ -72,26 +67,19 @@ class LowOrder:
         """Whether the moments of all classes fit in memory."""
         return len(_wide(kernel)) * n_classes * (rank + 1) ** 2 <= MOST_MOMENTS
 
-    def __call__(
-        self,
-        V: Tensor,
-        *,
-        share: tuple[int, int] = (0, 1),
-        add: Callable[[Tensor], Tensor] = _same,
-    ) -> tuple[float, Tensor]:
-        """Value and gradient; with a share of the rows, ``add`` sums over all shares."""
+    def __call__(self, V: Tensor) -> tuple[float, Tensor]:
+        """Value and gradient."""
         pooled = isinstance(self.kernel.bandwidth, str)
         CV = self.covariance.double() @ V.double()
         spread = 2.0 * float((CV * V).sum()) or 1.0
         sigma2 = spread if pooled else float(self.kernel.bandwidth) ** 2
         rates = [2.0 / (m * sigma2) for m in _wide(self.kernel)]
-        A, own = self._moments(V, rates, share)
-        A, own = add(A), add(own)
+        A, own = self._moments(V, rates)
         weights = torch.tensor(pair_weights(self.counts), dtype=torch.float64, device=V.device)
         slopes = torch.einsum("kl,mlij->mkij", weights, A)  # ∂L/∂A
         slopes[:, :, 0, 0] *= 2.0
         value = float(0.5 * (slopes * A).sum() - (weights.diagonal() * own).sum())
-        grad = add(self._gradient(V, rates, slopes, weights.diagonal(), share))
+        grad = self._gradient(V, rates, slopes, weights.diagonal())
         if pooled:  # L depends only on Y/σ, and σ² = 2 tr VᵀCV
             grad -= 2.0 * float((grad * V).sum()) / sigma2 * CV
         return value, grad.to(V.dtype)
@@ -104,14 +92,12 @@ class LowOrder:
         """A matrix of the rows' dtype and device."""
         return self.covariance.new_empty(shape)
 
-    def _moments(
-        self, V: Tensor, rates: list[float], share: tuple[int, int]
-    ) -> tuple[Tensor, Tensor]:
+    def _moments(self, V: Tensor, rates: list[float]) -> tuple[Tensor, Tensor]:
         """A, (M, K, r + 1, r + 1), and the kernel of each row and itself, summed, (M, K)."""
         K, r = len(self.counts), V.shape[1]
         A = V.new_zeros(len(rates), K, r + 1, r + 1, dtype=torch.float64)
         own = V.new_zeros(len(rates), K, dtype=torch.float64)
-        for X, counts in self.blocks(*share):
+        for X, counts in self.blocks():
             Y = torch.from_numpy(X).to(V) @ V
             squares = (Y * Y).sum(1)
             for m, a in enumerate(rates):
@@ -130,12 +116,11 @@ class LowOrder:
         rates: list[float],
         slopes: Tensor,
         own_weights: Tensor,
-        share: tuple[int, int],
     ) -> Tensor:
         """∂L/∂V at fixed σ, in float64."""
         total = torch.zeros_like(V, dtype=torch.float64)
         slopes = slopes.to(V.dtype)
-        for rows_of_block, counts in self.blocks(*share):
+        for rows_of_block, counts in self.blocks():
             X = torch.from_numpy(rows_of_block).to(V)
             Y = X @ V
             squares = (Y * Y).sum(1)

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-#: Rows of one matrix product. Several processes divide the work into these blocks.
+#: Rows of one matrix product.
 BLOCK_ROWS = 256
 
 

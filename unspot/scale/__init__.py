@@ -1,4 +1,4 @@
-"""More rows than memory, more files than one, more than one process or machine.
+"""Erase more rows than memory holds, in many files, on one machine or a cluster.
 
 Files are erased in batches by functions that are public, so that any engine can run them on its own
 pieces. ``unspot.scale.dask`` and ``unspot.scale.ray`` do so for two engines.

@@ -7,11 +7,8 @@ A sweep on a cluster needs only joblib's own backend:
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager
-from functools import partial, reduce
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -30,12 +27,9 @@ from unspot.io.columns import (
     in_short,
 )
 from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch, width_out
-from unspot.scale.clusters import EngineExecutor, attempt
 
-__all__ = ["class_statistics", "erase", "executor"]
+__all__ = ["class_statistics", "erase"]
 
-#: How long a scheduler may take to answer.
-CONNECT_SECONDS = 10
 #: How many statistics one task merges.
 MERGED_AT_ONCE = 8
 
@@ -126,41 +120,6 @@ def _check_array(data: Any, otherwise: str) -> None:
             f"Got a {type(data).__name__}{shape}, but expected a Dask array of shape (n, d) or a "
             f"Dask data frame. {otherwise}"
         )
-
-
-@contextmanager
-def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
-    """An executor on the workers of a Dask cluster; by default a cluster on this machine."""
-    _require()
-    from distributed import Client, LocalCluster
-    from distributed.comm import get_address_host_port
-
-    if address is not None:
-        try:
-            get_address_host_port(address)  # without a port, a client fails but does not end
-            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ConnectionError(
-                f"Got the address {address!r}, but no Dask scheduler answered there ({error})."
-            ) from None
-        with client:
-            yield _executor(client)
-        return
-    with (
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address=":0",  # any free port: the usual one may be taken
-            silence_logs=logging.ERROR,  # no warnings about tasks that are cancelled after an error
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield _executor(client)
-
-
-def _executor(client: Any) -> Executor:
-    run = partial(client.get_executor(pure=False).submit, attempt)
-    return EngineExecutor("Dask", partial(client.scatter, broadcast=True, hash=False), run)
 
 
 # -- one block, one partition --------------------------------------------------------------------

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, TypedDict
@@ -66,7 +66,6 @@ def transform_files(
     begin: Callable[[list[Part]], None] = lambda parts: None,
     advance: Advance = lambda rows: None,
     finished: Callable[[Part], None] = lambda part: None,
-    executor: Executor | None = None,
 ) -> Result:
     """Erase many files into a folder.
 
@@ -94,9 +93,6 @@ def transform_files(
     begin, advance, finished : callable
         Called with the parts that are left to do, with the number of rows after every chunk, and
         with every part that is complete or skipped.
-    executor : concurrent.futures.Executor, optional
-        Does the work instead of threads of this process: ``unspot.scale.executor`` gives that of a
-        cluster, whose machines must see the same files. ``advance`` is then called once per part.
 
     Notes
     -----
@@ -128,10 +124,7 @@ def transform_files(
         # What is known to be wrong is removed before a manifest is there, also by a later run.
         stale = {*records.stale, *records.parts} - kept.keys()
         begin(todo)
-        if executor is None:
-            outcomes = _erase_in_threads(erasure, todo, folder, workers, advance)
-        else:
-            outcomes = _erase_on_cluster(erasure, todo, folder, workers, advance, executor)
+        outcomes = _erase_in_threads(erasure, todo, folder, workers, advance)
         done: dict[str, Done] = {}
         skipped: list[dict[str, str]] = []
         # Outcomes are closed at once, also after an error: workers stop, and remove their files.
@@ -466,28 +459,6 @@ def _erase_in_threads(
             stop.set()
 
 
-def _erase_on_cluster(
-    erasure: Erasure,
-    parts: list[Part],
-    folder: Path,
-    workers: int | None,
-    advance: Advance,
-    executor: Executor,
-) -> Outcomes:
-    there = folder.resolve()
-    at_once = max(1, min(workers or 1000, len(parts)))
-
-    def submit(part: Part) -> Future[Done]:
-        resolved = Part(part.source.resolve(), part.output)
-        return executor.submit(_erase_part, erasure, resolved, there, _ignore)
-
-    for part, outcome in _hand_out(parts, at_once, submit):
-        if isinstance(outcome, Done):
-            outcome = replace(outcome, input=str(part.source))
-            advance(outcome.rows)
-        yield part, outcome
-
-
 def _hand_out(parts: list[Part], at_once: int, submit: Callable[[Part], Future[Done]]) -> Outcomes:
     """Each part with its outcome, as they become ready."""
     pending: dict[Future[Done], Part] = {}
@@ -517,7 +488,3 @@ def _erase_part(erasure: Erasure, part: Part, folder: Path, advance: Advance) ->
         input_mtime_ns=before.st_mtime_ns,
         input_sample=sample,
     )
-
-
-def _ignore(rows: int) -> None:
-    """No progress inside a part: the caller is on another machine."""

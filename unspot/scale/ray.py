@@ -1,4 +1,4 @@
-"""Ray: erase a Ray Data dataset by actors that hold the eraser, and files by tasks.
+"""Ray: erase a Ray Data dataset by actors that hold the eraser.
 
 A sweep on a Ray cluster needs only joblib's own backend:
 ``ray.util.joblib.register_ray()`` and ``with joblib.parallel_config("ray"): …``.
@@ -6,10 +6,6 @@ A sweep on a Ray cluster needs only joblib's own backend:
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
@@ -18,9 +14,8 @@ from unspot.checks import require
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix
 from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch
-from unspot.scale.clusters import EngineExecutor, attempt
 
-__all__ = ["erase", "executor"]
+__all__ = ["erase"]
 
 
 def erase(
@@ -117,36 +112,6 @@ def _tensors_as_lists(batch: Any) -> Any:
 def _is_tensor_of_vectors(type_: Any) -> bool:
     """Whether it is a tensor type, Ray's or Arrow's own, with one vector per row."""
     return len(getattr(type_, "shape", ())) == 1 and is_list(type_.storage_type)
-
-
-@contextmanager
-def executor(address: str | None = None, *, workers: int | None = None) -> Iterator[Executor]:
-    """An executor on the workers of a Ray cluster; by default a cluster on this machine."""
-    ray = _require()
-    started_here = not ray.is_initialized()
-    if started_here:
-        options = {"num_cpus": workers} if address is None and workers else {}
-        _refuse_silence(address)
-        ray.init(address, include_dashboard=False, log_to_driver=False, **options)
-    try:
-        task = ray.remote(max_retries=2)(attempt)
-        yield EngineExecutor("Ray", ray.put, lambda *args, **kw: task.remote(*args, **kw).future())
-    finally:
-        if started_here:
-            ray.shutdown()
-
-
-def _refuse_silence(address: str | None) -> None:
-    """Ray itself would try for minutes to reach an address where nobody is."""
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    if not (colon and port.isdigit()):
-        return  # "auto", or a cluster that is still to be started
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
-        raise ConnectionError(
-            f"Got the address {address!r}, but no Ray cluster answered there ({error})."
-        ) from None
 
 
 def _require() -> Any:
