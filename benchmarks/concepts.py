@@ -33,8 +33,9 @@ from unspot import LEACE, LEOPARD, Cascade
 from unspot.datasets import load_glove_gender
 from unspot.datasets.glove import cosines
 from unspot.density import PairWeights, Term, hsic_and_grad, mmd2_and_grad
-from unspot.erasers import KRaM, Transport, leopard
+from unspot.erasers import Transport, leopard
 from unspot.evaluation import attack, fairness, neighbour_overlap
+from unspot.lab import KRaM
 from unspot.machine import one_thread
 
 Array = NDArray[Any]

@@ -25,6 +25,7 @@ import numpy as np
 
 from unspot.datasets import load_glove_gender
 from unspot.erasers.registry import make, method, methods
+from unspot.lab.registry import METHODS
 from unspot.machine import one_thread, versions
 
 #: The most that a fit may take, in seconds on two cores.
@@ -35,7 +36,9 @@ RESULT = Path(__file__).parent / "results" / "costs.json"
 
 def names() -> list[str]:
     """Methods with an own eraser: SPLINCE has LEACE's, and transport is also a first stage."""
-    return [info.name for info in methods() if info.name != "splince"] + ["transport:leopard"]
+    return [info.name for info in (*methods(), *METHODS) if info.name != "splince"] + [
+        "transport:leopard"
+    ]
 
 
 def run() -> dict[str, Any]:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import settings
 
 from unspot.evaluation.certificate import AttackerReport, Certificate
+from unspot.lab.maps import FreeForm
 from unspot.maps import (
     Compress,
     Dense,
     Expand,
     Fourier,
-    FreeForm,
     LayerNorm,
     Map,
     Mixture,

@@ -74,6 +74,22 @@ def test_a_cycle_would_be_found(tmp_path):
     assert house.room_graph(package) == {"left": {"right"}, "right": {"left"}}
 
 
+#: Core modules that look a name up in the lab: by text, so that nothing imports it before.
+LOOKS_INTO_LAB = {"cli", "erasers.registry", "maps.base", "models.texts"}
+
+
+def test_nobody_imports_the_lab():
+    """The lab is imported by name only, in the three places that need it."""
+    importers = {e.importer for e in house.imports() if house.room(e.imported) == "lab"}
+    assert {name for name in importers if house.room(name) != "lab"} == set()
+    naming = {
+        name
+        for name, path in house.modules().items()
+        if house.room(name) != "lab" and '"unspot.lab' in path.read_text(encoding="utf-8")
+    }
+    assert naming == LOOKS_INTO_LAB
+
+
 def test_few_loose_modules():
     loose = {name for name, path in house.modules().items() if path.parent == house.PACKAGE}
     assert len(loose - house.DOOR - {"unspot", ""}) <= 5

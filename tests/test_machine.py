@@ -18,20 +18,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from unspot import Dataset, certify, evaluate, machine
 from unspot.data.statistics import ClassStatistics
-from unspot.erasers import (
-    LEACE,
-    LEOPARD,
-    RLACE,
-    AdversarialErasure,
-    Cascade,
-    FaRM,
-    KernelErasure,
-    KRaM,
-)
+from unspot.erasers import LEACE, LEOPARD, Cascade
 from unspot.evaluation import mdl
+from unspot.lab import RLACE, AdversarialErasure, FaRM, KernelErasure, KRaM
+from unspot.lab.sweeps import sweep
 from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits, time_limit
 from unspot.projections import ManifoldSolver, PaperSolver
-from unspot.sweeps import sweep
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
     python tools/write_results_page.py
 
-reads ``benchmarks/results/bench/*.jsonl`` (each made by ``unspot bench``) and writes
+reads ``benchmarks/results/bench/*.jsonl`` (each made by ``unspot lab bench``) and writes
 ``docs/results.md`` (for each data set a figure, a sentence and the points that no other point
 beats), its figures, ``docs/rivals.md`` with the leak of each method at a budget, and
 ``docs/results-tables.md`` with all cells. No number is typed by hand.
@@ -19,12 +19,12 @@ from typing import Any
 from markdown_table import markdown
 from results_figures import plane_figure
 
-from unspot.bench.budgets import BudgetTable, budget_tables, by_method
-from unspot.bench.paper import paper_tables, study_of, with_paper
 from unspot.io.journal import read_journal
-from unspot.sweeps.grid import attack_chance
-from unspot.sweeps.run import read_results
-from unspot.sweeps.tables import (
+from unspot.lab.bench.budgets import BudgetTable, budget_tables, by_method
+from unspot.lab.bench.paper import paper_tables, study_of, with_paper
+from unspot.lab.sweeps.grid import attack_chance
+from unspot.lab.sweeps.run import read_results
+from unspot.lab.sweeps.tables import (
     COLUMNS,
     ResultLine,
     ResultTable,

@@ -135,7 +135,7 @@ def require(what: str, extra: str, *modules: str) -> None:
 
     Examples
     --------
-    >>> require("unspot bench", "report", "json")
+    >>> require("unspot lab bench", "report", "json")
     """
     lacking = [module for module in modules if find_spec(module) is None]
     if lacking:

@@ -96,7 +96,7 @@ def test_options_reach_the_model(bios, model, tmp_path):
 
 
 def test_pickled_biographies_become_what_the_loader_reads(model, tmp_path):
-    from unspot.datasets import load_bias_in_bios
+    from unspot.lab import load_bias_in_bios
 
     for split in ("train", "dev", "test"):
         records = [

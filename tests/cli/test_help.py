@@ -73,9 +73,9 @@ def eraser(tmp_path):
 def test_facts_and_reports_need_neither_torch_nor_pandas(eraser, tmp_path):
     row = Row("attack", "Strongest attacker", "share", Value(0.9), Value(0.5), "lower")
     (tmp_path / "r.json").write_text(Evaluation("LEACE", (row,), {}).to_json())
-    lines = ["methods", "inspect e.safetensors", "report r.json -o page.html"]
+    lines = ["inspect e.safetensors", "report r.json -o page.html"]
     codes, loaded = _loaded_after(lines, tmp_path)
-    assert codes == [0, 0, 0]
+    assert codes == [0, 0]
     assert not loaded & {"torch", "pandas"}
 
 
@@ -193,8 +193,8 @@ def test_usage_errors(cli):
         (["evaluate", "e", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
         (["certify", "e", "d", "-c", "a", "--concept", "b"], "--concept", "Several concepts are"),
         (["path", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
-        (["bench", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
-        (["bench", "d", "-t", "a", "-t", "b"], "--task", ""),
+        (["lab", "bench", "d", "-c", "a", "-c", "b"], "--concept", "Several concepts are"),
+        (["lab", "bench", "d", "-t", "a", "-t", "b"], "--task", ""),
         (["fit", "d", "-o", "e", "-f", "a", "-f", "b"], "--features", "Give a comma list, such as"),
     ],
 )

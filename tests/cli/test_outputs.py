@@ -85,10 +85,10 @@ def test_an_input_by_another_name_is_no_output(cli, folder, link):
 
 
 def test_results_of_a_sweep_are_not_replaced_by_its_table(cli, folder):
-    assert cli("sweep", folder / "sweep.toml", "-q").code == 0
+    assert cli("lab", "sweep", folder / "sweep.toml", "-q").code == 0
     results = folder / "sweep.jsonl"
     before = results.read_bytes()
-    done = cli("sweep", folder / "sweep.toml", "--resume", "--csv", results)
+    done = cli("lab", "sweep", folder / "sweep.toml", "--resume", "--csv", results)
     assert REFUSED in done.err
     assert results.read_bytes() == before
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from unspot import LEACE, LEOPARD, Cascade
-from unspot.erasers import INLP, RLACE, FaRM, KernelErasure, MomentMatching
-from unspot.erasers.networks import DivergenceError
+from unspot.lab import INLP, RLACE, FaRM, KernelErasure, MomentMatching
+from unspot.lab.networks import DivergenceError
 
 REFITS = {
     "a rank that was chosen": (

@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 from unspot import LEACE, LEOPARD, Cascade, load
 from unspot.data.statistics import ClassStatistics
-from unspot.erasers import INLP, MomentMatching, Transport, base
+from unspot.erasers import Transport, base
 from unspot.erasers.cascade import coordinates
+from unspot.lab import INLP, MomentMatching
 from unspot.projections import ManifoldSolver
 
 QUICK = ManifoldSolver(max_evaluations=5)

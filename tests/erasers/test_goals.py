@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, load
-from unspot.erasers import INLP, KRaM, Obliviator, Transport
+from unspot.erasers import Transport
+from unspot.lab import INLP, KRaM, Obliviator
 from unspot.projections import ManifoldSolver
 
 QUICK = ManifoldSolver(max_evaluations=40)

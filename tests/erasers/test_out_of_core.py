@@ -15,13 +15,13 @@ from unspot.eraser import Eraser
 from unspot.erasers import streams
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjection
-from unspot.erasers.farm import FaRM
 from unspot.erasers.goals import Goal
-from unspot.erasers.matching import MomentMatching
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.erasers.transport import Transport
 from unspot.io import as_source
 from unspot.io.sources import prefetched
+from unspot.lab.farm import FaRM
+from unspot.lab.matching import MomentMatching
 from unspot.projections import ManifoldSolver, PaperSolver
 
 N, D = 900, 12

@@ -18,17 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 from unspot import LEACE, LEOPARD, Cascade, Eraser
 from unspot.datasets import load_glove_gender
-from unspot.erasers import (
-    ALFQLEACE,
-    FLEACE,
-    INLP,
-    RLACE,
-    FairPCA,
-    MeanProjection,
-    MomentMatching,
-    MUtE,
-    Transport,
-)
+from unspot.erasers import MeanProjection, Transport
+from unspot.lab import ALFQLEACE, FLEACE, INLP, RLACE, FairPCA, MomentMatching, MUtE
 from unspot.maps import Oblique
 
 D = 20

@@ -12,8 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from unspot import LEACE, LEOPARD, Cascade, load
-from unspot.erasers import MomentMatching, Transport
+from unspot.erasers import Transport
 from unspot.erasers.transport import shrunk_eigenvalues
+from unspot.lab import MomentMatching
 
 
 def law(n, d=40, spikes=3, seed=0, apart=8.0):

@@ -11,9 +11,10 @@ from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, Eraser, evaluate, load, methods, rank_path
 from unspot.density import GaussianMixture, MMDLoss, mmd2
-from unspot.erasers import MeanProjection, MomentMatching, PCAProjection, Transport
+from unspot.erasers import MeanProjection, PCAProjection, Transport
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.registry import make
+from unspot.lab import MomentMatching
 from unspot.maps import Normalise
 from unspot.projections import ManifoldSolver, Objective
 

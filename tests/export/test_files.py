@@ -14,9 +14,10 @@ import onnxruntime
 import pytest
 
 from unspot import LEACE, Eraser
-from unspot.erasers import AdversarialErasure, FaRM, KernelErasure, MomentMatching, Transport
+from unspot.erasers import Transport
 from unspot.export.layers import layers
 from unspot.export.numpy_file import python_source
+from unspot.lab import AdversarialErasure, FaRM, KernelErasure, MomentMatching
 from unspot.maps import trace
 
 

@@ -13,7 +13,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from unspot import LEACE, Eraser
-from unspot.erasers import MomentMatching
+from unspot.lab import MomentMatching
 from unspot.maps import Dense, Normalise, Oblique, Projection
 
 TEXTS = ["she is a nurse", "he", "a poet who lives far from here", "dj", "on tour", "x y z"] * 5

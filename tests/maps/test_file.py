@@ -12,15 +12,13 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from unspot.eraser import Eraser, load
+from unspot.lab.maps import Boundary, FreeForm, Gaussianised
 from unspot.maps import (
     MAPS,
-    Boundary,
     Compress,
     Dense,
     Expand,
     Fourier,
-    FreeForm,
-    Gaussianised,
     LayerNorm,
     Mixture,
     Normalise,

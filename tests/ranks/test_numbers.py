@@ -6,9 +6,9 @@ import pytest
 from unspot import Dataset, Eraser, certify
 from unspot.datasets.concept_laws import concept_law
 from unspot.erasers.base import BaseEraser
+from unspot.lab.sweeps import sweep
 from unspot.ranks.path import rank_path
 from unspot.ranks.selection import decidable
-from unspot.sweeps import sweep
 
 
 class LastCoordinates(BaseEraser):

@@ -16,7 +16,7 @@ from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.metrics import METRICS
 from unspot.evaluation.problem import Finding
 from unspot.evaluation.results import Row, Value
-from unspot.sweeps.run import read_results, sweep
+from unspot.lab.sweeps.run import read_results, sweep
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
 pytest.importorskip("distributed", reason="needs Dask: pip install 'unspot[dask]'")

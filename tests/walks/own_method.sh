@@ -48,8 +48,7 @@ TOML
 #
 # A file that names code runs it only if you say so. Every finished cell is on the disk at once; after an interruption,
 # the same command with `--resume` goes on.
-unspot sweep sweep.toml --allow-code --tables paper/
+unspot lab sweep sweep.toml --allow-code --tables paper/ --html sweep.html
 # ## For the paper
 cat paper/tables.tex
-# A page of the same results, at any time later:
-unspot report sweep.jsonl -o sweep.html
+# `sweep.html` is a page of the same results.

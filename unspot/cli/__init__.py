@@ -34,20 +34,19 @@ COMMANDS: tuple[str, ...] = (
     "certify",
     "verify",
     "path",
-    "sweep",
-    "bench",
     "report",
     "inspect",
-    "methods",
     "embed",
     "export",
 )
 
 #: Those that compute, and have an option for the number of threads.
 COMPUTING = (
-    "demo", "plan", "fit", "transform", "evaluate", "certify", "verify", "path",
-    "sweep", "bench", "embed",
+    "demo", "plan", "fit", "transform", "evaluate", "certify", "verify", "path", "embed",
 )  # fmt: skip
+
+#: The commands of ``unspot lab``, in ``unspot.lab.cli``.
+LAB_COMMANDS = ("bench", "sweep")
 
 #: Options that people repeat because they want both values. For others, such as --seed, a script
 #: may add a value behind its own: there the last one counts.
@@ -133,9 +132,18 @@ def _working(command: Callable[..., None], *, computes: bool) -> Callable[..., N
     return working
 
 
+def _register(to: typer.Typer, module: str, name: str, *, computes: bool) -> None:
+    command = getattr(import_module(module), name)
+    to.command(name, cls=OnceCommand)(_working(command, computes=computes))
+
+
 for _name in COMMANDS:
-    _command = getattr(import_module(f"unspot.cli.{_name}"), _name)
-    app.command(_name, cls=OnceCommand)(_working(_command, computes=_name in COMPUTING))
+    _register(app, f"unspot.cli.{_name}", _name, computes=_name in COMPUTING)
+
+lab = typer.Typer(no_args_is_help=True, help="Research: the paper's benchmark, and sweeps.")
+for _name in LAB_COMMANDS:
+    _register(lab, "unspot.lab.cli", _name, computes=True)
+app.add_typer(lab, name="lab")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -145,7 +145,10 @@ Groups = Annotated[
 Method = Annotated[
     str,
     typer.Option(
-        "--method", "-m", metavar="NAME", help="leopard, pca, … (see unspot methods), cascade:NAME."
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="leopard, pca, … (see unspot inspect --methods), cascade:NAME.",
     ),
 ]
 Parameters = Annotated[

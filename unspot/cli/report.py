@@ -15,8 +15,7 @@ def report(
         list[str],
         typer.Argument(
             metavar="RESULT…",
-            help="JSON files of unspot evaluate, certify or path; NAME=FILE names the eraser. Or "
-            ".jsonl files of unspot sweep.",
+            help="JSON files of unspot evaluate, certify or path; NAME=FILE names the eraser.",
         ),
     ],
     output: Annotated[
@@ -56,11 +55,6 @@ def report(
     if tables is not None:
         for name in TABLES:
             options.refuse_inputs({"--tables": tables / name}, inputs)
-    if any(path.suffix == ".jsonl" for path in inputs):
-        written = _of_sweeps(inputs, output, title, tables)
-        for file in () if quiet else written:
-            typer.echo(file)
-        return
     by_name, views = read_results(results)
     choices: dict[str, Any] = {"title": title, "chosen": chosen, "chosen_rank": chosen_rank}
     contents = read_contents(by_name, **choices)
@@ -72,24 +66,3 @@ def report(
     if not quiet:
         for file in written:
             typer.echo(file)
-
-
-def _of_sweeps(
-    results: list[Path], output: Path, title: str | None, tables: Path | None
-) -> list[Path]:
-    """The page of sweeps, and their tables."""
-    from unspot.checks import require
-    from unspot.cli.sweep import write_page
-    from unspot.sweeps.run import read_results
-    from unspot.sweeps.tables import save_tables, sweep_tables
-
-    others = [path for path in results if path.suffix != ".jsonl"]
-    if others:
-        raise ValueError(
-            f"Got {str(others[0])!r} beside results of a sweep, but expected files of one kind. "
-            "Make a page of each."
-        )
-    require("The page of a sweep", "report", "pandas", "jinja2")
-    frame = read_results(*results)
-    write_page(frame, results, title or results[0].stem, output)
-    return [output, *([] if tables is None else save_tables(tables, sweep_tables(frame)))]

@@ -1,4 +1,4 @@
-"""Data sets: gendered words in the package, loaders of local benchmarks, synthetic laws."""
+"""Data sets: gendered words and verses in the package, synthetic laws with a known truth."""
 
 import lazy_loader
 

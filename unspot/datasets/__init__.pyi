@@ -1,5 +1,3 @@
-from .bios import load_bias_in_bios as load_bias_in_bios
-from .dial import load_dial as load_dial
 from .glove import glove_gender as glove_gender
 from .glove import load_glove_gender as load_glove_gender
 from .glove import load_wordsim353 as load_wordsim353

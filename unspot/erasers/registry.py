@@ -103,83 +103,11 @@ _METHODS = (
         concepts=KINDS,
     ),
     MethodInfo(
-        "farm",
-        "unspot.erasers.farm:FaRM",
-        "network that maximises the coding rate of every class",
-    ),
-    MethodInfo(
-        "kram",
-        "unspot.erasers.kram:KRaM",
-        "network that maximises a kernelised coding rate, near the original rate",
-        concepts=("categories", "continuous"),
-    ),
-    MethodInfo(
-        "inlp",
-        "unspot.erasers.inlp:INLP",
-        "null space of one linear classifier after another",
-        linear=True,
-    ),
-    MethodInfo(
-        "rlace",
-        "unspot.erasers.rlace:RLACE",
-        "projection that wins a game against a linear adversary",
-        linear=True,
-    ),
-    MethodInfo(
-        "kernel",
-        "unspot.erasers.kernelized:KernelErasure",
-        "linear erasure of Nyström features, and back by pre-images",
-    ),
-    MethodInfo(
-        "adversarial",
-        "unspot.erasers.adversarial:AdversarialErasure",
-        "autoencoder against an MLP adversary by gradient reversal",
-    ),
-    MethodInfo(
-        "matching",
-        "unspot.erasers.matching:MomentMatching",
-        "moves every class to one mean and covariance, by given or predicted labels",
-    ),
-    MethodInfo(
         "transport",
         "unspot.erasers.transport:Transport",
         "LEACE, then class maps to one covariance, safe with few rows; transport:NAME goes on",
         closed_form=True,
         concepts=("categories", "continuous"),
-    ),
-    MethodInfo(
-        "fleace",
-        "unspot.erasers.fleace:FLEACE",
-        "least change of all functions of x against linear probes, by a calibrated classifier",
-    ),
-    MethodInfo(
-        "alf",
-        "unspot.erasers.alf:ALFQLEACE",
-        "LEACE, then the few directions in which class covariances differ most",
-        linear=True,
-        closed_form=True,
-    ),
-    MethodInfo(
-        "fairpca",
-        "unspot.erasers.fairpca:FairPCA",
-        "the principal subspace of what has equal means and nearly equal covariances",
-        linear=True,
-        closed_form=True,
-    ),
-    MethodInfo(
-        "mute",
-        "unspot.erasers.mute:MUtE",
-        "every class made Gaussian by rotations and monotone maps, and back as their mean",
-    ),
-    MethodInfo(
-        "igbp",
-        "unspot.erasers.igbp:IGBP",
-        "rows moved onto the decision boundary of one neural probe after another",
-    ),
-    MethodInfo(
-        "obliviator",
-        "unspot.erasers.obliviator:Obliviator",
-        "kernels in a cascade: random features lose what correlates with the concept, in rounds",
     ),
     MethodInfo(
         "mean",
@@ -205,6 +133,9 @@ _METHODS = (
 )
 _BY_NAME = {info.name: info for info in _METHODS}
 
+#: Where the methods of ``unspot.lab`` are listed; imported for a name that is none of the above.
+_RIVALS = "unspot.lab.registry"
+
 
 class Methods(list[MethodInfo]):
     """A list of methods that prints as a table."""
@@ -221,13 +152,13 @@ def _cells(info: MethodInfo) -> list[str]:
 
 
 def methods() -> Methods:
-    """All erasure methods, one entry each; it prints as a table.
+    """List the erasure methods, without the rivals of ``unspot.lab``; prints as a table.
 
     Examples
     --------
     >>> import unspot
     >>> [m.name for m in unspot.methods() if "continuous" in m.concepts]
-    ['leopard', 'cascade', 'leace', 'splince', 'kram', 'transport']
+    ['leopard', 'cascade', 'leace', 'splince', 'transport']
     """
     return Methods(_METHODS)
 
@@ -235,13 +166,17 @@ def methods() -> Methods:
 def method(name: str) -> MethodInfo:
     """The entry of one method; an unknown name is an error that shows the nearest ones."""
     key = str(name).strip().lower()
-    if key not in _BY_NAME:
+    if key in _BY_NAME:
+        return _BY_NAME[key]
+    rivals = {info.name: info for info in import_module(_RIVALS).METHODS}
+    if key not in rivals:
         raise ValueError(
             f"Got method {name!r}, but expected one of: {', '.join(_BY_NAME)}, cascade:NAME or "
-            f"transport:NAME."
-            f"{did_you_mean(key, _BY_NAME)}"
+            f"transport:NAME; or one of unspot.lab: {', '.join(rivals)}."
+            f"{did_you_mean(key, _BY_NAME | rivals)}"
         )
-    return _BY_NAME[key]
+    rival: MethodInfo = rivals[key]
+    return rival
 
 
 def make(name: str, **params: Any) -> BaseEraser:

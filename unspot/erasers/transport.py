@@ -12,13 +12,16 @@ from unspot.data.statistics import ClassStatistics, CrossStatistics, mean_differ
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, within_support
 from unspot.erasers.leace import warn_if_all
-from unspot.erasers.matching import NO_VARIANCE, barycentre, transport_matrix
 from unspot.maps import Expand, Mixture
 from unspot.projections.subspaces import column_space, complement
 
-__all__ = ["Transport", "shrunk_eigenvalues"]
+__all__ = ["Transport", "barycentre", "shrunk_eigenvalues", "transport_matrix"]
 
 Array = NDArray[np.float64]
+
+#: Below this share of the largest variance (a millionth of the deviation) a direction counts as
+#: constant. Rounding leaves some 1e-15 of it.
+NO_VARIANCE = 1e-12
 
 #: Classes that a number is cut into: two are too coarse, and more have too few rows each.
 _CLASSES_OF_A_NUMBER = 4
@@ -29,7 +32,7 @@ class Transport(BaseEraser):
 
     As LEACE in a cascade it drops the directions in which the class means differ. In what is left,
     every class has the linear map that transports its covariance to the Wasserstein barycentre of
-    all, as in ``MomentMatching``. Two things make it hold on rows that it has not seen:
+    all. Two things make it hold on rows that it has not seen:
 
     - The covariance of a class, in units of the pooled one, has noise in all its eigenvalues. They
       are shrunk by the formula of Ledoit and Wolf (2020). Without evidence that a class differs,
@@ -212,3 +215,51 @@ def _spread_within(statistics: ClassStatistics) -> tuple[Array, Array]:
 def _effective_rows(statistics: ClassStatistics) -> Array:
     """How many rows tell a class from the pooled one, of which it is a part: 1/(1/nₖ − 1/n)."""
     return 1 / (1 / statistics.counts - 1 / statistics.n_rows)
+
+
+def transport_matrix(source: Array, target: Array) -> Array:
+    """The optimal transport N(0, source) → N(0, target): symmetric T with T·source·T = target."""
+    inverse, root = _roots(source)
+    _, target_root = _roots(target)
+    return inverse @ _rotation(root, target_root) @ target_root
+
+
+def barycentre(
+    covariances: Array, weights: Array, *, rtol: float = 1e-10, max_iter: int = 200
+) -> Array:
+    """The covariance that is nearest to all in squared Wasserstein distance.
+
+    By the fixed point S ← S^(−½) (Σₖ wₖ (S^½ Cₖ S^½)^½)² S^(−½) of Álvarez-Esteban et al.
+    2016, which converges in about ten steps; O(Kd³) each.
+    """
+    roots = [_roots(C)[1] for C in covariances]
+    S = np.einsum("k,kde->de", weights, covariances)
+    for _ in range(max_iter):
+        _, root = _roots(S)
+        # S^(−½) (S^½ Cₖ S^½)^½ is a rotation of Cₖ^½, so that no inverse is taken.
+        mixed = sum(w * _rotation(root, R) @ R for w, R in zip(weights, roots, strict=True))
+        new = mixed.T @ mixed
+        if np.linalg.norm(new - S) <= rtol * np.linalg.norm(S):
+            return new
+        S = new
+    return S
+
+
+def _roots(covariance: Array) -> tuple[Array, Array]:
+    """Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    kept = values > NO_VARIANCE * max(values[-1], 0.0)
+    root = np.sqrt(np.where(kept, values, 0.0))
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    return (vectors * inverse) @ vectors.T, (vectors * root) @ vectors.T
+
+
+def _rotation(root: Array, other: Array) -> Array:
+    """The orthogonal Q with (A B² A)^½ = A B Qᵀ for two roots A and B.
+
+    By the singular vectors of AB. The eigenvalues of AB²A are the squares of its singular values,
+    and rounding would swallow those of directions with little variance.
+    """
+    left, _, right = np.linalg.svd(root @ other)
+    result: Array = left @ right
+    return result

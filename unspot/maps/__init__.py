@@ -1,8 +1,6 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
-from unspot.maps.boundary import Boundary
-from unspot.maps.gaussian import Gaussianised
 from unspot.maps.linear import Compress, Expand, Oblique, Projection
 from unspot.maps.nonlinear import (
     Dense,
@@ -14,17 +12,13 @@ from unspot.maps.nonlinear import (
     Transport,
 )
 from unspot.maps.program import Program, Step, trace
-from unspot.maps.routed import FreeForm
 
 __all__ = [
     "MAPS",
-    "Boundary",
     "Compress",
     "Dense",
     "Expand",
     "Fourier",
-    "FreeForm",
-    "Gaussianised",
     "LayerNorm",
     "Map",
     "Mixture",

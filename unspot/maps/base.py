@@ -13,13 +13,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPS", "Map", "as_numpy", "chain_fault", "like", "register_map"]
+__all__ = ["MAPS", "Map", "as_numpy", "chain_fault", "like", "map_class", "register_map"]
 
 Array = NDArray[Any]
 
@@ -181,3 +182,10 @@ def register_map(cls: M) -> M:
         )
     MAPS[cls.kind] = cls
     return cls
+
+
+def map_class(kind: str) -> type[Map] | None:
+    """Find a map by its kind; those of ``unspot.lab`` are imported when a file names one."""
+    if kind not in MAPS:
+        import_module("unspot.lab.maps")
+    return MAPS.get(kind)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot._version import __version__
-from unspot.maps.base import MAPS, Map, chain_fault, shown
+from unspot.maps.base import MAPS, Map, chain_fault, map_class, shown
 
 __all__ = ["packed", "read"]
 
@@ -270,11 +270,11 @@ def _map(i: int, config: Any, arrays: Arrays) -> Map:
     kind = config.get("kind") if isinstance(config, dict) else None
     if not isinstance(kind, str):
         raise _Fault(f"has a map {i} without a kind")
-    if kind not in MAPS:
+    cls = map_class(kind)
+    if cls is None:
         raise _Fault(
             f"has a map of kind {kind!r}, but this version knows {', '.join(sorted(MAPS))}"
         )
-    cls = MAPS[kind]
     values = {name: value for name, value in config.items() if name != "kind"}
     plain = {f.name for f in fields(cls)} - cls.shapes.keys()
     if unknown := sorted(values.keys() - plain):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import require
-from unspot.datasets.bios import read_records
 from unspot.io.arrow import unreadable
 from unspot.io.columns import missing
 from unspot.io.files import finished_file
@@ -144,7 +144,7 @@ def _read_lines(path: Path, column: str | None) -> TextTable:
 
 
 def _read_pickle(path: Path, column: str | None) -> TextTable:
-    records = read_records(path)
+    records = import_module("unspot.lab.bios").read_records(path)
     names = dict.fromkeys(str(key) for record in records for key in record)
     columns = {name: [record.get(name) for record in records] for name in names}
     return TextTable(columns[_chosen(column, list(names), path)], columns)

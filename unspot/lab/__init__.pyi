@@ -1,0 +1,16 @@
+from .adversarial import AdversarialErasure as AdversarialErasure
+from .alf import ALFQLEACE as ALFQLEACE
+from .bios import load_bias_in_bios as load_bias_in_bios
+from .dial import load_dial as load_dial
+from .fairpca import FairPCA as FairPCA
+from .farm import FaRM as FaRM
+from .fleace import FLEACE as FLEACE
+from .igbp import IGBP as IGBP
+from .inlp import INLP as INLP
+from .kernelized import KernelErasure as KernelErasure
+from .kram import KRaM as KRaM
+from .matching import MomentMatching as MomentMatching
+from .mute import MUtE as MUtE
+from .networks import DivergenceError as DivergenceError
+from .obliviator import Obliviator as Obliviator
+from .rlace import RLACE as RLACE

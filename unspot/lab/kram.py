@@ -1,0 +1,188 @@
+"""KRaM: kernelised rate distortion, for categories and for continuous concepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unspot.checks import check_bandwidth, check_choice, check_positive
+from unspot.data.labels import Labels, Measurements
+from unspot.eraser import Eraser
+from unspot.lab.coding_rate import coding_rate, kernel_rate, matched_rate
+from unspot.lab.networks import NetworkEraser, RowNumbers
+from unspot.maps import LayerNorm
+from unspot.maps.nonlinear import squared_distances
+
+__all__ = ["KRaM"]
+
+#: RowNumbers whose distances decide the median bandwidth.
+_BANDWIDTH_ROWS = 1000
+
+
+class KRaM(NetworkEraser):
+    """Kernelised rate maximisation: a nonlinear eraser of categories or of numbers.
+
+    A network is trained to maximise R(Z|K) − λ·|R(Z) − R(X)|: rows with a similar concept (by the
+    kernel K on z) are pushed apart, while the rate of all rows stays near that of the embeddings.
+    Z is the network's output, normalised row by row to a sphere, and so is X in R(X), because
+    rates compare only at the same scale. The erased rows are that normalised output.
+
+    Cost: for categories, K is 1[z = z′] and the determinant is a sum over classes, O(n·d²) per
+    epoch, besides the network's O(n·n_layers·d²). For a continuous concept a mini-batch of b rows
+    costs O(b³), so that an epoch costs O(n·b²).
+
+    Parameters
+    ----------
+    concept : {"categories", "continuous"}
+        Whether z is a label, or a number (or a vector of numbers) for each row.
+    kernel : {"gaussian", "laplacian"}
+        K for a continuous concept: exp(−‖z − z′‖²/(2σ²)) or exp(−‖z − z′‖/σ), on columns of z in
+        units of their standard deviation.
+    bandwidth : "median" or float
+        σ; "median" is the median distance of pairs of rows.
+    balance : float
+        λ, the weight of keeping the rate.
+    n_layers : int
+        Layers of the network; 4 for word embeddings and short texts, 7 for tweets in the papers.
+    n_epochs : int
+        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
+        held-out objective stops improving; when it stops again, training ends.
+    batch_size : int, optional
+        By default 1024 for categories, 256 for a continuous concept.
+    learning_rate, weight_decay : float
+        Parameters of Adam.
+    distortion : float
+        ε² of the coding rate.
+    validation_fraction : float
+        The stratified part that is held out to say when to stop; 0 for none.
+    patience : int
+        The number of epochs without improvement to wait for.
+    random_state : int, RandomState or None
+    device : str or torch.device, optional
+        Where to train; the CPU if None.
+    verbose : bool
+        Show progress.
+
+    Attributes
+    ----------
+    eraser_ : Eraser
+        The frozen network, which needs only numpy. If training diverges, the best state before.
+    history_ : list of float
+        The held-out loss (the negative objective) after every epoch.
+    n_iter_ : int
+        The number of epochs that were run.
+
+    References
+    ----------
+    S. Basu Roy Chowdhury et al., "Robust Concept Erasure via Kernelized Rate-Distortion
+    Maximization", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unspot.lab import KRaM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> age = np.abs(X[:, 0])
+    >>> eraser = KRaM(concept="continuous", n_epochs=5, random_state=0).fit(X, age)
+    >>> eraser.transform(X).shape
+    (200, 4)
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
+
+    def __init__(
+        self,
+        *,
+        concept: Literal["categories", "continuous"] = "categories",
+        kernel: Literal["gaussian", "laplacian"] = "gaussian",
+        bandwidth: float | Literal["median"] = "median",
+        balance: float = 0.7,
+        n_layers: int = 4,
+        n_epochs: int = 500,
+        batch_size: int | None = None,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 5e-4,
+        distortion: float = 0.5,
+        validation_fraction: float = 0.1,
+        patience: int = 100,
+        random_state: Any = None,
+        device: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.concept = concept
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.balance = balance
+        self.n_layers = n_layers
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.distortion = distortion
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
+        check_positive("distortion", self.distortion)
+        if isinstance(target, Labels):
+            concept_rate, codes, batch_size = self._rate_of_categories(target), target.codes, 1024
+        else:
+            concept_rate, batch_size = self._rate_of_numbers(target), 256
+            codes = np.zeros(len(X), dtype=np.int64)
+        normalise = LayerNorm(X.shape[1])
+
+        def loss(Z: Tensor, rows: Tensor, batch: RowNumbers) -> Tensor:
+            drift = self._rate(Z) - self._rate(normalise(rows))
+            return self.balance * drift.abs() - concept_rate(Z, batch)
+
+        if self.batch_size is not None:
+            batch_size = self.batch_size
+        return self._train_on_sphere(X, self.n_layers, loss, codes, batch_size=batch_size)
+
+    def _rate(self, Z: Tensor) -> Tensor:
+        return coding_rate(Z, distortion=self.distortion)
+
+    def _rate_of_categories(self, labels: Labels) -> Callable[[Tensor, RowNumbers], Tensor]:
+        codes, n_classes = torch.from_numpy(labels.codes).to(self._device), len(labels.classes)
+        return lambda Z, batch: matched_rate(Z, codes[batch], n_classes, distortion=self.distortion)
+
+    def _rate_of_numbers(self, target: Measurements) -> Callable[[Tensor, RowNumbers], Tensor]:
+        spread = target.values.std(axis=0)
+        z = target.values / np.where(spread > 0, spread, 1.0)
+        concept = self._tensor(z - z.mean(axis=0))
+        sigma = self._sigma(concept.cpu())
+        kernel = concept_kernel(self.kernel)
+        return lambda Z, batch: kernel_rate(
+            Z, kernel(concept[batch], sigma), distortion=self.distortion
+        )
+
+    def _sigma(self, concept: Tensor) -> float:
+        given = check_bandwidth(self.bandwidth)
+        # An even sample of rows in order of the concept stands for all of them.
+        order = torch.argsort(concept[:, 0], stable=True)
+        step = max(1, len(order) // _BANDWIDTH_ROWS)
+        return given or median_distance(concept[order[::step]])
+
+
+def concept_kernel(name: str) -> Callable[[Tensor, float], Tensor]:
+    """The kernel matrix of the rows of z, for a bandwidth."""
+    check_choice("kernel", name, ("gaussian", "laplacian"))
+    if name == "gaussian":
+        return lambda z, sigma: torch.exp(squared_distances(z, z) / (-2 * sigma**2))
+    return lambda z, sigma: torch.exp(-squared_distances(z, z).sqrt() / sigma)
+
+
+def median_distance(z: Tensor) -> float:
+    """The median distance of pairs of rows; their mean where most are equal."""
+    distances = torch.pdist(z.double())
+    middle = float(distances.median())
+    return middle if middle > 0 else float(distances.mean())
