@@ -94,6 +94,42 @@ def test_stream_after_fit_goes_on(three_classes):
     np.testing.assert_allclose(both.transform(X), LEACE().fit(X, z).transform(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("first, second", [(int, str), (str, int), (int, bool), (bool, str)])
+def test_a_batch_whose_labels_are_of_another_type_is_refused(rng, first, second):
+    labels = np.array([2, 10])[np.arange(40) % 2]
+    X = rng.normal(size=(40, 3)) + labels[:, None]
+    stream = LEACE().partial_fit(X[:20], labels[:20].astype(first))
+    before = stream.transform(X)
+    with pytest.raises(ValueError, match="but expected one type throughout"):
+        stream.partial_fit(X[20:], labels[20:].astype(second))
+    np.testing.assert_array_equal(stream.transform(X), before)
+    batches = [(X[:20], labels[:20].astype(first)), (X[20:], labels[20:].astype(second))]
+    with pytest.raises(ValueError, match="Convert the labels of every batch"):
+        LEACE().fit(iter(batches))
+
+
+def test_whole_numbers_of_any_dtype_are_one_type_of_labels(rng):
+    labels = np.array([2, 10])[np.arange(40) % 2]
+    X = rng.normal(size=(40, 3)) + labels[:, None]
+    stream = LEACE().partial_fit(X[:20], labels[:20]).partial_fit(X[20:], labels[20:] * 1.0)
+    np.testing.assert_allclose(stream.transform(X), LEACE().fit_transform(X, labels), atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["categories", "continuous"])
+@pytest.mark.parametrize("goal", ["keep", "given", "table"])
+def test_a_stream_does_not_go_on_after_a_fit_with_a_goal(rng, kind, goal):
+    X, z, y = rng.normal(size=(60, 4)), np.arange(60) % 2, np.arange(60) // 2 % 2
+    eraser = LEACE(concept=kind)
+    if goal == "table":
+        eraser.fit(X, {"z": z, "y": y})
+    else:
+        eraser.fit(X, z, **{goal: y})
+    before = eraser.transform(X)
+    with pytest.raises(ValueError, match="begin a stream with a new LEACE"):
+        eraser.partial_fit(X, z)
+    np.testing.assert_array_equal(eraser.transform(X), before)
+
+
 @pytest.mark.parametrize("per_class", [False, True])
 def test_stream_after_statistics_in_any_order_of_the_classes_goes_on(three_classes, per_class):
     X, z = three_classes

@@ -24,6 +24,7 @@ __all__ = [
     "encode",
     "encode_as",
     "is_continuous",
+    "label_type",
     "measure",
     "missing_values",
     "plain_objects",
@@ -319,6 +320,17 @@ def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
         # No integer type holds both -1 and 2**63, and as floats different labels become equal.
         return np.array(list(map(int, present)), dtype=object)
     return plain if plain.ndim == 1 else values
+
+
+def label_type(classes: NDArray[Any]) -> str:
+    """Name the type of labels in messages: "a string", "a number" or "a boolean".
+
+    Examples
+    --------
+    >>> label_type(np.array([2, 10])), label_type(np.array(["2", "10"]))
+    ('a number', 'a string')
+    """
+    return _described(type(classes[0]))
 
 
 def _described(cls: type) -> str:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unspot.checks import check_choice
 from unspot.data.concepts import KINDS
-from unspot.data.labels import Labels, Measurements, encode, measure
+from unspot.data.labels import Labels, Measurements, encode, label_type, measure
 from unspot.data.statistics import (
     ClassStatistics,
     CrossStatistics,
@@ -142,11 +142,13 @@ class LEACE(BaseEraser):
     def _add_batch(self, X: Any, concept: Any) -> None:
         X = self._validated(X, reset=not hasattr(self, "statistics_"), min_rows=1)
         self._refuse_table(concept)
+        self._refuse_goal_of_fit()
         if self.concept == "continuous":
             values = measure(concept, n_rows=len(X), min_values=1).values
             batch: Any = CrossStatistics.from_rows(X, values)
         else:
             labels = encode(concept, n_rows=len(X), min_classes=1)
+            _refuse_other_type(labels.classes, getattr(self, "classes_", labels.classes))
             codes = self._codes(labels)
             batch = ClassStatistics.from_rows(X, codes, len(self.classes_), per_class=False)
         seen = getattr(self, "statistics_", None)
@@ -160,6 +162,18 @@ class LEACE(BaseEraser):
                 f"Got a batch of a stream with concept={self.concept!r}, or with several concepts, "
                 "but expected one label, or one number with concept='continuous', for each row. "
                 "Pass all rows to fit, as an array, a path or a memory map."
+            )
+
+    def _refuse_goal_of_fit(self) -> None:
+        """Raise an error after a fit whose statistics hold more than one concept."""
+        facts = {} if getattr(self, "_eraser", None) is None else self.eraser_.metadata
+        goals = [name for name in ("given", "keep", "concepts") if name in facts]
+        if goals:
+            what = "several concepts" if goals[-1] == "concepts" else f"{goals[-1]}=…"
+            raise ValueError(
+                f"Got a batch of a stream after a fit with {what}, but expected a fit on one "
+                "concept alone: the batch does not say what the fit was told. Pass all rows to "
+                "fit, or begin a stream with a new LEACE."
             )
 
     def _codes(self, labels: Labels) -> NDArray[np.int64]:
@@ -299,6 +313,17 @@ def _pair(batch: Any) -> Any:
     raise ValueError(
         f"Got a batch of type {type(batch).__name__}{count}, but expected pairs (X, z)."
     )
+
+
+def _refuse_other_type(labels: NDArray[Any], before: NDArray[Any]) -> None:
+    # As text 10 comes before 2, so that the codes of both batches would mean other classes.
+    given, expected = label_type(labels), label_type(before)
+    if given != expected:
+        raise ValueError(
+            f"Got {given} as a label ({labels.tolist()[0]!r}) in a stream whose earlier labels are "
+            f"each {expected} ({before.tolist()[0]!r}), but expected one type throughout: the "
+            "label '1' is not 1. Convert the labels of every batch first, for example to strings."
+        )
 
 
 def _among(
