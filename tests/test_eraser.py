@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unspot import LEACE, LEOPARD, Cascade
 from unspot.eraser import Eraser, load
 from unspot.maps import Compress, Expand, Oblique, Projection
 from unspot.projections import nearest_projector
@@ -205,6 +206,40 @@ def test_unknown_map_in_a_file(eraser, tmp_path):
 def test_bad_arrays(eraser, X, message):
     with pytest.raises(ValueError, match=message):
         eraser(X)
+
+
+@pytest.mark.parametrize("make", [LEACE, lambda: Cascade(LEOPARD(rank=2, random_state=0))])
+def test_a_data_frame_must_have_the_columns_of_the_fit_in_its_order(make, rng, tmp_path):
+    pd = pytest.importorskip("pandas")
+    z = np.arange(80) % 2
+    frame = pd.DataFrame(rng.normal(size=(80, 4)) + z[:, None], columns=list("abcd"))
+    fitted = make().fit(frame, z)
+    fitted.eraser_.save(tmp_path / "e.safetensors")
+    eraser = load(tmp_path / "e.safetensors")
+    assert eraser.metadata["features"] == list("abcd")
+    np.testing.assert_array_equal(eraser(frame), fitted.transform(frame))
+    np.testing.assert_array_equal(eraser(frame.to_numpy()), fitted.transform(frame))
+    other_columns = {
+        "in another order": frame[list("dcba")],
+        "without d": frame[list("abc")],
+        "with e": frame.assign(e=0.0),
+    }
+    for came, other in other_columns.items():
+        for erase in (eraser, eraser.reduce, fitted.transform):
+            message = "eature names" if erase == fitted.transform else came
+            with pytest.raises(ValueError, match=message):
+                erase(other)
+    numbered = pd.DataFrame(frame.to_numpy())
+    np.testing.assert_array_equal(eraser(numbered), eraser(frame))
+
+
+def test_any_table_with_names_of_columns_is_checked(rng):
+    pa = pytest.importorskip("pyarrow")
+    eraser = Eraser.projection(np.eye(2)[:, :1], features=["a", "b"])
+    table = pa.table({"a": [1.0], "b": [2.0]})
+    assert eraser(table).tolist() == [[1.0, 0.0]]
+    with pytest.raises(ValueError, match="in another order"):
+        eraser(table.select(["b", "a"]))
 
 
 def test_no_basis_where_there_is_none(rng):

@@ -152,7 +152,10 @@ class Eraser:
         return min(min(m.n_in, m.n_out) for m in self.maps)
 
     def __call__(self, X: Any) -> Any:
-        """Erase the concept from a numpy array or torch tensor of shape (…, d).
+        """Erase the concept from an array, tensor or data frame of shape (…, d).
+
+        A data frame must have the columns of the fit in the order of the fit, if their names are
+        known: ``metadata["features"]``.
 
         The dtype stays, but integers become float64. Everything is computed in double precision,
         so that the matrices of the maps are not rounded to the dtype of the rows: a rounded basis
@@ -399,6 +402,7 @@ class Eraser:
         return range_basis(self.P)
 
     def _apply(self, maps: Sequence[Callable[[Any], Any]], X: Any) -> Any:
+        self._refuse_other_columns(X)
         x, dtype = _numbers(X)
         if x.ndim == 0 or x.shape[-1] != self.n_features:
             raise ValueError(
@@ -415,6 +419,34 @@ class Eraser:
 
         result = by_rows(erased, x.reshape(-1, self.n_features))
         return result.reshape(*x.shape[:-1], result.shape[-1])
+
+    def _refuse_other_columns(self, X: Any) -> None:
+        """Raise an error for a data frame whose columns are not those of the fit, in its order."""
+        names = list(getattr(X, "column_names", None) or getattr(X, "columns", ()))
+        fitted = list(self.metadata.get("features", ()))
+        # A column of vectors is one name for all features, and numbered columns have no names.
+        if (
+            len(fitted) != self.n_features
+            or not names
+            or not all(isinstance(n, str) for n in names)
+        ):
+            return
+        if names == fitted:
+            return
+        missing = [name for name in fitted if name not in names]
+        extra = [name for name in names if name not in fitted]
+        if missing or extra:
+            came = f"without {_some(missing)}" if missing else f"with {_some(extra)}"
+        else:
+            came = "in another order"
+        raise ValueError(
+            f"Got a data frame with columns {came}, but expected the {len(fitted)} columns of the "
+            'fit in its order. Select them by name: X[eraser.metadata["features"]].'
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:

@@ -94,7 +94,7 @@ def test_stream_after_fit_goes_on(three_classes):
     np.testing.assert_allclose(both.transform(X), LEACE().fit(X, z).transform(X), atol=1e-8)
 
 
-@pytest.mark.parametrize("first, second", [(int, str), (str, int), (int, bool), (bool, str)])
+@pytest.mark.parametrize(("first", "second"), [(int, str), (str, int), (int, bool), (bool, str)])
 def test_a_batch_whose_labels_are_of_another_type_is_refused(rng, first, second):
     labels = np.array([2, 10])[np.arange(40) % 2]
     X = rng.normal(size=(40, 3)) + labels[:, None]

@@ -316,10 +316,12 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _facts(
         self, concept: dict[str, Any], n_rows: int, hashes: dict[str, Any]
     ) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)  # of a data frame
         return {
             "method": type(self).__name__,
             "parameters": {k: _jsonable(v) for k, v in self.get_params(deep=False).items()},
             **concept,
+            **({} if names is None else {"features": list(map(str, names))}),
             "n_features": int(self.n_features_in_),
             "n_rows": int(n_rows),
             **hashes,
