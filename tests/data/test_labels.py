@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import deque
 
 import numpy as np
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 import torch
 
+from unspot.data.dataset import Dataset
 from unspot.data.labels import encode, encode_as, is_continuous, measure
 
 WORDS = ["m", "f", "f", "n", "m", "n"]
@@ -229,3 +231,22 @@ def test_integers_from_end_to_end_of_their_type(dtype):
         assert labels.classes.dtype == np.dtype(dtype)
         np.testing.assert_array_equal(labels.classes, classes)
         np.testing.assert_array_equal(labels.codes, codes)
+
+
+def test_one_long_text_does_not_widen_all_others():
+    n = 30_000
+    names = [f"user{i % 9000}" for i in range(n)]
+    names[7] = "x" * 4000  # an array of text would take 480 MB
+    tracemalloc.start()
+    try:
+        labels = encode(names, name="groups")
+        codes = encode_as(names, labels.classes)
+        data = Dataset.from_arrays(np.zeros((n, 1)), np.arange(n) % 2, names=names, groups=names)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 50e6
+    assert [labels.classes[k] for k in labels.codes[:10]] == names[:10]
+    assert labels.classes.tolist() == sorted(set(names))
+    np.testing.assert_array_equal(codes, labels.codes)
+    assert sum(map(len, data)) == n

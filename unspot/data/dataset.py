@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unspot.data.concepts import Column, Concepts, Target, is_table, read_concepts, read_target
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.labels import Labels, Measurements, check_length, encode, is_continuous
+from unspot.data.labels import Labels, Measurements, as_array, check_length, encode, is_continuous
 from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
 __all__ = ["Dataset", "Lexicon", "Split"]
@@ -63,7 +63,7 @@ class Split:
                 low, high = np.min(self.z), np.max(self.z)
                 parts.append(f"concept of numbers from {low:g} to {high:g}")
             elif labels is not None:
-                classes = np.unique(np.asarray(labels).astype(str))
+                classes = sorted(set(map(str, np.asarray(labels).tolist())))
                 many = f"of {len(classes):,} classes"
                 parts.append(f"{what} {', '.join(classes) if len(classes) <= 6 else many}")
         return "; ".join(parts)
@@ -239,10 +239,10 @@ class Dataset:
         labels, own_kind = _read_z(z, kind, len(X))
         cells = strata(labels)
         stored = labels if isinstance(labels, Concepts) else as_column(labels)[0]
-        whole = Split(X, stored, names=None if names is None else np.asarray(names), kind=own_kind)
+        whole = Split(X, stored, names=None if names is None else as_array(names), kind=own_kind)
         if groups is not None:
             _refuse_few_groups(labels, group_codes(groups, len(X)))
-            whole = replace(whole, groups=np.asarray(in_memory(groups)))
+            whole = replace(whole, groups=as_array(groups))
         if y is not None:
             _refuse_number_as_task(y)
             task = encode(y, n_rows=len(X), name="y")

@@ -19,6 +19,7 @@ __all__ = [
     "TWO_CONCEPTS",
     "Labels",
     "Measurements",
+    "as_array",
     "check_length",
     "doubt",
     "encode",
@@ -181,6 +182,8 @@ def encode(
 
 #: From this many rows on, labels of which most rows have their own are refused as ids.
 _ROWS_OF_IDS = 50
+#: Characters that an array of text may take, however unequal its entries.
+_WIDE_TEXT = 1_000_000
 #: Numbers of more different values may be measurements.
 _FEW_NUMBERS = 20
 
@@ -224,7 +227,13 @@ def check_length(values: Any, n_rows: int, name: str, what: str = "values") -> N
 
 
 def _sorted_classes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The sorted classes, and the code of each value. O(n) for integers in a small range."""
+    """Sort the classes and code each value. O(n) for objects and integers in a small range."""
+    if values.dtype.kind == "O":
+        listed = values.tolist()
+        classes = np.empty(len(set(listed)), dtype=object)  # labels may be tuples
+        classes[:] = sorted(set(listed))
+        codes = {label: code for code, label in enumerate(classes)}
+        return classes, np.array([codes[label] for label in listed])
     if values.dtype.kind in "iu" and np.can_cast(values.dtype, np.int64) and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low < len(values):
@@ -239,21 +248,21 @@ def encode_as(z: Any, classes: NDArray[Any], *, name: str = "z") -> NDArray[np.i
     """Codes of labels for given classes. Other labels are an error."""
     values, classes = _as_vector(z, name), np.asarray(classes)
     _refuse_missing(values, name)
-    if "O" in (values.dtype.kind, classes.dtype.kind):
-        values, classes = values.astype(object), classes.astype(object)
-    unseen = values[~np.isin(values, classes)]
-    if len(unseen):
+    codes = {label: code for code, label in enumerate(classes.tolist())}
+    present, numbers = _sorted_classes(values)
+    known = np.array([codes.get(label, -1) for label in present.tolist()], dtype=np.int64)
+    if len(unseen := present[known < 0]):
         raise ValueError(
-            f"Got {len(unseen)} labels in {name} that were not seen in training "
-            f"({', '.join(map(repr, np.unique(unseen)[:5].tolist()))}), but expected one of: "
+            f"Got {np.count_nonzero(known[numbers] < 0)} labels in {name} that were not seen in "
+            f"training ({', '.join(map(repr, unseen[:5].tolist()))}), but expected one of: "
             f"{', '.join(map(repr, classes[:10].tolist()))}."
         )
-    return np.searchsorted(classes, values).astype(np.int64)
+    return known[numbers.reshape(-1)]
 
 
 def is_continuous(z: Any) -> bool:
     """Whether z holds fractional numbers, which only a continuous concept can have."""
-    values = np.asarray(in_memory(z))
+    values = as_array(z)
     if values.dtype.kind != "f":
         return False
     finite = values[np.isfinite(values)]
@@ -302,8 +311,19 @@ def uncast(z: Any) -> NDArray[Any]:
     return values.astype(object) if values.dtype.kind == "T" else values
 
 
+def as_array(values: Any) -> NDArray[Any]:
+    """Convert any column to an array, without making every entry as wide as a single long text."""
+    values = in_memory(values)
+    if isinstance(values, (list, tuple)) and all(isinstance(entry, str) for entry in values):
+        return plain_objects(np.asarray(values, dtype=object), "values") if values else np.array([])
+    return np.asarray(values)
+
+
 def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """An array of objects as one of strings, integers or booleans, if all are of one type."""
+    """Convert an array of objects to one of strings, integers or booleans, if all are of one type.
+
+    Texts of which a few are far longer than the rest stay objects.
+    """
     missing = missing_values(values)
     present = values[~missing].tolist()
     types = set(map(type, present))
@@ -313,13 +333,21 @@ def plain_objects(values: NDArray[Any], name: str) -> NDArray[Any]:
             f"Got {name} that mixes {' and '.join(sorted(kinds))}, but expected labels of one "
             "type. Convert them first, for example to strings."
         )
-    if missing.any() or not present or tuple in types:
+    if missing.any() or not present or tuple in types or _wastes_memory(present, types):
         return values
     plain = np.asarray(present)
     if plain.dtype.kind == "f" and all(issubclass(t, (int, np.integer)) for t in types):
         # No integer type holds both -1 and 2**63, and as floats different labels become equal.
         return np.array(list(map(int, present)), dtype=object)
     return plain if plain.ndim == 1 else values
+
+
+def _wastes_memory(labels: list[Any], types: set[type]) -> bool:
+    # An array of text is as wide as its longest entry, in every row.
+    if not all(issubclass(t, (str, bytes)) for t in types):
+        return False
+    lengths = list(map(len, labels))
+    return max(lengths) * len(lengths) > max(_WIDE_TEXT, 4 * sum(lengths))
 
 
 def label_type(classes: NDArray[Any]) -> str:
