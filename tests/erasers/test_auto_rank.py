@@ -166,6 +166,12 @@ def test_the_choice_is_written_down(fitted, tmp_path):
     assert metadata["n_rows"] == 3000  # all of them, the fifth that chose among them
 
 
+def test_rows_that_can_only_show_a_large_advantage_are_no_success(data):
+    few = data.test.take(np.arange(120))
+    with pytest.warns(UserWarning, match="can only show an advantage of at most 0"):
+        LEOPARD("auto", random_state=0).fit(few.X, few.z)
+
+
 def test_a_looser_bound_keeps_more(data):
     loose = LEOPARD("auto", max_advantage=0.49, random_state=0).fit(data.train.X, data.train.z)
     assert loose.rank_ == default_ranks(D)[0]

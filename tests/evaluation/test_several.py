@@ -45,6 +45,15 @@ def test_each_part_says_the_next_step_of_its_own_eraser(jointly):
         Certificate.from_dict(json.loads(json.dumps(forged)))
 
 
+def test_labels_with_the_separator_make_cells_of_their_own():
+    n = 800
+    first = np.where(np.arange(n) % 2, "x / y", "x")
+    second = np.where(np.arange(n) // 2 % 2, "y / z", "z")
+    data = Dataset.from_arrays(np.zeros((n, 1)), {"a": first, "b": second}, random_state=0)
+    cells = parts_of(data)[-1].data.test.z
+    assert len(set(cells)) == 4
+
+
 def test_without_the_direction_all_hold(jointly):
     rows, data = jointly
     rest = np.linalg.svd(rows.concept_basis)[0][:, 1:]

@@ -94,7 +94,8 @@ class LEOPARD(BaseEraser):
         ``PaperSolver.preset("bios")`` and ``("dial")`` have the others.
     metric : {"euclidean", "whitened"}
         The metric in which densities are matched: that of the embeddings (the paper), or whitened,
-        so that no affine change of the embeddings changes the result.
+        so that no affine change of the embeddings changes the result. That needs more rows than
+        features: with fewer, whitened rows are all equally far apart and rounding decides.
     preserve : float
         How much to favour subspaces that keep variance, in units of the MMD² that LEACE leaves (1/n
         at least); 0 is the paper. Only with the manifold solver. MMD-based fair PCA has the same

@@ -131,17 +131,22 @@ def middles(tables: Sequence[Any]) -> dict[str, float]:
 
 
 def cell_names(table: Any, cuts: dict[str, float]) -> NDArray[Any]:
-    """The combination of each row, in words."""
+    """Label each row with its cell, such as "f / north"."""
     columns = []
     for name in table:
         target = table[name]
         if isinstance(target, Labels):
-            words = target.values.astype(str)
+            words = np.array([_unambiguous(str(c)) for c in target.classes])[target.codes]
         else:
             values, middle = target.values[:, 0], cuts[name]
             words = np.where(values < middle, f"{name} < {middle:g}", f"{name} ≥ {middle:g}")
         columns.append(words)
     return np.array([" / ".join(words) for words in zip(*columns, strict=True)])
+
+
+def _unambiguous(label: str) -> str:
+    """Quote a label that could be read as two: ("x / y", "z") is not ("x", "y / z")."""
+    return repr(label) if " / " in label or label.startswith(("'", '"')) else label
 
 
 def _counts(labels: NDArray[Any], cells: NDArray[Any]) -> NDArray[np.int64]:

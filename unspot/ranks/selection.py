@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 #: Of the bound that decides whether a rank will do.
 _CONFIDENCE = 0.95
 
+#: A default bound above this says that the rows are too few, and not that the concept is gone.
+_LARGE_ADVANTAGE = 0.2
+
 #: Ranks between two of a path that are fitted and attacked: tenths become eightieths.
 _REFINEMENTS = 3
 
@@ -162,6 +165,8 @@ def select(path: RankPath, rule: str = "largest", *, refit: bool = True, **optio
     selection: Selection = function(path, **options)
     if not selection.met:
         warnings.warn(f"No rank will do: {selection}. {_WAY_OUT[rule]}", UserWarning, stacklevel=3)
+    elif options.get("max_advantage") is None:
+        _warn_of_large_advantage(selection.max_advantage or 0.0)
     if refit and path.eraser is not None:
         estimator = path.fit_again(selection.rank)
         if selection.met and selection.max_advantage is not None:
@@ -173,6 +178,17 @@ def select(path: RankPath, rule: str = "largest", *, refit: bool = True, **optio
         estimator = copy(path.at(selection.rank).estimator)
     estimator.selection_ = selection
     return estimator
+
+
+def _warn_of_large_advantage(allowed: float) -> None:
+    if allowed > _LARGE_ADVANTAGE:
+        warnings.warn(
+            f"Got rows that can only show an advantage of at most {allowed:.2f}, but expected "
+            f"enough for {_LARGE_ADVANTAGE}: the chosen rank may leave most of the concept "
+            "readable. Fit on more rows (or groups), or pass a rank.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _checked(
