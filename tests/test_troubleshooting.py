@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -52,9 +53,14 @@ def command(*words):
             main()
 
 
+def _without_the_requested_concept():
+    with config_context(enable_metadata_routing=True):
+        make_pipeline(LEACE().set_fit_request(z=True), LogisticRegression()).fit(X, z)
+
+
 #: How to meet each message, by how the message begins.
 TROUBLES = {
-    "Got no z inside": lambda: make_pipeline(LEACE(), LogisticRegression()).fit(X, z),
+    "Got no z": _without_the_requested_concept,
     "Got numbers of": lambda: LEACE().fit(X, NUMBERS),
     "Got … classes": lambda: LEACE().fit(X, np.arange(300)),
     "z holds": lambda: LEACE().fit(X, X[:, 0]),

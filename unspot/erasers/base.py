@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -103,8 +102,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             also takes an iterator of batches (X, z).
         y : array-like of shape (n,), optional
             The labels of the concept, if ``z`` is not given. If ``z`` is given, the labels of a
-            downstream task: they are ignored, so that pipelines can pass them. A pipeline that
-            ends in a classifier or regressor has to pass ``z``: there ``y`` is the task.
+            downstream task: they are ignored, so that pipelines can pass them. In a pipeline that
+            ends in a classifier or regressor ``y`` is the task: pass ``z`` by metadata routing,
+            with ``set_fit_request(z=True)``.
         z : array-like of shape (n,), or table, optional
             The labels of the concept; for Parquet, also the name of the column that holds them.
             A table (a data frame, a dict of columns, an array of several columns) is several
@@ -123,7 +123,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ) -> BaseEraser:
         """``fit``, with groups that go with the labels to what splits rows."""
         if z is None:
-            _refuse_task_of_pipeline()
+            self._refuse_unmet_request()
         concept = y if z is None else z
         with phase(f"Fitting {type(self).__name__}", verbose=getattr(self, "verbose", False)):
             self._forget()
@@ -143,6 +143,15 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 target = self._goal(target, given, keep, len(X))
             self._check_target(target)
             return self._fit_checked(X, target)
+
+    def _refuse_unmet_request(self) -> None:
+        """Raise an error if metadata routing asks for z and nobody passed it."""
+        if self.get_metadata_routing().fit.requests.get("z") is True:
+            raise ValueError(
+                f"Got no z, which {type(self).__name__}().set_fit_request(z=True) asks for: the "
+                "eraser would take y, what the pipeline is to predict, for the concept. Pass the "
+                "concept as well: model.fit(X, y, z=z), or params={'z': z} in cross_val_score."
+            )
 
     def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
         """Fit on rows and labels that are checked already, as a cascade does with its stages."""
@@ -359,33 +368,6 @@ def _usual_norm(rows: Any) -> float:
     """About the norm of a row: the root of the mean square of some."""
     some = np.asarray(rows[:1000], dtype=np.float64)
     return float(np.sqrt(np.square(some).sum(axis=1).mean()))
-
-
-def _refuse_task_of_pipeline() -> None:
-    """Raise an error inside a pipeline that predicts: its y is the task, and not the concept."""
-    frame = sys._getframe(1)
-    while frame := frame.f_back:  # type: ignore[assignment]
-        # ``Pipeline._fit`` fits all steps but the last. Searches and unions are further out or in.
-        if frame.f_code.co_name != "_fit":
-            continue
-        pipeline = frame.f_locals.get("self")
-        final = getattr(pipeline, "_final_estimator", None)
-        if isinstance(pipeline, Pipeline) and _predicts(final):
-            raise ValueError(
-                f"Got no z inside a pipeline that ends in {type(final).__name__}: the eraser would "
-                "take out y, which the pipeline is to predict. Say which labels are the concept, "
-                "with sklearn.set_config(enable_metadata_routing=True), "
-                "make_pipeline(LEACE().set_fit_request(z=True), …).fit(X, y, z=z), and "
-                "params={'z': z} in cross_val_score. If y is the concept, pass it as z too."
-            )
-
-
-def _predicts(final: Any) -> bool:
-    """Whether the last step of a pipeline learns from y: clusterings and transformers do not."""
-    if not hasattr(final, "predict"):
-        return False
-    tags = getattr(final, "__sklearn_tags__", None)
-    return tags is None or tags().estimator_type not in ("clusterer", "outlier_detector")
 
 
 def warn(message: str) -> None:
