@@ -422,7 +422,7 @@ class Eraser:
 
     def _refuse_other_columns(self, X: Any) -> None:
         """Raise an error for a data frame whose columns are not those of the fit, in its order."""
-        names = list(getattr(X, "column_names", None) or getattr(X, "columns", None) or ())
+        names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of Arrow, of frames
         fitted = list(self.metadata.get("features", ()))
         # A column of vectors is one name for all features, and numbered columns have no names.
         if (
