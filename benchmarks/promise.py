@@ -102,7 +102,7 @@ def _cell(path: RankPath, bound: float, checked: dict[int, Promise]) -> dict[str
         if not choice.met:
             return {"met": False, "tried": choice.describe()["tried"]}
         if choice.rank not in checked:
-            promise = path.select("largest", max_advantage=bound).selection_.promise
+            promise = path.select(max_advantage=bound).selection_.promise
             checked[choice.rank] = promise
     promise = replace(checked[choice.rank], max_advantage=bound)
     return {

@@ -39,5 +39,5 @@ plt.show()
 # ``select`` takes the largest rank under a bound. Then it fits that rank again on all rows that are
 # not test rows, and checks the promise on the test rows.
 
-eraser = path.select("largest", max_advantage=0.12)
+eraser = path.select(max_advantage=0.12)
 print(eraser.selection_.promise)

@@ -44,13 +44,13 @@ def test_the_columns_are_named(cli, tmp_path):
 
 
 def test_how_the_rank_was_chosen(cli, tmp_path):
-    selection = {"rule": "largest", "rank": 2, "criterion": "advantage", "tried": {"2": 0.0123}}
+    selection = {"rank": 2, "criterion": "advantage", "tried": {"2": 0.0123}}
     eraser = Eraser.projection(np.eye(3)[:, :2], selection=selection)
     inside = {"selection": {**selection, "max_advantage": 0.02}}
     eraser.save(tmp_path / "path.safetensors")
     Eraser(eraser.maps, {"inner": inside}).save(tmp_path / "auto.safetensors")
     shown = cli("inspect", tmp_path / "path.safetensors").out
-    assert "by the rule 'largest': advantage 0.012 (1 ranks were looked at)" in shown
+    assert "by advantage 0.012 (1 ranks were looked at)" in shown
     shown = cli("inspect", tmp_path / "auto.safetensors").out
     assert "advantage 0.012, 0.02 allowed (1" in shown
 
@@ -148,7 +148,7 @@ FACTS = {
     "n_rows": 10,
     "classes": ["f", "m"],
     "class_counts": [4, 6],
-    "selection": {"rule": "largest", "criterion": "a", "rank": 2, "tried": {"2": 0.1}},
+    "selection": {"criterion": "a", "rank": 2, "tried": {"2": 0.1}},
 }
 
 

@@ -156,7 +156,6 @@ def test_the_choice_is_written_down(fitted, tmp_path):
     fitted.eraser_.save(tmp_path / "e.safetensors")
     metadata = load(tmp_path / "e.safetensors").metadata
     selection = metadata.get("inner", metadata)["selection"]
-    assert selection["rule"] == "largest"
     assert selection["rank"] == fitted.rank_
     # What 1,200 rows can decide, against those who judge.
     smallest = smallest_bound(np.array([600, 600]), 0.05, len(BUDGETS["standard"].attackers))

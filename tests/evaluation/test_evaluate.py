@@ -13,7 +13,7 @@ from unspot.data import labels as labels_module
 from unspot.data.dataset import Lexicon, Split
 from unspot.datasets import load_wordsim353
 from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
-from unspot.evaluation.metrics import LESS_IS_BETTER, METRICS, REGISTRY
+from unspot.evaluation.metrics import METRICS, REGISTRY
 from unspot.evaluation.problem import Problem, erased, erased_rows
 from unspot.evaluation.run import score
 
@@ -60,10 +60,6 @@ def test_every_metric_has_a_row(found):
         assert row.label
         for value in (row.before, row.after):
             assert value is None or np.isfinite(value.mean)
-
-
-def test_of_which_metrics_less_is_better_is_what_the_rows_say(found):
-    assert {row.key for row in found if row.direction == "lower"} == LESS_IS_BETTER
 
 
 def test_a_row_is_what_its_entry_says(found):

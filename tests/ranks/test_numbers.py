@@ -45,7 +45,7 @@ def test_a_path_measures_r2(path):
 
 
 def test_the_largest_rank_that_explains_no_more_than_allowed(path):
-    chosen = path.select("largest", max_advantage=0.1, attackers=["ridge"])
+    chosen = path.select(max_advantage=0.1, attackers=["ridge"])
     assert chosen.rank_ == 3
     assert chosen.selection_.met
     assert "% of the variance" in str(chosen.selection_.promise)
@@ -58,18 +58,13 @@ def test_what_rows_cannot_decide_is_refused(path):
     assert decidable(path.data.validation, None) >= 0.05
 
 
-def test_a_number_has_no_code(path):
-    with pytest.raises(ValueError, match=r"a number.*'mdl' expects one concept of classes"):
-        path.select("mdl")
-
-
 def test_a_choice_holds_for_every_concept():
     X, z = unrotated("jointly", n=4000, d=3)
     data = Dataset.from_arrays(X, z, random_state=0)
     path = rank_path(LastCoordinates(concept="categories"), data, ranks=[3, 2], seeds=1)
-    chosen = path.select("largest", max_advantage=0.3, attackers=["logistic"], refit=False)
+    chosen = path.select(max_advantage=0.3, attackers=["logistic"], refit=False)
     assert chosen.rank_ == 3  # 14 points of the cells are allowed
-    seen = path.select("largest", max_advantage=0.12, attackers=["logistic"], refit=False)
+    seen = path.select(max_advantage=0.12, attackers=["logistic"], refit=False)
     assert seen.rank_ == 2
 
 

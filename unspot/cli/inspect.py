@@ -70,14 +70,14 @@ def checks(eraser: Eraser) -> dict[str, Any]:
 
 
 def rank_choice(metadata: Mapping[str, Any]) -> str:
-    """How the rank was chosen, if a rule chose it.
+    """Say how the rank was chosen, if it was.
 
     Examples
     --------
     >>> tried = {"25": 0.031, "10": 0.012}
-    >>> selection = {"rule": "largest", "rank": 10, "criterion": "advantage", "tried": tried}
+    >>> selection = {"rank": 10, "criterion": "advantage", "tried": tried}
     >>> rank_choice({"selection": {**selection, "error": 0.02}})
-    "by the rule 'largest': advantage 0.012 ± 0.020 (2 ranks were looked at)"
+    'by advantage 0.012 ± 0.020 (2 ranks were looked at)'
     """
     selection = metadata.get("selection") or metadata.get("inner", {}).get("selection")
     if not selection:
@@ -87,7 +87,7 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
     allowed = "" if bound is None else f", {bound:g} allowed"
     allowed += "" if selection.get("met", True) else ", so no rank will do"
     return (
-        f"by the rule {selection['rule']!r}: {selection['criterion']} {value:.3f}{error}{allowed} "
+        f"by {selection['criterion']} {value:.3f}{error}{allowed} "
         f"({len(selection['tried'])} ranks were looked at)"
     )
 

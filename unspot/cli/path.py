@@ -1,4 +1,4 @@
-"""``unspot path``: erasers of many ranks, what each leaves, and one of them by a rule."""
+"""``unspot path``: erasers of many ranks, what each leaves, and the choice of one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from unspot.io import Table
     from unspot.ranks.path import RankPath
     from unspot.ranks.selection import Selection
-
-#: The options of each rule.
-_OPTIONS = {
-    "largest": ("max_advantage", "attackers"),
-    "mdl": ("threshold",),
-    "knee": ("utility",),
-    "utility": ("floor", "utility"),
-}
 
 
 def path(
@@ -50,29 +42,26 @@ def path(
         ),
     ] = None,
     seeds: options.Seeds = 1,
-    select: Annotated[
-        str | None,
-        typer.Option("--select", "-s", metavar="RULE", help="largest, mdl, knee or utility."),
-    ] = None,
     max_advantage: Annotated[
         float | None,
         typer.Option(
             metavar="A",
-            help="largest: what attackers may gain (default 0.05, or what rows can decide); of a "
-            "number, the share of its variance.",
+            help="What attackers may gain at the chosen rank (default 0.05, or what rows can "
+            "decide); of a number, the share of its variance.",
         ),
     ] = None,
     attackers: Annotated[
-        str | None, typer.Option(metavar="NAME", help="largest: quick, standard or thorough.")
+        str, typer.Option(metavar="NAME", help="Who decides: quick, standard or thorough.")
+    ] = "quick",
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Choose by a metric instead: neighbours, task_linear, …"),
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(metavar="T", help="mdl: the least share of the prior code.")
+    at_most: Annotated[
+        float | None, typer.Option(metavar="V", help="The largest value of the metric.")
     ] = None,
-    floor: Annotated[
-        float | None, typer.Option(metavar="U", help="utility: the least value.")
-    ] = None,
-    utility: Annotated[
-        str | None, typer.Option(metavar="NAME", help="knee, utility: task_linear, neighbours, …")
+    at_least: Annotated[
+        float | None, typer.Option(metavar="V", help="The smallest value of the metric.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -96,9 +85,9 @@ def path(
     from unspot.io import read_table
     from unspot.io.files import refuse_existing
 
-    given = {"max_advantage": max_advantage, "attackers": attackers, "threshold": threshold}
-    given |= {"floor": floor, "utility": utility}
-    rule, rule_options = _rule(select, given, needed=output is not None)
+    bounds: dict[str, Any] = {"metric": metric, "at_most": at_most, "at_least": at_least}
+    bounds |= {"max_advantage": max_advantage}
+    chooses = output is not None or any(bound is not None for bound in bounds.values())
     if output is not None:
         refuse_existing(output, force=force)
         options.check_eraser_name(output)
@@ -118,12 +107,12 @@ def path(
     # After all that can be wrong with the files: it imports torch.
     with options.loading():
         from unspot.ranks.path import rank_path
+        from unspot.ranks.selection import check_bounds, way_to_decide
 
         estimator = make_estimator(method, settings, seed=seed)
-    if rule == "largest":  # a bound that the rows cannot decide is refused now
-        from unspot.ranks.selection import way_to_decide
-
-        way_to_decide(rows, max_advantage, attackers or "quick")
+    check_bounds(**bounds)
+    if chooses and metric is None:  # a bound that the rows cannot decide is refused now
+        way_to_decide(rows, max_advantage, attackers)
     measured = _metrics(metrics, rows)
     with options.warnings_as_sentences(quiet=quiet):
         result = rank_path(estimator, rows, wanted_ranks, metrics=measured, seeds=seeds)
@@ -131,12 +120,12 @@ def path(
     if shows:
         typer.echo(result.to_markdown().rstrip())
 
-    if rule is None:
+    if not chooses:
         page = partial(_write_page, method=method, result=result, seeds=seeds)
         options.end_if_lost(*written, options.write_or_keep(html, page))
         return
     with options.warnings_as_sentences(quiet=quiet):
-        chosen = result.select(rule, **rule_options)
+        chosen = result.select(**bounds, attackers=attackers)
     if output is not None:
         selection = chosen.selection_.describe()
         eraser = with_source(chosen.eraser_, table, data, called, selection=selection)
@@ -163,31 +152,6 @@ def path(
     options.end_if_lost(*written)
     if not chosen.selection_.met or (promise is not None and promise.outcome == "broken"):
         raise typer.Exit(3)
-
-
-def _rule(
-    select: str | None, given: dict[str, Any], *, needed: bool
-) -> tuple[str | None, dict[str, Any]]:
-    """The rule and its options, refused now rather than after the fits."""
-    from unspot.checks import did_you_mean
-
-    rule_options = {key: value for key, value in given.items() if value is not None}
-    rule = select
-    if rule is None and (needed or "max_advantage" in rule_options):
-        rule = "largest"
-    if rule is not None and rule not in _OPTIONS:
-        hint = did_you_mean(rule, _OPTIONS)
-        raise ValueError(f"Got --select {rule}, but expected one of {', '.join(_OPTIONS)}.{hint}")
-    for key in rule_options:
-        rules = [name for name, belonging in _OPTIONS.items() if key in belonging]
-        if rule not in rules:
-            option = key.replace("_", "-")
-            raise ValueError(
-                f"Got --{option} without --select {' or '.join(rules)}, which it belongs to."
-            )
-    if rule == "utility" and "floor" not in rule_options:
-        raise ValueError("Got --select utility without --floor, the least utility, such as 0.8.")
-    return rule, rule_options
 
 
 def _dataset(table: Table, name: str, concept: str, seed: int, kind: Any = None) -> Dataset:

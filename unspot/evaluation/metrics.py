@@ -22,7 +22,6 @@ from unspot.evaluation.results import Direction, Row, Value
 __all__ = [
     "DEFAULT",
     "GROUPS",
-    "LESS_IS_BETTER",
     "METRICS",
     "OF_CONCEPT",
     "PAPER",
@@ -676,11 +675,6 @@ TASK_METRICS = (
 #: What the paper reports, by its own conventions.
 PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "fairness_paper")
 DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
-
-#: Keys of the rows whose direction is "lower", for those who have values and no rows.
-LESS_IS_BETTER = frozenset(
-    metric.key for metric in REGISTRY if metric.better == "lower" and metric.measure is not None
-)
 
 #: Names of those about the concept: of several concepts, each has them.
 OF_CONCEPT = frozenset(

@@ -182,7 +182,7 @@ def _is_selection(value: Any) -> bool:
     if not isinstance(tried, dict) or str(value.get("rank")) not in tried:
         return False
     numbers = [*tried.values(), value.get("error", 0), value.get("max_advantage") or 0]
-    return all(map(_is_number, numbers)) and _are_texts([value.get("rule"), value.get("criterion")])
+    return all(map(_is_number, numbers)) and _are_texts([value.get("criterion")])
 
 
 def _entry(header: Mapping[str, str], name: str, expected: type) -> Any:

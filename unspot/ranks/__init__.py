@@ -1,4 +1,4 @@
-"""Ranks: a path of erasers from high to low rank, and rules that choose one of them."""
+"""Ranks: a path of erasers from high to low rank, and the choice of one of them."""
 
 import lazy_loader
 

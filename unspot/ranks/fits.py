@@ -114,7 +114,7 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) 
 
 @dataclass(frozen=True)
 class Own:
-    """A fitted transformer of somebody's own, as the rules of a path call erasers."""
+    """A fitted transformer of somebody's own, as a path calls erasers."""
 
     transformer: Any
 

@@ -1,7 +1,7 @@
 """A path of ranks: one eraser per rank, each fit started inside the subspace of the rank above.
 
 The rank decides between erasure and utility. ``rank_path`` fits nine ranks at the cost of two or
-three fits, and ``RankPath.select`` chooses one of them by a rule, on validation rows.
+three fits, and ``RankPath.select`` chooses one of them on validation rows.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PathPoint:
 
 @dataclass(frozen=True, eq=False)
 class RankPath:
-    """Erasers of decreasing rank, their metrics, and rules to choose one of them.
+    """Erasers of decreasing rank, their metrics, and the choice of one of them.
 
     Choices are made on the validation rows of ``data``. What was chosen is fitted again on train
     and validation rows, and certified on test rows: ``certify(chosen, path.unseen)``.
@@ -123,7 +123,7 @@ class RankPath:
     eraser : estimator, optional
         Unfitted. Without it a choice is not fitted again.
     refine : bool
-        Whether a rule may choose a rank between two of the path. It may between the default ranks,
+        Whether a rank between two of the path may be chosen. It may between the default ranks,
         and not between those that someone listed.
     original : PathPoint or None
         The rows without erasure, from ``with_original``.
@@ -203,7 +203,7 @@ class RankPath:
         return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
-        """The path with a rank that a rule found between two, and its metrics."""
+        """The path with a rank that was chosen between two, and its metrics."""
         if rank in self.ranks:
             return self
         point, names = self.at(rank), list(self.points[0].metrics)
@@ -248,33 +248,57 @@ class RankPath:
     def _folds(self) -> dict[bytes, RankPath]:
         return {}
 
-    def select(self, rule: str = "largest", *, refit: bool = True, **options: Any) -> Any:
+    def select(
+        self,
+        *,
+        metric: str | None = None,
+        at_most: float | None = None,
+        at_least: float | None = None,
+        max_advantage: float | None = None,
+        attackers: str | Sequence[str] = "quick",
+        refit: bool = True,
+    ) -> Any:
         """Choose a rank on validation rows, and fit the eraser again on all rows but test rows.
+
+        Without ``metric``, it is the largest rank at which no attacker can have an advantage of
+        more than ``max_advantage`` over guessing. With it, it is the rank whose metric just meets
+        the bound: ``select(metric="neighbours", at_least=0.8)`` erases as much as it can, and
+        ``select(metric="linear", at_most=0.6)`` keeps as much as it can.
 
         Parameters
         ----------
-        rule : {"largest", "mdl", "knee", "utility"}
-            ``"largest"``: the largest rank at which no attacker can have an advantage of more than
-            ``max_advantage`` over guessing. ``"mdl"``: the largest rank at which the code of
-            the concept's labels is at least ``threshold`` times as long as without the embeddings.
-            ``"knee"``: the rank at which the curve of erasure against utility bends most.
-            ``"utility"``: the smallest rank with a utility of at least ``floor``.
+        metric : str, optional
+            A metric of ``evaluate``, or "held_out" for the MMD² of the path.
+        at_most, at_least : float, optional
+            The bound of the metric: one of them.
+        max_advantage : float, optional
+            The largest advantage of the strongest attacker over guessing, in balanced accuracy; of
+            a number, the largest share of its variance. It holds for each of several concepts. By
+            default 0.05, or the smallest that the rows can decide. A smaller one is refused.
+        attackers : {"quick", "standard", "thorough"} or sequence of str
+            Who decides about ``max_advantage``: a budget, or names of attackers.
         refit : bool
             Whether to fit again on train and validation rows after the choice, which erases better,
-            and to check the promise of ``"largest"`` on test rows. Without, the eraser is that of
-            the path, fitted on train rows.
-        **options
-            Options of the rule: see ``unspot.ranks.selection``.
+            and to check ``max_advantage`` on test rows. Without, the eraser is that of the path,
+            fitted on train rows.
 
         Returns
         -------
         estimator
-            Fitted, with ``rank_``, and with ``selection_``: the rule, the values that it saw, and
-            whether ``selection_.promise`` was kept on test rows. If no rank meets the condition,
-            the one that comes nearest, with a warning and ``selection_.met`` false. Certify it with
+            Fitted, with ``rank_``, and with ``selection_``: the values that decided, and whether
+            ``selection_.promise`` was kept on test rows. If no rank meets the bound, the one that
+            comes nearest, with a warning and ``selection_.met`` false. Certify it with
             ``certify(chosen, path.unseen)``.
         """
-        return select(self, rule, refit=refit, **options)
+        return select(
+            self,
+            metric=metric,
+            at_most=at_most,
+            at_least=at_least,
+            max_advantage=max_advantage,
+            attackers=attackers,
+            refit=refit,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """The numbers as a data frame, one row per rank."""
@@ -416,7 +440,7 @@ def fit_auto(
     """Fit an estimator with ``rank="auto"``: its training rows decide the rank.
 
     Two fifths of the rows, stratified, are set aside. The others fit a path of the default ranks,
-    and those aside choose by the rule ``largest``. Where they are too few to decide the bound, all
+    and those aside choose the largest that will do. Where they are too few to decide the bound, all
     rows are cross-fitted. If there are many rows, a sample is used: 10,000 rows to fit and two
     thirds as many to choose, or more if a class is rare, so that files of any size have the same
     cost. The estimator that is returned was fitted on a part of the rows; its rank is the answer.
@@ -447,7 +471,7 @@ def fit_auto(
     way_to_decide(data, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
     path = rank_path(estimator, data)
-    return path.select("largest", refit=False, max_advantage=max_advantage)
+    return path.select(refit=False, max_advantage=max_advantage)
 
 
 def _class_names(data: Dataset) -> list[str] | None:

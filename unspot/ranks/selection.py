@@ -1,4 +1,4 @@
-"""Rules that choose a rank from a path, on validation rows.
+"""The choice of a rank from a path, on validation rows.
 
 What was chosen is fitted again on train and validation rows. Test rows, which had no part in
 either, say whether the promise of the choice is kept.
@@ -11,24 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from inspect import signature
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_choice, check_share, did_you_mean
+from unspot.checks import check_choice, check_share
 from unspot.data.concepts import Target
-from unspot.data.dataset import Dataset, Split, refuse_other_than_classes
+from unspot.data.dataset import Dataset, Split
 from unspot.data.groups import counts_at_worst
 from unspot.data.labels import Labels
 from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.attackers import BUDGETS, rows_needed
 from unspot.evaluation.certificate import MARGIN
-from unspot.evaluation.description_length import mdl as description_length
 from unspot.evaluation.inference import smallest_bound
-from unspot.evaluation.metrics import LESS_IS_BETTER
 from unspot.evaluation.regression import MIN_NUMBER_ROWS, smallest_share
 from unspot.evaluation.run import check_metrics, over_seeds
 from unspot.evaluation.several import Part, parts_of
@@ -47,7 +44,7 @@ _LARGE_ADVANTAGE = 0.2
 #: Ranks between two of a path that are fitted and attacked: tenths become eightieths.
 _REFINEMENTS = 3
 
-__all__ = ["RULES", "Promise", "Selection", "knee", "largest", "mdl", "select", "utility"]
+__all__ = ["Promise", "Selection", "by_metric", "largest", "select"]
 
 
 @dataclass(frozen=True)
@@ -102,18 +99,17 @@ class Promise:
 
 @dataclass(frozen=True)
 class Selection:
-    """The rank that a rule chose, and the values that it saw.
+    """A chosen rank, and the values that decided.
 
     Parameters
     ----------
-    rule : str
     rank : int
     criterion : str
         What was measured.
     tried : mapping of int to float
         The value of the criterion at every rank that was measured.
     met : bool
-        Whether the rank meets the condition of the rule. If none does, it is the rank that comes
+        Whether the rank meets the bound. If none does, it is the rank that comes
         nearest.
     max_advantage : float or None
         What attackers may gain, if that was the condition.
@@ -122,7 +118,6 @@ class Selection:
         promised, or if there were no test rows to ask.
     """
 
-    rule: str
     rank: int
     criterion: str
     tried: Mapping[int, float]
@@ -134,7 +129,6 @@ class Selection:
         """Plain values, for metadata and files."""
         tried = {str(rank): float(value) for rank, value in self.tried.items()}
         return {
-            "rule": self.rule,
             "rank": self.rank,
             "criterion": self.criterion,
             "tried": tried,
@@ -147,34 +141,38 @@ class Selection:
         bound = "" if self.max_advantage is None else f", {self.max_advantage:.3g} allowed"
         nearest = "" if self.met else ", which is not enough: it only comes nearest"
         return (
-            f"rank {self.rank} by {self.rule!r}: {self.criterion} {self.tried[self.rank]:.3f}"
+            f"rank {self.rank}: {self.criterion} {self.tried[self.rank]:.3f}"
             f"{bound}{nearest} ({len(self.tried)} ranks were looked at)"
         )
 
 
-def select(path: RankPath, rule: str = "largest", *, refit: bool = True, **options: Any) -> Any:
-    """Choose by the name of a rule; see ``RankPath.select``."""
-    function = RULES[check_choice("rule", rule, RULES)]
-    allowed = list(signature(function).parameters)[1:]
-    for name in options:
-        if name not in allowed:
-            raise ValueError(
-                f"Got option {name!r} for the rule {rule!r}, but expected some of "
-                f"{', '.join(allowed)}.{did_you_mean(name, allowed)}"
-            )
-    selection: Selection = function(path, **options)
+def select(
+    path: RankPath,
+    *,
+    metric: str | None = None,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    max_advantage: float | None = None,
+    attackers: str | Sequence[str] = "quick",
+    refit: bool = True,
+) -> Any:
+    """Choose a rank, and fit it again; see ``RankPath.select``."""
+    check_bounds(metric, at_most, at_least, max_advantage)
+    if metric is None:
+        selection = largest(path, max_advantage=max_advantage, attackers=attackers)
+    else:
+        selection = by_metric(path, metric, at_most=at_most, at_least=at_least)
     if not selection.met:
-        warnings.warn(f"No rank will do: {selection}. {_WAY_OUT[rule]}", UserWarning, stacklevel=3)
-    elif options.get("max_advantage") is None:
+        warnings.warn(f"No rank will do: {selection}. {_WAY_OUT}", UserWarning, stacklevel=3)
+    elif max_advantage is None:
         _warn_of_large_advantage(selection.max_advantage or 0.0)
     if refit and path.eraser is not None:
         estimator = path.fit_again(selection.rank)
         if selection.met and selection.max_advantage is not None:
-            attackers = options.get("attackers", "quick")
             with phase("Checking the promise"):
                 promise = _checked(path, estimator, selection.max_advantage, attackers)
             selection = replace(selection, promise=promise)
-    else:  # a copy, since another rule may choose the same rank
+    else:  # a copy, since another choice may take the same rank
         estimator = copy(path.at(selection.rank).estimator)
     estimator.selection_ = selection
     return estimator
@@ -189,6 +187,108 @@ def _warn_of_large_advantage(allowed: float) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def check_bounds(
+    metric: str | None,
+    at_most: float | None,
+    at_least: float | None,
+    max_advantage: float | None,
+) -> None:
+    """Refuse bounds of a choice that contradict each other."""
+    n_bounds = (at_most is not None) + (at_least is not None)
+    if metric is None and n_bounds:
+        raise ValueError("Got at_most or at_least without metric, which they are bounds of.")
+    if metric is not None and n_bounds != 1:
+        raise ValueError(
+            f"Got metric={metric!r} with {'two bounds' if n_bounds else 'no bound'}, but expected "
+            "one of them: at_most=0.6, or at_least=0.8."
+        )
+    if metric is not None and max_advantage is not None:
+        raise ValueError("Got both metric and max_advantage, but expected one of them.")
+
+
+#: What to try if no rank meets the bound.
+_WAY_OUT = "Allow more, fit on more rows, or add other ranks."
+
+
+def by_metric(
+    path: RankPath, metric: str, *, at_most: float | None = None, at_least: float | None = None
+) -> Selection:
+    """Choose the rank whose metric meets a bound by the smallest distance."""
+    if metric != "held_out" and metric not in path.points[0].metrics:
+        check_metrics([metric], path.judged)
+    bound, sign = (at_least, 1.0) if at_least is not None else (at_most or 0.0, -1.0)
+    values = {point.rank: _value(path, point, metric) for point in path}
+    slack = {rank: sign * (value - bound) for rank, value in values.items()}
+    rank = min(slack, key=lambda rank: (slack[rank] < 0, abs(slack[rank])))
+    criterion = f"{metric} (at {'most' if at_least is None else 'least'} {bound:g})"
+    return Selection(rank, criterion, values, slack[rank] >= 0)
+
+
+def _value(path: RankPath, point: PathPoint, name: str) -> float:
+    """Return a metric at a rank, measured now if the path does not have it."""
+    if name == "held_out":
+        return point.held_out
+    metrics = point.metrics
+    if name not in metrics:
+        with phase("Choosing", note=f"rank {point.rank}"):
+            seed = path.random_state
+            metrics, _ = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
+        if name not in metrics:
+            raise ValueError(f"Got metric {name!r}, which is undefined at rank {point.rank}.")
+    return metrics[name][0]
+
+
+def largest(
+    path: RankPath,
+    *,
+    max_advantage: float | None = None,
+    attackers: str | Sequence[str] = "quick",
+) -> Selection:
+    """Choose the largest rank at which no attacker can have more than ``max_advantage``.
+
+    What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
+    confidence that no attacker has more. Attackers that learn from one half of the validation rows
+    are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
+    that the advantage grows with the rank. Between two of the default ranks others are fitted. What
+    quick attackers choose is confirmed by those of budget standard, who will judge the promise too:
+    if they find more than is allowed, they choose among the lower ranks.
+
+    Where validation rows are too few to decide, train rows are judged on too: of five folds, two
+    fit a path, attackers learn from two others and are judged on the fifth, five times over. That
+    takes five paths, and only few rows need it.
+
+    Parameters
+    ----------
+    max_advantage : float, optional
+        The largest advantage of the strongest attacker over guessing, in balanced accuracy; of a
+        number, the largest share of its variance. It holds for each of several concepts. By
+        default 0.05, or the smallest that the rows can decide. A smaller one is refused.
+    attackers : {"quick", "standard", "thorough"} or sequence of str
+        A budget, or names of attackers.
+    """
+    allowed, cross_fit = way_to_decide(path.data, max_advantage, attackers)
+    bound = cross_fitted_bound if cross_fit else advantage_bound
+    effort = attackers if isinstance(attackers, str) else tuple(attackers)
+
+    def measure(point: PathPoint, effort: Any = effort) -> float:
+        key = cross_fit, effort, point.rank
+        if key not in path.bounds_known:
+            path.bounds_known[key] = bound(path, point, effort)
+        return path.bounds_known[key]
+
+    rank, bounds = _bisect(path.points, measure, lambda bound: bound <= allowed)
+    if rank is not None and path.refine:
+        rank = _refined(path, rank, bounds, measure, allowed)
+    confirmed: dict[int, float] = {}
+    if rank is not None and _judges(effort) != effort:
+        harder = partial(measure, effort=_judges(effort))
+        rank, confirmed = _confirmed(path, rank, harder, allowed)
+    criterion = "advantage of the strongest attacker at most"
+    nearest = rank or min(confirmed or bounds, key=lambda rank: (confirmed or bounds)[rank])
+    bounds |= confirmed
+    return Selection(nearest, criterion, bounds, rank is not None, allowed)
 
 
 def _checked(
@@ -237,65 +337,6 @@ def _effort(attackers: str | Sequence[str]) -> dict[str, Any]:
     return {"budget": attackers} if isinstance(attackers, str) else {"attackers": attackers}
 
 
-#: What to try if no rank meets the condition of a rule.
-_WAY_OUT = {
-    "largest": "Allow a larger max_advantage, fit on more rows, or add lower ranks.",
-    "mdl": "Lower the threshold, or add lower ranks.",
-    "utility": "Lower the floor, or add higher ranks.",
-}
-
-
-def largest(
-    path: RankPath,
-    *,
-    max_advantage: float | None = None,
-    attackers: str | Sequence[str] = "quick",
-) -> Selection:
-    """The largest rank at which no attacker can have more than ``max_advantage`` over guessing.
-
-    What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
-    confidence that no attacker has more. Attackers that learn from one half of the validation rows
-    are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
-    that the advantage grows with the rank. Between two of the default ranks others are fitted. What
-    quick attackers choose is confirmed by those of budget standard, who will judge the promise too:
-    if they find more than is allowed, they choose among the lower ranks.
-
-    Where validation rows are too few to decide, train rows are judged on too: of five folds, two
-    fit a path, attackers learn from two others and are judged on the fifth, five times over. That
-    takes five paths, and only few rows need it.
-
-    Parameters
-    ----------
-    max_advantage : float, optional
-        The largest advantage of the strongest attacker over guessing, in balanced accuracy; of a
-        number, the largest share of its variance. It holds for each of several concepts. By
-        default 0.05, or the smallest that the rows can decide. A smaller one is refused.
-    attackers : {"quick", "standard", "thorough"} or sequence of str
-        A budget, or names of attackers.
-    """
-    allowed, cross_fit = way_to_decide(path.data, max_advantage, attackers)
-    bound = cross_fitted_bound if cross_fit else advantage_bound
-    effort = attackers if isinstance(attackers, str) else tuple(attackers)
-
-    def measure(point: PathPoint, effort: Any = effort) -> float:
-        key = cross_fit, effort, point.rank
-        if key not in path.bounds_known:
-            path.bounds_known[key] = bound(path, point, effort)
-        return path.bounds_known[key]
-
-    rank, bounds = _bisect(path.points, measure, lambda bound: bound <= allowed)
-    if rank is not None and path.refine:
-        rank = _refined(path, rank, bounds, measure, allowed)
-    confirmed: dict[int, float] = {}
-    if rank is not None and _judges(effort) != effort:
-        harder = partial(measure, effort=_judges(effort))
-        rank, confirmed = _confirmed(path, rank, harder, allowed)
-    criterion = "advantage of the strongest attacker at most"
-    nearest = rank or min(confirmed or bounds, key=lambda rank: (confirmed or bounds)[rank])
-    bounds |= confirmed
-    return Selection("largest", nearest, criterion, bounds, rank is not None, allowed)
-
-
 def _judges(attackers: Any) -> Any:
     """Quick attackers search; a promise is to hold against those who try harder."""
     return "standard" if attackers == "quick" else attackers
@@ -333,85 +374,6 @@ def _refined(
         else:
             above = middle
     return rank
-
-
-def mdl(path: RankPath, *, threshold: float = 0.95) -> Selection:
-    """The largest rank at which the code of the labels is hardly shorter than without embeddings.
-
-    Parameters
-    ----------
-    threshold : float
-        The least length of the online code of the validation labels, as a share of the code that
-        only knows the shares of the classes.
-    """
-    refuse_other_than_classes(path.data.validation, "the rule 'mdl'")
-    if not 0 < threshold < 2:
-        raise ValueError(
-            f"Got threshold={threshold!r}, but expected a share of the prior code such as 0.95."
-        )
-    rank, shares = _bisect(
-        path.points, lambda point: _code_share(path, point), lambda share: share >= threshold
-    )
-    nearest = rank or max(shares, key=lambda rank: shares[rank])
-    return Selection("mdl", nearest, "code length over prior code", shares, rank is not None)
-
-
-def knee(path: RankPath, *, erasure: str = "mdl", utility: str = "neighbours") -> Selection:
-    """The rank at which the curve of erasure against utility bends most.
-
-    Both are scaled from 0 at the worst rank of the path to 1 at the best one, in the direction in
-    which they are better. The point farthest above the line between the ends is the knee.
-
-    Parameters
-    ----------
-    erasure, utility : str
-        Metrics of ``evaluate``, or "held_out" for the MMD² of the path.
-    """
-    if len(path) < 3:
-        raise ValueError(f"Got a path of {len(path)} ranks, but a knee needs at least three.")
-    to_measure = {erasure, utility} - {"held_out", *path.points[0].metrics}
-    check_metrics(sorted(to_measure), path.judged)
-    bend = _scaled(path, erasure) + _scaled(path, utility) - 1.0
-    bends = {rank: float(value) for rank, value in zip(path.ranks, bend, strict=True)}
-    rank = path.ranks[int(np.argmax(bend))]
-    return Selection("knee", rank, f"bend of {erasure} against {utility}", bends)
-
-
-def utility(
-    path: RankPath, *, floor: float | None = None, utility: str = "neighbours"
-) -> Selection:
-    """The smallest rank, so the strongest erasure, that still has enough utility.
-
-    Parameters
-    ----------
-    floor : float
-        The least utility.
-    utility : str
-        A metric of ``evaluate`` for which more is better: "neighbours" (A_50%), "task_linear",
-        "words", "variance".
-    """
-    if floor is None:
-        raise ValueError("Got no floor, but expected the least utility, such as floor=0.8.")
-    if utility in LESS_IS_BETTER:
-        raise ValueError(
-            f"Got utility={utility!r}, for which less is better, but expected a metric for which "
-            "more is better, such as 'neighbours', 'task_linear', 'words' or 'variance'."
-        )
-    rank, utilities = _bisect(
-        path.points[::-1],
-        lambda point: _value(path, point, utility),
-        lambda value: value >= floor,
-    )
-    nearest = rank or max(utilities, key=lambda rank: utilities[rank])
-    return Selection("utility", nearest, utility, utilities, rank is not None)
-
-
-RULES: dict[str, Callable[..., Selection]] = {
-    "largest": largest,
-    "mdl": mdl,
-    "knee": knee,
-    "utility": utility,
-}
 
 
 def way_to_decide(
@@ -533,35 +495,3 @@ def _bisect(
         else:
             low = middle + 1
     return (points[low].rank if low < len(points) else None), values
-
-
-def _value(path: RankPath, point: PathPoint, name: str) -> float:
-    """A metric at a rank, measured now if the path does not have it."""
-    if name == "held_out":
-        return -point.held_out  # more is better
-    metrics = point.metrics
-    if name not in metrics:
-        seed = path.random_state
-        metrics, _ = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
-        if name not in metrics:
-            raise ValueError(f"Got metric {name!r}, which is undefined at rank {point.rank}.")
-    return metrics[name][0]
-
-
-def _scaled(path: RankPath, name: str) -> NDArray[np.float64]:
-    """A metric at every rank, from 0 at the worst to 1 at the best."""
-    values = np.array([_value(path, point, name) for point in path])
-    if name in LESS_IS_BETTER:
-        values = -values
-    span = float(np.ptp(values))
-    return (values - values.min()) / span if span > 0 else np.zeros_like(values)
-
-
-def _code_share(path: RankPath, point: PathPoint) -> float:
-    code = description_length(
-        point.eraser(path.data.validation.X),
-        path.data.validation.z,
-        control=False,
-        random_state=path.random_state,
-    )
-    return code.bits / code.prior_bits

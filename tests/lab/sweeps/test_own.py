@@ -143,7 +143,7 @@ def test_a_path_of_ranks(data):
     values = {point.rank: point.metrics["linear"][0] for point in path}
     assert values[4] > 0.95 > 0.65 > values[3]
     assert path[4].held_out > 4 * path[3].held_out
-    chosen = path.select("utility", utility="variance", floor=0.0)
+    chosen = path.select(metric="variance", at_least=0.0)
     assert chosen.rank_ == 2
     with pytest.raises(ValueError, match="no rank"):
         rank_path(StandardScaler(), data)
