@@ -10,21 +10,8 @@ import pytest
 from hypothesis import settings
 
 from unspot.evaluation.certificate import AttackerReport, Certificate
-from unspot.lab.maps import FreeForm
-from unspot.maps import (
-    Compress,
-    Dense,
-    Expand,
-    Fourier,
-    LayerNorm,
-    Map,
-    Mixture,
-    Normalise,
-    Nystrom,
-    Oblique,
-    Projection,
-    Transport,
-)
+from unspot.lab.maps import Fourier, FreeForm, LayerNorm, Nystrom, Transport
+from unspot.maps import Compress, Dense, Expand, Map, Mixture, Normalise, Oblique, Projection
 
 #: Some virtual machines name matrix instructions (AMX) that they do not have, and torch's products
 #: in bfloat16 then end the process. oneDNN reads this when torch computes its first.

@@ -14,7 +14,7 @@ from unspot.datasets.synthetic import law
 from unspot.eraser import load
 from unspot.erasers import PCAProjection
 from unspot.lab import MUtE
-from unspot.lab.maps.gaussian import from_normal, to_normal
+from unspot.lab.maps import from_normal, to_normal
 from unspot.lab.mute import knots_of
 
 

@@ -9,8 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
 from unspot.eraser import Eraser, load
-from unspot.maps import Nystrom
-from unspot.maps.nonlinear import squared_distances
+from unspot.lab.maps import Nystrom, squared_distances
 
 
 @pytest.fixture

@@ -12,20 +12,16 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from unspot.eraser import Eraser, load
-from unspot.lab.maps import Boundary, FreeForm, Gaussianised
+from unspot.lab.maps import Boundary, Fourier, FreeForm, Gaussianised, LayerNorm, Nystrom, Transport
 from unspot.maps import (
     MAPS,
     Compress,
     Dense,
     Expand,
-    Fourier,
-    LayerNorm,
     Mixture,
     Normalise,
-    Nystrom,
     Oblique,
     Projection,
-    Transport,
     register_map,
 )
 

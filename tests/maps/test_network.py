@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from unspot.eraser import Eraser, load
-from unspot.maps import Dense, LayerNorm
+from unspot.lab.maps import LayerNorm
+from unspot.maps import Dense
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from unspot.eraser import Eraser, load
-from unspot.maps import Mixture, Transport
+from unspot.lab.maps import Transport
+from unspot.maps import Mixture
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Classifiers that some methods ask for the class of a row: fitted here, frozen as arrays.
 
 They are logistic, or a network of one hidden layer beside the linear part. Both become the arrays
-of ``unspot.lab.maps.routed.Classifier``, in units of the rows.
+of ``unspot.lab.maps.Classifier``, in units of the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from unspot.checks import check_choice, check_count
 from unspot.data.rows import Scaling, sample_and_held_out, stratified_batches
-from unspot.lab.maps.routed import Classifier
+from unspot.lab.maps import Classifier
 
 __all__ = ["CLASSIFIERS", "cooled", "fit_classifier", "out_of_fold_scores", "temperature"]
 

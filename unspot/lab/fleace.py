@@ -19,8 +19,7 @@ from unspot.lab.classifiers import (
     out_of_fold_scores,
     temperature,
 )
-from unspot.lab.maps import FreeForm
-from unspot.lab.maps.routed import softmax
+from unspot.lab.maps import FreeForm, softmax
 
 __all__ = ["FLEACE", "regression"]
 

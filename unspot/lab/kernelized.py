@@ -17,6 +17,7 @@ from unspot.data.rows import Scaling, generator, sample_and_held_out
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
+from unspot.lab.maps import Nystrom
 from unspot.lab.networks import (
     NetworkEraser,
     RowNumbers,
@@ -25,7 +26,7 @@ from unspot.lab.networks import (
     uninitialised,
     unscaled,
 )
-from unspot.maps import Map, Nystrom
+from unspot.maps import Map
 
 __all__ = ["KernelErasure"]
 

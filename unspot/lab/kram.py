@@ -14,9 +14,8 @@ from unspot.checks import check_bandwidth, check_choice, check_positive
 from unspot.data.labels import Labels, Measurements
 from unspot.eraser import Eraser
 from unspot.lab.coding_rate import coding_rate, kernel_rate, matched_rate
+from unspot.lab.maps import LayerNorm, squared_distances
 from unspot.lab.networks import NetworkEraser, RowNumbers
-from unspot.maps import LayerNorm
-from unspot.maps.nonlinear import squared_distances
 
 __all__ = ["KRaM"]
 

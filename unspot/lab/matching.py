@@ -14,7 +14,8 @@ from unspot.data.statistics import ClassStatistics, whitening
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.transport import NO_VARIANCE, barycentre, transport_matrix
-from unspot.maps import Map, Projection, Transport
+from unspot.lab.maps import Transport
+from unspot.maps import Map, Projection
 
 __all__ = ["MomentMatching"]
 

@@ -21,7 +21,8 @@ from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.io.progress import phase
-from unspot.maps import Dense, LayerNorm, Map
+from unspot.lab.maps import LayerNorm
+from unspot.maps import Dense, Map
 
 __all__ = [
     "DivergenceError",

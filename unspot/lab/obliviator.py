@@ -21,8 +21,9 @@ from unspot.erasers.base import BaseEraser, rows_within_support
 from unspot.erasers.goals import Goal, as_goal
 from unspot.lab.classifiers import fit_classifier, out_of_fold_scores
 from unspot.lab.inlp import balanced_accuracy, chance_bar
+from unspot.lab.maps import Fourier
 from unspot.lab.networks import dense, mlp
-from unspot.maps import Dense, Expand, Fourier, Map, Normalise
+from unspot.maps import Dense, Expand, Map, Normalise
 from unspot.projections.subspaces import column_space, complement
 
 __all__ = ["Kept", "Obliviator", "dependence", "fourier", "kept_directions"]
