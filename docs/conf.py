@@ -86,7 +86,7 @@ html_sidebars = {
     for name in (
         *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
         *("results-tables", "faq", "gallery/*", "models", "deploying", "concepts"),
-        *("architecture", "decisions", "api", "api/generated/*", "auditing", "howto/*"),
+        *("architecture", "decisions", "api", "api/generated/*", "howto/*"),
         *("comparison", "glossary", "troubleshooting", "planning", "rivals"),
     )
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,13 +12,6 @@ import numpy as np
 import pytest
 
 from unspot import Eraser, Evaluation
-from unspot.evaluation.audit import (
-    AuditRecord,
-    Source,
-    ThreatModel,
-    canonical_sha256,
-    file_sha256,
-)
 from unspot.evaluation.results import Row, Value
 
 ROOT = Path(__file__).parent.parent
@@ -171,19 +163,6 @@ def test_inspect_is_light(eraser_file):
 def test_report_is_light(result_file, tmp_path):
     assert not loaded(command("report", result_file, "-o", str(tmp_path / "page.html")))
     assert (tmp_path / "page.html").exists()
-
-
-def test_verify_is_light(tmp_path, make_certificate):
-    record, rows = tmp_path / "audit.json", tmp_path / "rows.npy"
-    np.save(rows, np.ones(3))
-    content = AuditRecord(
-        certificate=make_certificate(),
-        threat_model=ThreatModel.of(make_certificate()),
-        certify_again_when=(),
-        sources={"data": Source("rows.npy", file_sha256(rows))},
-    ).to_dict()
-    record.write_text(json.dumps({**content, "sha256": canonical_sha256(content)}))
-    assert not loaded(command("verify", str(record), "--data", str(rows)))
 
 
 # -- imports inside functions --------------------------------------------------------------------

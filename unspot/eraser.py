@@ -6,6 +6,8 @@ on arrays, saved as one safetensors file, and loaded without torch and without p
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -91,6 +93,17 @@ class Eraser:
     def n_features(self) -> int:
         """The number d of features of the embeddings it erases."""
         return self.maps[0].n_in
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the maps. Metadata do not count."""
+        digest = hashlib.sha256()
+        for m in self.maps:
+            digest.update(json.dumps([m.kind, m.config()], sort_keys=True, default=str).encode())
+            for name, array in sorted(m.arrays().items()):
+                digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     @property
     def is_linear(self) -> bool:
@@ -336,8 +349,8 @@ class Eraser:
             Made if it does not exist.
         evaluation : Evaluation, optional
             What ``evaluate`` gave for this eraser.
-        certificate : Certificate or AuditRecord, optional
-            What ``certify`` gave for this eraser, or the record that ``--audit`` writes.
+        certificate : Certificate, optional
+            What ``certify`` gave for this eraser.
         """
         from unspot.export.model_card import model_card
 

@@ -193,3 +193,19 @@ def test_errors_are_sentences(cli, clean, table, tmp_path):
     assert "Got 26 rows" in done.err or "Got 25 rows" in done.err or "Got 24 rows" in done.err
     assert "attackers need at least 40" in done.err
     assert "Traceback" not in done.err
+
+
+def test_an_earlier_certificate_is_checked(cli, clean, leaking, others, tmp_path):
+    earlier = tmp_path / "earlier.json"
+    command = (others, "-c", "gender", *EASY)
+    assert cli("certify", clean, *command, "--json", earlier).code == 0
+    assert cli("certify", clean, *command, "--check", earlier).code == 0
+    done = cli("certify", leaking, *command, "--check", earlier)
+    assert done.code == 5
+    assert "the digest of the eraser is" in done.err
+    done = cli("certify", clean, *command, "--seed", "1", "--check", earlier)
+    assert done.code == 5
+    assert "the seed is 1, but was 0" in done.err
+    done = cli("certify", clean, *command, "--check", clean)
+    assert done.code == 2
+    assert "unspot certify --json" in done.err or "not JSON" in done.err

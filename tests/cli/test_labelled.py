@@ -1,6 +1,5 @@
 """Labels in a file of their own, for the rows to judge on and for those to learn from."""
 
-import json
 import re
 
 import numpy as np
@@ -194,17 +193,3 @@ def test_a_path_by_key(cli, keyed):
     done = cli(*asked, "--metrics", "none", "--labels", labels, *BY_KEY)
     assert done.code == 0, done.err
     assert f"Left out {400 - kept} of 400 rows" in done.err
-
-
-def test_a_record_says_how_labels_were_joined(cli, keyed, tmp_path):
-    data, labels, _ = keyed
-    eraser, record = tmp_path / "e.safetensors", tmp_path / "audit.json"
-    Eraser.projection(np.eye(6)[:, 2:]).save(eraser)
-    name, *options = CERTIFY
-    asked = (eraser, data, "-f", "emb", "-c", "gender", "--labels", labels, *BY_KEY)
-    done = cli(name, *asked, *options, "--audit", record)
-    assert done.code == 0, done.err
-    settings = json.loads(record.read_text())["settings"]
-    assert (settings["key"], settings["drop_missing"]) == ("id", True)
-    again = cli("verify", record, "--eraser", eraser, "--data", data, "--labels", labels, "--rerun")
-    assert again.code == 0, again.err

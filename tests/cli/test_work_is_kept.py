@@ -39,12 +39,11 @@ def asked(table, eraser, place):
             ("certify", eraser, table, *names, "--html", place),
             ("path", table, *names, "--html", place),
         ],
-        "--audit": [("certify", eraser, table, *names, "--audit", place)],
         "--json": [("plan", table, *names, "--json", place)],
     }
 
 
-@pytest.mark.parametrize("option", ["--output", "--html", "--audit", "--json"])
+@pytest.mark.parametrize("option", ["--output", "--html", "--json"])
 def test_a_place_that_cannot_be_written_is_refused_first(cli, table, eraser, option, monkeypatch):
     monkeypatch.setattr("unspot.io.sources.read_with", None)  # nothing is read
     monkeypatch.setattr("unspot.io.tables.read_with", None)
@@ -88,7 +87,6 @@ NOT_THERE = """
     transform e.safetensors nosuch.parquet -o x.parquet
     evaluate nosuch.safetensors data.parquet
     certify e.safetensors nosuch.parquet
-    verify nosuch.json
     path nosuch.parquet -c gender
     sweep nosuch.toml
     report a=nosuch.json -o x.html

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from unspot import LEACE, Cascade, Dataset, Eraser, Split, certify
+from unspot import LEACE, Cascade, Certificate, Dataset, Eraser, Split, certify
 from unspot.datasets.synthetic import law
 from unspot.erasers import PCAProjection
 from unspot.evaluation.inference import effective_rows
@@ -412,3 +412,58 @@ def test_false_alarms_are_as_rare_as_promised():
         data = Dataset.from_arrays(X, z, random_state=i)
         alarms += certify(None, data, budget="quick", random_state=i).leaks
     assert alarms <= 16
+
+
+# -- plain data, and a second run -----------------------------------------------------------------
+
+
+def test_plain_data_and_back(clean):
+    assert Certificate.from_dict(clean.to_dict()) == clean
+    assert Certificate.from_dict(json.loads(clean.to_json())) == clean
+
+
+def test_a_second_run_is_the_same(clean, data, perfect):
+    again = certify(perfect, data, budget="quick")
+    earlier = Certificate.from_dict(json.loads(clean.to_json()))
+    assert again.differences_from(earlier) == ()
+
+
+def test_another_eraser_and_other_rows_are_noticed(clean, data, rows, perfect):
+    other = Eraser.projection(np.linalg.svd(rows.concept_basis)[0][:, 3:])
+    changed = np.where(np.arange(len(data.test)) < 3, -data.test.X[:, 0], data.test.X[:, 0])
+    test = replace(data.test, X=np.column_stack([changed, data.test.X[:, 1:]]))
+    for eraser, judged in ((other, data), (perfect, replace(data, test=test))):
+        found = certify(eraser, judged, budget="quick").differences_from(clean)
+        assert any("digest" in sentence for sentence in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "needle"),
+    [
+        ({"margin": 0.2}, "margin is"),
+        ({"budget": "standard"}, "budget is"),
+        ({"n_test_rows": 7}, "n_test_rows is 7"),
+        ({"attack_p_value": 1e-9}, "the verdict is LEAKS"),
+    ],
+)
+def test_what_differs_is_named(clean, change, needle):
+    found = " ".join(replace(clean, **change).differences_from(clean))
+    assert needle in found
+
+
+def test_numbers_may_differ_by_a_point(clean):
+    def moved(by):
+        first, *others = clean.attackers
+        return replace(clean, attackers=(replace(first, advantage=first.advantage - by), *others))
+
+    assert moved(0.009).differences_from(clean) == ()
+    (sentence,) = moved(0.03).differences_from(clean)
+    assert clean.attackers[0].name in sentence
+
+
+def test_the_scope_says_what_the_adversary_has(clean):
+    text = " ".join(clean.scope.adversary_has + clean.scope.adversary_may)
+    assert f"{clean.n_attack_rows:,}" in text
+    assert all(report.name in text for report in clean.attackers)
+    assert any("rows from before erasure" in sentence for sentence in clean.scope.not_covered)
+    assert any("labelled rows" in sentence for sentence in clean.scope.certify_again_when)

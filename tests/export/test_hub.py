@@ -12,7 +12,6 @@ import skops.io
 import yaml
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, Eraser, certify, evaluate, load
-from unspot.evaluation.audit import AuditRecord, ThreatModel
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +56,6 @@ def test_the_card_says_what_was_erased_from_what_and_how_well(eraser, data, cert
     assert "Limits" in body
     known = eraser.metadata["known_rows"][0]
     assert known not in text
-
-
-def test_a_record_for_auditors_is_the_section_of_its_card(eraser, certificate, tmp_path):
-    record = AuditRecord(
-        certificate=certificate,
-        threat_model=ThreatModel.of(certificate),
-        certify_again_when=("the model changes",),
-        sources={},
-    )
-    eraser.save_pretrained(tmp_path, certificate=record)
-    assert record.to_model_card() in (tmp_path / "README.md").read_text("utf-8")
 
 
 def test_without_a_certificate_the_card_says_so(tmp_path):

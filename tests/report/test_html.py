@@ -22,7 +22,7 @@ from unspot.report.reading import read_contents
 
 ALL_SECTIONS = {
     *("verdict", "numbers", "attackers", "witness", "map"),
-    *("tradeoff", "fairness", "neighbours", "settings", "reading"),
+    *("scope", "tradeoff", "fairness", "neighbours", "settings", "reading"),
 }
 
 

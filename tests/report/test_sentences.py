@@ -115,12 +115,6 @@ def test_two_certificates_can_be_told_apart(make_certificate):
         }
 
 
-def test_an_older_certificate_takes_the_name_of_the_fit(make_certificate):
-    certificate = replace(make_certificate(), metadata={"eraser": {"concept_name": "gender"}})
-    assert certificate.concept == "gender"
-    assert "gender" in read_contents(certificate).headline.headline
-
-
 def test_without_a_name_it_is_the_concept(make_certificate):
     assert "the concept" in read_contents(make_certificate()).headline.headline
 

@@ -32,7 +32,6 @@ COMMANDS: tuple[str, ...] = (
     "transform",
     "evaluate",
     "certify",
-    "verify",
     "path",
     "report",
     "inspect",
@@ -42,7 +41,7 @@ COMMANDS: tuple[str, ...] = (
 
 #: Those that compute, and have an option for the number of threads.
 COMPUTING = (
-    "demo", "plan", "fit", "transform", "evaluate", "certify", "verify", "path", "embed",
+    "demo", "plan", "fit", "transform", "evaluate", "certify", "path", "embed",
 )  # fmt: skip
 
 #: The commands of ``unspot lab``, in ``unspot.lab.cli``.
@@ -150,8 +149,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; it always ends in ``SystemExit``.
 
     The exit code is 0; 1 for a bug, or if every cell of a sweep failed; 2 for a user's error; 3
-    for a leak that ``unspot certify`` finds, or a change that ``unspot verify`` does; 130 after
-    Ctrl-C.
+    for a leak that ``unspot certify`` finds, 5 if ``unspot certify --check`` finds another
+    result than before; 130 after Ctrl-C.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,13 +13,7 @@ from unspot.cli import options
 if TYPE_CHECKING:
     from unspot.data.dataset import Dataset
     from unspot.eraser import Eraser
-
-#: The heading of options that say more about an audit record.
-_RECORD = "In the record of --audit"
-
-
-def _words(about: str) -> Any:
-    return typer.Option(metavar="TEXT", help=about, rich_help_panel=_RECORD)
+    from unspot.evaluation.certificate import Certificate
 
 
 def certify(
@@ -65,23 +59,9 @@ def certify(
             "largest share of its variance.",
         ),
     ] = 0.05,
-    audit: Annotated[
+    check: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a record with hashes, for unspot verify; JSON."),
-    ] = None,
-    purpose: Annotated[str, _words("What the erasure is for.")] = "",
-    population: Annotated[str, _words("Whose rows these are.")] = "",
-    period: Annotated[str, _words("From when the rows are.")] = "",
-    operator: Annotated[str, _words("Who certifies.")] = "",
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            "-t",
-            metavar="NAME",
-            help="Labels of the downstream task: rows of each cell, and what erasure costs it.",
-            rich_help_panel=_RECORD,
-        ),
+        typer.Option(metavar="FILE", help="Compare with the JSON of an earlier certificate."),
     ] = None,
     fail: Annotated[
         bool,
@@ -97,21 +77,16 @@ def certify(
 
     unspot certify gender.safetensors test.parquet --concept gender --budget quick
 
-    Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error.
+    Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error, 5 another
+    result than that of --check.
     """
     inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.check_files({"--json": json, "--html": html, "--audit": audit}, inputs)
+    options.check_files({"--json": json, "--html": html}, (*inputs, check))
     from unspot.checks import check_share
     from unspot.cli.evaluate import read_rows, unseen_rows, write_page
     from unspot.eraser import load
 
-    words = {"purpose": purpose, "population": population, "period": period, "operator": operator}
-    _refuse_words_without_record({**words, "task": task}, audit)
-    if given is not None and task not in (None, given):
-        raise ValueError(
-            f"Got --task {task} and --given {given}, but expected one task, which attackers know "
-            "or not. Leave one of them out."
-        )
+    earlier = None if check is None else _read_certificate(check)
     check_share("--margin", margin)
     loaded = load(eraser)
     test, learn = read_rows(
@@ -124,7 +99,7 @@ def certify(
         drop_missing=drop_missing,
         concept=concept,
         features=features,
-        task=task or given,
+        task=given,
         groups=groups,
         kinds=kind,
     )
@@ -140,7 +115,7 @@ def certify(
     with options.loading():
         from unspot.evaluation.held_out import certify as attack
 
-    shows = not quiet and options.STDOUT not in (json, audit)
+    shows = not quiet and json != options.STDOUT
     with options.warnings_as_sentences(quiet=quiet):
         certificate = attack(
             loaded,
@@ -155,28 +130,7 @@ def certify(
         )
     certificate = certificate.called(given=given or "")
     written = [options.write_json(certificate, json)]
-    record = None
-    if audit is not None:
-        from unspot.cli.verify import audit_record
-
-        settings = {
-            "concept": concept,
-            "features": features,
-            "task": task,
-            "groups": groups,
-            "key": key,
-            "drop_missing": drop_missing,
-            "budget": budget,
-            "attackers": attackers,
-            "alpha": alpha,
-            "margin": margin,
-            "seed": seed,
-            "kind": ",".join(kind) if kind else None,
-            "given": given,
-        }
-        record = audit_record(certificate, loaded, rows, inputs, settings, words)
-        written.append(options.write_json(record, audit))
-    written.append(write_page(record or certificate, loaded, rows, html))
+    written.append(write_page(certificate, loaded, rows, html))
     if shows:
         verdict, _, rest = str(certificate).partition("\n")
         typer.secho(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
@@ -187,16 +141,10 @@ def certify(
                 f"rows to learn from, {len(rows.test):,} to judge on."
             )
     options.end_if_lost(*written)
+    if earlier is not None:
+        _end_if_different(certificate, earlier, check, quiet=quiet)
     if fail and certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
-
-
-def _refuse_words_without_record(words: dict[str, str | None], audit: Path | None) -> None:
-    given = [name for name, text in words.items() if text]
-    if given and audit is None:
-        raise ValueError(
-            f"Got --{given[0]}, but no --audit FILE, the record that it goes into. Add --audit."
-        )
 
 
 def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:
@@ -212,3 +160,29 @@ def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:
             "after unspot path without a task, give the same file and the same --seed."
         )
     return was_fitted_on(eraser, rows.validation)
+
+
+def _read_certificate(path: Path) -> Certificate:
+    from unspot.evaluation.certificate import Certificate
+    from unspot.report.files import read_result
+
+    result = read_result(path)
+    if not isinstance(result, Certificate):
+        raise ValueError(
+            f"Got --check {str(path)!r}, which is no certificate, but expected a file written by "
+            "unspot certify --json."
+        )
+    return result
+
+
+def _end_if_different(
+    certificate: Certificate, earlier: Certificate, path: Path | None, *, quiet: bool
+) -> None:
+    """End with an exit code if the earlier certificate says something else."""
+    differences = certificate.differences_from(earlier)
+    for sentence in differences:
+        typer.secho(f"Differs from {path}: {sentence}", fg="red", err=True)
+    if differences:
+        raise typer.Exit(options.DIFFERENT)
+    if not quiet:
+        typer.echo(f"The same eraser, rows and numbers as in {path}.", err=True)

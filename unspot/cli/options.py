@@ -321,6 +321,8 @@ def _number(text: str, option: str, more: str = "") -> int | float:
 #: Exit codes and colours of the verdicts. 1 is a crash and 2 an error, so that neither is taken
 #: for a verdict.
 EXIT_CODES = {"HOLDS": 0, "LEAKS": 3, "INCONCLUSIVE": 4}
+#: ``unspot certify --check`` found another result.
+DIFFERENT = 5
 COLOURS = {"HOLDS": "green", "LEAKS": "red", "INCONCLUSIVE": "yellow"}
 
 #: The file name that stands for stdout.

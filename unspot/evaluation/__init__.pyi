@@ -1,7 +1,6 @@
 from .attackers import ATTACKERS as ATTACKERS
 from .attackers import AttackResult as AttackResult
 from .attackers import attack as attack
-from .audit import AuditRecord as AuditRecord
 from .certificate import Certificate as Certificate
 from .description_length import MDL as MDL
 from .description_length import mdl as mdl

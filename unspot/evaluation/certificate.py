@@ -9,12 +9,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from unspot.evaluation.results import Metadata
-from unspot.evaluation.wording import finding, limits, phrases_of
+from unspot.evaluation.wording import Scope, finding, limits, phrases_of, scope_of
 from unspot.io.records import as_type
 
 __all__ = ["MARGIN", "AttackerReport", "Certificate", "Verdict", "verdict_of"]
 
 Verdict = Literal["LEAKS", "HOLDS", "INCONCLUSIVE"]
+
+#: The largest difference of an advantage that another machine or version may make.
+TOLERANCE = 0.01
 
 #: The largest advantage over guessing that counts as erased, where the user states no other.
 MARGIN = 0.05
@@ -173,8 +176,7 @@ class Certificate:
     @property
     def concept(self) -> str:
         """What was erased, by its name; empty if it has none."""
-        fitted = self.metadata.get("eraser", {}).get("concept_name", "")  # in older files
-        return str(self.metadata.get("concept") or fitted)
+        return str(self.metadata.get("concept", ""))
 
     @property
     def subject(self) -> str:
@@ -217,8 +219,8 @@ class Certificate:
         return max(report.interval[1] for report in self.attackers)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, with the strongest attacker and its bounds spelt out."""
-        return {
+        """Plain data as in the JSON, with the strongest attacker and its bounds spelt out."""
+        content = {
             "verdict": self.verdict,
             "leaks": self.leaks,
             **asdict(self),
@@ -230,9 +232,11 @@ class Certificate:
             "advantage": self.advantage,
             "upper_bound": self.upper_bound,
         }
+        plain: dict[str, Any] = json.loads(json.dumps(content))  # tuples become lists
+        return plain
 
     def to_json(self) -> str:
-        """The same as JSON text."""
+        """JSON text; ``from_dict`` and ``unspot certify --check`` read it."""
         return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
@@ -247,6 +251,36 @@ class Certificate:
                 if report.r2 is None if one.of_number else report.balanced_accuracy is None:
                     raise ValueError(f"the score of the attacker {report.name} is missing")
         return result
+
+    def differences_from(self, earlier: Certificate) -> tuple[str, ...]:
+        """Compare with an earlier certificate: a sentence for each thing that differs.
+
+        Eraser, rows, settings, attackers and verdict must be the same. Advantages and their bounds
+        may differ by ``TOLERANCE``, as they do on another machine.
+        """
+        now, then = _checked_facts(self), _checked_facts(earlier)
+        sentences = [
+            f"{name} is {now.get(name)}, but was {then.get(name)}."
+            for name in dict.fromkeys((*then, *now))
+            if now.get(name) != then.get(name)
+        ]
+        if sentences:
+            return tuple(sentences)
+        gaps = {
+            name: max(abs(a - b) for a, b in zip(value, _bounds(earlier)[name], strict=True))
+            for name, value in _bounds(self).items()
+        }
+        return tuple(
+            f"the advantage of {name} or its bounds differ by {100 * gap:.1f} points, where "
+            f"{100 * TOLERANCE:g} may come from another machine or version."
+            for name, gap in gaps.items()
+            if gap > TOLERANCE
+        )
+
+    @property
+    def scope(self) -> Scope:
+        """What the certificate covers, what it does not, and when to certify again."""
+        return scope_of(self)
 
     @property
     def sentence(self) -> str:
@@ -351,6 +385,36 @@ _ERASER = {
     "cross-fit": "the eraser of each fold was not fitted on",
 }
 
+
+def _checked_facts(certificate: Certificate) -> dict[str, Any]:
+    """List what a second run on the same files has exactly, by the name of each fact."""
+    facts = {
+        f"the digest of the {name}": value
+        for name, value in certificate.metadata.get("digests", {}).items()
+    }
+    facts |= {name: getattr(certificate, name) for name in _SETTINGS}
+    facts["the seed"] = certificate.metadata.get("random_state")
+    facts["the list of attackers"] = ", ".join(sorted(r.name for r in certificate.attackers))
+    facts["the verdict"] = certificate.verdict
+    for name, part in certificate.parts.items():
+        facts |= {f"{name}: {fact}": value for fact, value in _checked_facts(part).items()}
+    return facts
+
+
+def _bounds(certificate: Certificate, of: str = "") -> dict[str, tuple[float, ...]]:
+    """Advantage and interval of each attacker, for every concept."""
+    bounds: dict[str, tuple[float, ...]]
+    bounds = {of + r.name: (r.advantage, *r.interval) for r in certificate.attackers}
+    for name, part in certificate.parts.items():
+        bounds |= _bounds(part, f"{name}: ")
+    return bounds
+
+
+#: Settings and counts that must be the same in a second run.
+_SETTINGS = (
+    "alpha", "margin", "budget", "attack_rows", "given", "kind", "n_classes", "n_attack_rows",
+    "n_test_rows", "rows_of_class",
+)  # fmt: skip
 
 #: From good to bad.
 _ORDER: dict[str, int] = {"HOLDS": 0, "INCONCLUSIVE": 1, "LEAKS": 2}

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.dataset import Dataset, strata, warn_if_grouped
-from unspot.data.rows import as_seed
+from unspot.data.concepts import Concepts
+from unspot.data.dataset import SPLITS, Dataset, hashed, strata, warn_if_grouped
+from unspot.data.rows import as_seed, fingerprint
+from unspot.eraser import Eraser
 from unspot.evaluation.attacked import Attacked
 from unspot.evaluation.certificate import MARGIN, AttackerReport, Certificate
 from unspot.evaluation.results import concept_name, eraser_facts
@@ -228,7 +230,18 @@ def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
         "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": seed,
         "versions": versions(),
+        "digests": _digests(eraser, data),
     }
+
+
+def _digests(eraser: Any, data: Dataset) -> dict[str, str]:
+    """Digests by which eraser and rows are known again."""
+    frozen = getattr(eraser, "eraser_", eraser)
+    digests = {"eraser": frozen.digest} if isinstance(frozen, Eraser) else {}
+    for name, split in zip(SPLITS, data, strict=True):
+        concept = split.z if isinstance(split.z, Concepts) else split.target
+        digests[f"{name} rows"] = fingerprint(split.X, hashed(concept))
+    return digests
 
 
 def _check_alpha(alpha: Any) -> None:

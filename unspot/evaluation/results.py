@@ -261,6 +261,7 @@ class Metadata(TypedDict, total=False):
     n_rows: int | Mapping[str, int]
     classes: list[Any] | None
     versions: Mapping[str, Any]
+    digests: Mapping[str, str]
     seconds: float | Mapping[str, float] | None
 
 

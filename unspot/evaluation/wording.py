@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unspot.evaluation.certificate import Certificate
 
-__all__ = ["Phrases", "finding", "limits", "phrases_of"]
+__all__ = ["Phrases", "Scope", "finding", "limits", "phrases_of", "scope_of"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,16 @@ class Phrases:
     detectable: str  # the least that would have been detected
     within: str  # when the erasure holds
     legend: str  # of the table
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a certificate covers, in sentences: for whoever has to rely on it."""
+
+    adversary_has: tuple[str, ...]
+    adversary_may: tuple[str, ...]
+    not_covered: tuple[str, ...]
+    certify_again_when: tuple[str, ...]
 
 
 def finding(about: Certificate) -> str:
@@ -81,6 +91,64 @@ def limits(about: Certificate) -> str:
         return "There are too few test rows to detect any advantage."
     least = phrases_of(about).detectable
     return f"{least} would have been detected with a probability of 80 %."
+
+
+def scope_of(about: Certificate) -> Scope:
+    """State what the adversary has, what is not covered and what ends the certificate."""
+    names = ", ".join(report.name for report in about.attackers)
+    learned = {
+        "unseen": "which the eraser was not fitted on",
+        "seen": "which the eraser was fitted on, so that they look cleaner than new ones",
+        "cross-fit": "fold by fold, which the eraser of the fold was not fitted on",
+    }[about.attack_rows]
+    return Scope(
+        adversary_has=(
+            "The erased vectors, with every digit that is written.",
+            f"Other erased rows of the same source with the concept's labels: "
+            f"{about.n_attack_rows:,} of them, {learned}.",
+        ),
+        adversary_may=(
+            f"Train these models, with the effort of the budget {about.budget!r}: {names}.",
+            "Use the best of them: the bound holds for all of them at once.",
+            "Look at any number of erased rows; each guess is about one row alone.",
+        ),
+        not_covered=(
+            "Rows of another source, period or model than the test rows.",
+            "Other attackers, more effort or more labelled rows. The two-sample test looks for "
+            "any difference between the classes, but misses one that is too small.",
+            *_left_open(about),
+            "An adversary who has the eraser and rows from before erasure.",
+            "Whatever else is known about a row: other columns, its text, its origin.",
+            "Whether decisions of a model that is trained on the vectors are fair.",
+            "A choice among several erasers by their certificates on the same test rows.",
+        ),
+        certify_again_when=(
+            "the eraser changes, which shows in its digest;",
+            "the model that makes the vectors changes, or how they are computed or stored;",
+            "rows come from another source or period, or the shares of the classes shift;",
+            f"an adversary may have more than {about.n_attack_rows:,} labelled rows;",
+            "stronger attackers are known, or a new version of unspot has them;",
+            f"a smaller advantage than {_share(about.margin)} is asked for.",
+        ),
+    )
+
+
+def _left_open(about: Certificate) -> tuple[str, ...]:
+    """List what groups, numbers, several concepts and given labels leave open."""
+    groups = about.metadata.get("n_test_groups")
+    sentences = [
+        f"Dependence between groups: the numbers count {groups:,} of them as independent."
+        if groups
+        else "Rows that belong together, such as several of one person: the numbers count test "
+        "rows as independent."
+    ]
+    if about.of_number:
+        sentences.append("What the rows reveal of the number beyond its mean, such as its spread.")
+    if about.given:
+        sentences.append(f"What {about.given} alone reveals of the concept: it counts as known.")
+    if about.parts:
+        sentences.append("Functions of several concepts other than each one and the cells of all.")
+    return tuple(sentences)
 
 
 def phrases_of(about: Certificate) -> Phrases:

@@ -102,9 +102,6 @@ def _certificate(certificate: Any) -> str:
             "## No certificate\n\nNobody has shown what attackers still find. Run `unspot certify` "
             "on rows that the eraser has not seen.\n"
         )
-    if hasattr(certificate, "to_model_card"):  # the record for auditors
-        section: str = certificate.to_model_card()
-        return section
     return f"## Certificate: {certificate.verdict}\n\n{certificate.sentence}\n"
 
 

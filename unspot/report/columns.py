@@ -34,14 +34,13 @@ _IDENTITY = ("method", "inner", "rank", "parameters", "fingerprint")
 
 @dataclass(frozen=True)
 class Column:
-    """One eraser: its evaluation, its certificate, or both; and the certificate's audit record."""
+    """One eraser: its evaluation, its certificate, or both."""
 
     name: str
     method: str
     rank: int | None = None
     evaluation: Any = None
     certificate: Any = None
-    audit: Any = None
 
     def row(self, key: str) -> Any:
         """A row of the evaluation, or None."""
@@ -62,8 +61,6 @@ class Column:
     @property
     def concept(self) -> str:
         """What was to be erased, by its name; empty if it has none."""
-        if self.audit is not None:
-            return str(self.audit.concept)
         return str(self.metadata.get("concept") or self.eraser.get("concept_name", ""))
 
     @property
@@ -128,8 +125,8 @@ def sort_results(results: Any) -> Results:
             content = json.loads(result.to_json())
             paths[name or result.method] = content["points"]
             first = first or content
-        elif kind in ("certificate", "audit") and name == BEFORE:
-            before = getattr(result, "certificate", result)
+        elif kind == "certificate" and name == BEFORE:
+            before = result
         else:
             column = _column(name, kind, result)
             key = name or _key(column, columns)
@@ -154,7 +151,6 @@ def _kind(result: Any) -> str:
         "path": "points",
         "evaluation": "rows",
         "certificate": "attackers",
-        "audit": "threat_model",
     }
     for kind, attribute in marks.items():
         if hasattr(result, attribute) and hasattr(result, "to_json"):
@@ -167,8 +163,6 @@ def _kind(result: Any) -> str:
 
 def _column(name: str, kind: str, result: Any) -> Column:
     column = Column(name, "", **{kind: result})
-    if kind == "audit":
-        column = replace(column, certificate=result.certificate)
     method = method_name(column.eraser) or name or "erased"
     return replace(column, method=method, rank=column.eraser.get("rank"))
 
@@ -204,8 +198,7 @@ def _merged(first: Column, second: Column) -> Column:
             )
     evaluated = second if second.evaluation is not None else first
     certificate = first.certificate or second.certificate
-    audit = first.audit or second.audit
-    return replace(evaluated, name=first.name, certificate=certificate, audit=audit)
+    return replace(evaluated, name=first.name, certificate=certificate)
 
 
 def _with_names(columns: list[Column]) -> Iterator[Column]:

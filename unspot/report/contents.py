@@ -12,7 +12,6 @@ __all__ = [
     "BEFORE",
     "VIEWS_FORMAT",
     "Attack",
-    "AuditPart",
     "Contents",
     "Facts",
     "GapPoint",
@@ -22,6 +21,7 @@ __all__ = [
     "NeighbourList",
     "Panel",
     "Points",
+    "ScopePart",
     "Tone",
     "Tradeoff",
     "TradeoffPoint",
@@ -143,8 +143,8 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class AuditPart:
-    """A part of what an auditor reads: sentences, and names with values."""
+class ScopePart:
+    """A part of what a certificate covers: sentences, and names with values."""
 
     title: str
     sentences: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class Contents:
     neighbours: tuple[NeighbourList, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     notes: tuple[str, ...] = ()
-    audit: tuple[AuditPart, ...] = ()
+    scope: tuple[ScopePart, ...] = ()
     glance: Facts = ()
 
     @property

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from unspot.evaluation.audit import FORMAT as AUDIT_FORMAT
-from unspot.evaluation.audit import AuditRecord
 from unspot.evaluation.certificate import Certificate
 from unspot.evaluation.results import Evaluation, Metadata
 from unspot.io.files import split_name
@@ -19,10 +17,7 @@ from unspot.report.contents import VIEWS_FORMAT, Views
 __all__ = ["PathNumbers", "read_result", "read_results"]
 
 PATH_FORMAT = "unspot-path/1"
-_EXPECTED = (
-    "Expected a file written by the option --json of unspot evaluate, certify or path, or by "
-    "certify --audit."
-)
+_EXPECTED = "Expected a file written by the option --json of unspot evaluate, certify or path."
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,7 @@ def read_results(files: Sequence[str]) -> tuple[dict[str, list[Any]], Views | No
 
 
 def read_result(path: Path) -> Any:
-    """An Evaluation, a Certificate, an AuditRecord, PathNumbers or Views: what the file holds."""
+    """An Evaluation, a Certificate, PathNumbers or Views: what the file holds."""
     try:
         content = parse(path.read_bytes())
     except ValueError as error:
@@ -102,8 +97,6 @@ def _result(content: Any) -> Any:
         return None
     if content.get("format") == VIEWS_FORMAT:
         return Views.from_dict(content)
-    if content.get("format") == AUDIT_FORMAT:
-        return AuditRecord.from_dict(content)
     if content.get("format") == PATH_FORMAT:
         return PathNumbers.from_dict(content)
     if "rows" in content:

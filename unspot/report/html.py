@@ -164,7 +164,7 @@ def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
     everything = [
         ("numbers", _NUMBERS[contents.measured_before], contents.measures),
         ("attackers", "Attackers", contents.attacks),
-        ("audit", "Audit", contents.audit),
+        ("scope", "Scope", contents.scope),
         ("witness", "Strongest direction", views),
         ("map", "Maps", views),
         ("tradeoff", "Erasure against utility", contents.tradeoff),

@@ -10,7 +10,6 @@ from typing import Any
 
 from unspot.checks import did_you_mean
 from unspot.evaluation.metrics import about
-from unspot.report.audit import audit_parts
 from unspot.report.columns import (
     Column,
     Results,
@@ -30,6 +29,7 @@ from unspot.report.contents import (
     Gaps,
     Measure,
     NeighbourList,
+    ScopePart,
     Tradeoff,
     TradeoffPoint,
 )
@@ -75,7 +75,7 @@ def read_contents(
         neighbours=tuple(neighbours),
         facts=facts(columns),
         notes=notes(sorted_results),
-        audit=audit_parts(columns[at].audit) if columns else (),
+        scope=_scope(columns[at].certificate) if columns else (),
         glance=glance(sorted_results, at),
     )
     return replace(
@@ -445,3 +445,21 @@ def _tradeoff_of_paths(
 def _point_number(point: Mapping[str, Any], key: str) -> Number:
     # One seed has no spread.
     return Number(float(point[key]), float(point.get(f"{key}_spread") or 0.0) or None)
+
+
+# -- What the certificate covers -------------------------------------------------------------------
+
+
+def _scope(certificate: Any) -> tuple[ScopePart, ...]:
+    """Write what the certificate covers as parts of the page."""
+    if certificate is None:
+        return ()
+    scope, digests = certificate.scope, certificate.metadata.get("digests", {})
+    parts = (
+        ScopePart("The adversary has", scope.adversary_has),
+        ScopePart("The adversary may", scope.adversary_may),
+        ScopePart("Not covered", scope.not_covered),
+        ScopePart("Certify again when", scope.certify_again_when),
+        ScopePart("Digests", facts=tuple(digests.items())),
+    )
+    return tuple(part for part in parts if part.sentences or part.facts)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -304,18 +302,7 @@ class Erasure:
         """Facts that decide the output: a job with other facts is another job."""
         asked = self.features if self.features is not None else self.remembered
         return {
-            "eraser": eraser_digest(self.eraser),
+            "eraser": self.eraser.digest,
             "features": asked if isinstance(asked, str) else ",".join(asked),
             "reduce": self.reduce,
         }
-
-
-def eraser_digest(eraser: Eraser) -> str:
-    """A hash of what an eraser computes. Its file and its metadata do not matter."""
-    digest = hashlib.sha256()
-    for m in eraser.maps:
-        digest.update(json.dumps([m.kind, m.config()], sort_keys=True, default=str).encode())
-        for name, array in sorted(m.arrays().items()):
-            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
