@@ -12,7 +12,6 @@ from sklearn.base import clone
 from unspot import LEACE, LEOPARD, Cascade, Dataset, Eraser, evaluate, load, methods, rank_path
 from unspot.density import GaussianMixture, MMDLoss, mmd2
 from unspot.erasers import MeanProjection, PCAProjection, Transport
-from unspot.erasers.base import BaseEraser
 from unspot.erasers.registry import make
 from unspot.lab import MomentMatching
 from unspot.maps import Normalise
@@ -22,10 +21,10 @@ FEW = ManifoldSolver(max_evaluations=5)
 METHODS = {
     "leopard": LEOPARD(rank=3, solver=FEW, random_state=0, normalise=True),
     "cascade": Cascade(LEOPARD(rank=3, solver=FEW, random_state=0), normalise=True),
-    "cascade of its own kind": Cascade(LEOPARD(rank=3, random_state=0, normalise=True)),
+    "cascade of its own kind": Cascade(LEOPARD(rank=3, solver=FEW, random_state=0, normalise=True)),
     "leace": LEACE(normalise=True),
     "mean": MeanProjection(normalise=True),
-    "matching": MomentMatching(normalise=True),
+    "matching": Cascade(MomentMatching(), normalise=True),
     "transport": Transport(normalise=True),
 }
 
@@ -47,6 +46,8 @@ def fitted(request, rows):
 
 def test_every_method_takes_it():
     for info in methods():
+        if info.path.startswith("unspot.lab"):
+            continue
         estimator = make(info.name, normalise=True)
         assert estimator.normalise
         assert clone(estimator).normalise
@@ -54,18 +55,9 @@ def test_every_method_takes_it():
         assert "normalise" in info.parameters
 
 
-def test_a_method_that_names_it_itself_keeps_its_own():
-    class Own(BaseEraser):
-        def __init__(self, normalise=True):
-            self.normalise = normalise
-
-    assert Own().normalise
-    assert not clone(Own(normalise=False)).normalise
-
-
 def test_erased_rows_are_the_plain_ones_scaled(rows):
     X, z = rows
-    for estimator in (LEACE(), MomentMatching(), PCAProjection(3), Cascade(PCAProjection(3))):
+    for estimator in (LEACE(), PCAProjection(3), Cascade(PCAProjection(3))):
         plain = clone(estimator).fit(X, z).transform(X)
         scaled = clone(estimator).set_params(normalise=True).fit(X, z).transform(X)
         expected = plain / np.linalg.norm(plain, axis=1)[:, None]

@@ -88,7 +88,7 @@ def test_unspot_is_not_needed_to_load_it(sentence_model, vectors, tmp_path):
 
 def test_other_erasers_need_the_flag(sentence_model, vectors, tmp_path):
     z = np.arange(len(TEXTS)) % 2
-    eraser = MomentMatching(normalise=True).fit(vectors, z).eraser_
+    eraser = MomentMatching().fit(vectors, z).eraser_.normalised()
     erasing = eraser.to_sentence_transformer(sentence_model)
     np.testing.assert_allclose(erasing.encode(TEXTS), eraser(vectors), atol=1e-5)
     assert erasing.get_embedding_dimension() == 16

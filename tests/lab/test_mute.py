@@ -187,15 +187,6 @@ def test_bad_parameters(parameters, message):
         MUtE(**parameters).fit(*rows(60))
 
 
-def test_counterfactuals_of_normalised_rows_are_raw_rows():
-    X, z = rows()
-    for rank, Y in ((4, X), (3, X * [1, 1, 0, 1])):
-        eraser = MUtE(n_layers=2, normalise=True, random_state=0).fit(Y, z)
-        np.testing.assert_allclose(np.linalg.norm(eraser.transform(Y), axis=1), 1)
-        np.testing.assert_allclose(eraser.counterfactual(Y, z, z=z), Y, atol=1e-9)
-        assert np.linalg.matrix_rank(Y) == rank
-
-
 def test_published_settings():
     published = MUtE.preset("bios", random_state=3)
     assert (published.n_layers, published.output, published.router) == (70, "gaussian", "network")

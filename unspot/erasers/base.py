@@ -13,8 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial, wraps
-from inspect import Parameter, signature
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,11 +62,9 @@ _SUPPORT_ROWS = 50_000
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``.
 
-    Parameters
-    ----------
-    normalise : bool
-        Whether erased rows are scaled to unit norm, for embeddings that are compared by cosines.
-        Every method has this parameter, whether or not its own ``__init__`` names it.
+    A method with a parameter ``normalise`` can scale erased rows to unit norm, for embeddings that
+    are compared by cosines; ``Cascade(…, normalise=True)`` and ``eraser_.normalised()`` do it for
+    any method.
     """
 
     #: The fewest rows of every class that the method can work with.
@@ -79,14 +76,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     kinds: ClassVar[tuple[str, ...]] = ("categories",)
     #: Whether it takes several concepts, and what is given or kept.
     takes_goals: ClassVar[bool] = False
-
-    def __init__(self, *, normalise: bool = False) -> None:
-        self.normalise = normalise
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = _with_normalise(cls.__init__)  # type: ignore[method-assign]
 
     def fit(
         self, X: Any, y: Any = None, *, z: Any = None, given: Any = None, keep: Any = None
@@ -184,7 +173,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return erase_batch(self.eraser_, self._validated(X, reset=False), reduce=True, where="X")
 
     def _normalises(self) -> bool:
-        return self.normalise
+        return getattr(self, "normalise", False)
 
     def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         """The method itself: rows and ``Labels`` (or another target) to a frozen eraser."""
@@ -343,25 +332,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.target_tags.one_d_labels = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32", "float16"]
         return tags
-
-
-def _with_normalise(init: Callable[..., None]) -> Callable[..., None]:
-    """The ``__init__`` of a method, with the parameter that all methods have."""
-    own = signature(init)
-    if "normalise" in own.parameters:
-        return init
-
-    @wraps(init)
-    def initialise(self: Any, *args: Any, normalise: bool = False, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        self.normalise = normalise
-
-    # scikit-learn reads the names of the parameters here.
-    added = Parameter("normalise", Parameter.KEYWORD_ONLY, default=False, annotation="bool")
-    initialise.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[*own.parameters.values(), added]
-    )
-    return initialise
 
 
 def _usual_norm(rows: Any) -> float:

@@ -24,6 +24,11 @@ class MeanProjection(BaseEraser):
     The same projector as ``LEACE(method="orthogonal")``, I − QQᵀ with Q a basis of the span of
     μₖ − μ, under the name of a baseline. Cost: O(nd + Kd²).
 
+    Parameters
+    ----------
+    normalise : bool
+        Scale erased rows to unit norm.
+
     Examples
     --------
     >>> import numpy as np
@@ -36,6 +41,9 @@ class MeanProjection(BaseEraser):
     """
 
     reads_rows: ClassVar[bool] = True
+
+    def __init__(self, *, normalise: bool = False) -> None:
+        self.normalise = normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         return LEACE(method="orthogonal")._fit_eraser(X, target)
@@ -51,6 +59,8 @@ class RandomProjection(BaseEraser):
     rank : int or float
         The dimensions to keep, or the share of them.
     random_state : int, RandomState or None
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Examples
     --------
@@ -62,9 +72,12 @@ class RandomProjection(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
 
-    def __init__(self, rank: int | float = 0.5, *, random_state: Any = None) -> None:
+    def __init__(
+        self, rank: int | float = 0.5, *, random_state: Any = None, normalise: bool = False
+    ) -> None:
         self.rank = rank
         self.random_state = random_state
+        self.normalise = normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         d = X.shape[1]
@@ -82,6 +95,8 @@ class PCAProjection(BaseEraser):
     ----------
     rank : int or float
         The dimensions to keep, or the share of them.
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Examples
     --------
@@ -94,8 +109,9 @@ class PCAProjection(BaseEraser):
 
     reads_rows: ClassVar[bool] = True
 
-    def __init__(self, rank: int | float = 0.5) -> None:
+    def __init__(self, rank: int | float = 0.5, *, normalise: bool = False) -> None:
         self.rank = rank
+        self.normalise = normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         r = check_rank(self.rank, X.shape[1])

@@ -106,7 +106,8 @@ class Cascade(BaseEraser):
             return LEOPARD(normalise=self.normalise)
         inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
         # So that its fit knows of it.
-        return inner.set_params(normalise=True) if self.normalise else inner
+        knows = "normalise" in inner.get_params(deep=False)
+        return inner.set_params(normalise=True) if self.normalise and knows else inner
 
     def _first(self, *, keeps: bool = False) -> list[Any]:
         """The first stages, not fitted."""
@@ -178,7 +179,7 @@ class Cascade(BaseEraser):
         return way.then(inner.before_norm).eraser(inner=facts, linear_rank=way.width)
 
     def _normalises(self) -> bool:
-        return bool(self._inner().normalise)
+        return self.normalise or self._inner()._normalises()
 
 
 @dataclass(frozen=True)

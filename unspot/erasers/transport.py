@@ -52,6 +52,8 @@ class Transport(BaseEraser):
     ----------
     concept : {"categories", "continuous"}
         Whether z is a label or a number for each row.
+    normalise : bool
+        Scale erased rows to unit norm.
 
     Attributes
     ----------
@@ -77,8 +79,14 @@ class Transport(BaseEraser):
     reads_rows: ClassVar[bool] = True
     kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
 
-    def __init__(self, *, concept: Literal["categories", "continuous"] = "categories") -> None:
+    def __init__(
+        self,
+        *,
+        concept: Literal["categories", "continuous"] = "categories",
+        normalise: bool = False,
+    ) -> None:
         self.concept = concept
+        self.normalise = normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         labels = target if isinstance(target, Labels) else _quarters(target)

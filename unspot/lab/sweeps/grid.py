@@ -227,8 +227,6 @@ def _canonical(value: Any) -> Any:
         return ["eraser", _canonical(np.asarray(value(rows)))]
     if hasattr(value, "get_params"):
         parameters = value.get_params(deep=False)
-        if not parameters.get("normalise"):  # results of earlier versions keep their keys
-            parameters.pop("normalise", None)
         named = [type(value).__name__, {k: _canonical(v) for k, v in sorted(parameters.items())}]
         return [*named, *_source(type(value))]
     if is_dataclass(value) and not isinstance(value, type):
