@@ -1,14 +1,14 @@
-"""The metrics of an evaluation: one entry says how each is measured, read and named everywhere.
+"""The metrics of an evaluation.
 
 A new metric is a function of a problem, which sees the same rows before and after erasure, and an
-entry in ``REGISTRY``. ``evaluate``, paths, sweeps, the report and the benchmark know it by that.
+entry in ``REGISTRY``. ``unspot.report.layout`` says how a page presents it.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,12 @@ from unspot.evaluation.results import Direction, Row, Value
 
 __all__ = [
     "DEFAULT",
-    "GROUPS",
     "METRICS",
     "OF_CONCEPT",
     "PAPER",
     "REGISTRY",
     "TASK_METRICS",
     "Metric",
-    "about",
     "lacking",
     "one_row",
 ]
@@ -38,10 +36,6 @@ MAX_PAIRS = 400_000_000
 MAX_CODED = 30_000
 #: Row orders that the description length is averaged over, if there are as many seeds.
 MAX_ORDERS = 3
-
-#: The headings of the report's main table.
-GROUPS = ("What can still be recovered", "What is kept", "Fairness of the task", "Other")
-_RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
 
 #: What a metric may need besides rows and the concept.
 _TASK, _LEXICON, _FIT_ROWS = "task labels", "lexicon of words", "rows of the fit"
@@ -66,15 +60,8 @@ class Metric:
         What the data must have.
     of_numbers : bool
         Whether it is defined where the concept is a number, and so has no classes.
-    group, report_title, tile : str
-        In the report: the heading it stands under, its title if not the label, and what a tile
-        says under its number.
-    term, meaning : str
-        Its entry in the report's reading guide.
-    axis : str
-        What the axis of a chart is called.
-    column : str
-        The head of its column in the tables of the benchmark.
+    of_concept : bool
+        Whether it is about the concept, so that each of several concepts has it.
     """
 
     key: str
@@ -85,29 +72,7 @@ class Metric:
     name: str = ""
     needs: str = ""
     of_numbers: bool = True
-    group: str = _OTHER
-    report_title: str = ""
-    tile: str = ""
-    term: str = ""
-    meaning: str = ""
-    axis: str = ""
-    column: str = ""
-
-    @property
-    def title(self) -> str:
-        """Of the row in the report."""
-        return self.report_title or self.label
-
-
-def about(key: str) -> Metric:
-    """The entry of a row; one that is not known here stands at the end of the report.
-
-    Rows of several concepts are called such as "attack:gender", and stand where "attack" does; what
-    they are called says the row itself.
-    """
-    known, _, concept = key.partition(":")
-    metric = _BY_KEY.get(known, Metric(key, ""))
-    return replace(metric, key=key, label="", report_title="") if concept else metric
+    of_concept: bool = False
 
 
 def lacking(data: Dataset) -> dict[str, str]:
@@ -571,90 +536,36 @@ def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[st
 #: In the order of an evaluation's rows. The benchmark measures the two entries without a function.
 # fmt: off
 REGISTRY = (
-    Metric("chance", "Chance", "share", "none", chance, of_numbers=False, group=_RECOVERED,
-           term="Chance", meaning=
-           "What a guess without looking at the vectors gets right. Of attackers every class "
-           "counts alike, so that it is one in the number of classes; of probes every row, so "
-           "that it is the share of the largest class. An attacker at chance recovers nothing."),
+    Metric("chance", "Chance", "share", "none", chance, of_numbers=False, of_concept=True),
     Metric("probe", "Probe of the paper", "share", "lower", probe, of_numbers=False,
-           group=_RECOVERED,
-           tile="a small, untuned network",
-           axis="accuracy of the paper’s probe", column="probe of the text, %",
-           term="Probe of the paper", meaning=
-           "The small network by which papers on erasure are compared: 20 passes over the rows, "
-           "no tuning. Good for comparison, too weak as evidence."),
-    Metric("probe_reference", "Probe of the paper's tables", "share", "lower", group=_RECOVERED,
-           report_title="Probe of the paper’s tables", column="a_z, %"),
-    Metric("probe_binary", "Probe, binary", "share", "lower", group=_RECOVERED,
-           report_title="The same, of two classes", column="a_z binary, %"),
-    Metric("linear", "Linear probe accuracy", "share", "lower", linear, group=_RECOVERED,
-           report_title="Linear probe",
-           axis="accuracy of a linear probe", column="linear probe, %"),
-    Metric("attack", "Strongest attacker", "share", "lower", strongest_attack, group=_RECOVERED,
-           tile="best of all attackers",
-           axis="accuracy of the strongest attacker", column="strongest attacker, %",
-           term="Attacker", meaning=
-           "A classifier trained to read the concept from vectors that the eraser has not seen. "
-           "The strongest of several kinds is what counts: a weak one flatters the eraser."),
+           of_concept=True),
+    Metric("probe_reference", "Probe of the paper's tables", "share", "lower", of_concept=True),
+    Metric("probe_binary", "Probe, binary", "share", "lower", of_concept=True),
+    Metric("linear", "Linear probe accuracy", "share", "lower", linear, of_concept=True),
+    Metric("attack", "Strongest attacker", "share", "lower", strongest_attack, of_concept=True),
     Metric("attack_seen", "Strongest attacker, rows of the fit", "share", "lower",
-           strongest_attack_seen, needs=_FIT_ROWS, group=_RECOVERED,
-           report_title="Strongest attacker that learned from the rows of the fit",
-           column="strongest attacker, rows of the fit, %"),
-    Metric("mdl", "MDL", "kbit", "higher", description_length, of_numbers=False, group=_RECOVERED,
-           report_title="Description length (MDL)", column="MDL online, kbit",
-           term="MDL (minimum description length)", meaning=
-           "How many bits it takes to send the concept’s labels to someone who has the vectors. "
-           "The more the vectors say about the concept, the fewer. With nothing left it is as "
-           "long as the labels’ own entropy."),
+           strongest_attack_seen, needs=_FIT_ROWS, of_concept=True),
+    Metric("mdl", "MDL", "kbit", "higher", description_length, of_numbers=False, of_concept=True),
     Metric("mdl_prior", "MDL, prior code", "kbit", "none", description_length, name="mdl",
-           group=_RECOVERED, report_title="MDL with nothing left"),
+           of_concept=True),
     Metric("mdl_paper", "MDL, paper's scheme", "kbit", "higher", papers_description_length,
-           of_numbers=False, group=_RECOVERED, report_title="MDL as in the paper",
-           column="MDL of the paper, kbit"),
-    Metric("two_sample", "Two-sample p-value", "p", "none", two_sample, group=_RECOVERED,
-           term="Two-sample p", meaning=
-           "How often classes with the same distribution would look as different as these do. A "
-           "value of 0.025 or less says that the classes still differ (the attackers have the "
-           "other half of the 5 % of false alarms). A large value does not prove that they are "
-           "equal."),
-    Metric("neighbours", "A_50%", "", "higher", neighbours, group=_KEPT,
-           report_title="Neighbours kept (A_50 %)", tile="1 is unchanged, 0.5 is random",
-           axis="neighbours kept (A_50 %)", column="A_50% held out",
-           term="A_50 % (neighbours kept)", meaning=
-           "Of the nearest half of all rows around a row, the share that is still in the nearest "
-           "half after erasure. Random vectors have 0.5, unchanged ones 1."),
-    Metric("neighbours_paper", "A_50%, paper's", "", "higher", papers_neighbours, group=_KEPT,
-           report_title="A_50 % as in the paper", column="A_50%"),
-    Metric("variance", "Variance kept", "share", "higher", variance, group=_KEPT,
-           tile="of the total variance",
-           axis="share of variance kept", column="variance kept, %"),
-    Metric("words", "WS-353", "", "higher", words, needs=_LEXICON, group=_KEPT,
-           report_title="WordSim-353", tile="rank correlation with people",
-           axis="word similarity (WordSim-353)", column="WS-353",
-           term="WordSim-353", meaning=
-           "How well similarities of word vectors follow those that people gave to pairs of "
-           "words: rank correlation (Spearman), 1 is perfect, 0 is none."),
-    Metric("task_linear", "Task accuracy, logistic", "share", "higher", task_linear, needs=_TASK,
-           group=_KEPT, tile="of a logistic regression",
-           axis="accuracy of the task, logistic", column="task, logistic, %"),
+           of_numbers=False, of_concept=True),
+    Metric("two_sample", "Two-sample p-value", "p", "none", two_sample, of_concept=True),
+    Metric("neighbours", "A_50%", "", "higher", neighbours),
+    Metric("neighbours_paper", "A_50%, paper's", "", "higher", papers_neighbours),
+    Metric("variance", "Variance kept", "share", "higher", variance),
+    Metric("words", "WS-353", "", "higher", words, needs=_LEXICON),
+    Metric("task_linear", "Task accuracy, logistic", "share", "higher", task_linear, needs=_TASK),
     Metric("task", "Task accuracy, paper's MLP", "share", "higher", task, needs=_TASK,
-           of_numbers=False, group=_KEPT, report_title="Task accuracy, the paper’s MLP (a_y)",
-           tile="a small, untuned network",
-           axis="accuracy of the task, the paper’s MLP", column="a_y, %"),
+           of_numbers=False),
     Metric("tpr_gap", "TPR gap, RMS", "", "lower", fairness, name="fairness", needs=_TASK,
-           of_numbers=False, group=_FAIR, report_title="TPR gap, root mean square",
-           tile="0 treats all classes alike",
-           column="TPR gap, RMS",
-           term="TPR gap", meaning=
-           "True positive rate of a task classifier, a logistic regression, for one class of the "
-           "concept minus that for the others: 0 where both are treated alike."),
+           of_numbers=False, of_concept=True),
     Metric("tpr_gap_correlation", "σ of TPR gap and share", "", "lower", fairness, name="fairness",
-           needs=_TASK, group=_FAIR, report_title="Correlation of gap and share",
-           column="σ of gap and share"),
+           needs=_TASK, of_concept=True),
     Metric("demographic_parity", "Demographic parity", "", "lower", fairness, name="fairness",
-           needs=_TASK, group=_FAIR, report_title="Demographic parity gap", column="DP"),
+           needs=_TASK, of_concept=True),
     Metric("equalised_odds", "Equalised odds gap", "", "lower", fairness, name="fairness",
-           needs=_TASK, group=_FAIR),
+           needs=_TASK, of_concept=True),
 )
 # fmt: on
 _BY_KEY = {metric.key: metric for metric in REGISTRY}
@@ -677,6 +588,4 @@ PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "f
 DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
 
 #: Names of those about the concept: of several concepts, each has them.
-OF_CONCEPT = frozenset(
-    ["fairness_paper", *(m.name or m.key for m in REGISTRY if m.group in (_RECOVERED, _FAIR))]
-)
+OF_CONCEPT = frozenset(["fairness_paper", *(m.name or m.key for m in REGISTRY if m.of_concept)])

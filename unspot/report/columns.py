@@ -10,8 +10,8 @@ from typing import Any
 
 from unspot.eraser import method_name
 from unspot.evaluation.certificate import MARGIN, verdict_of
-from unspot.evaluation.metrics import REGISTRY
 from unspot.report.contents import BEFORE, Attack, Contents, Facts, Tone, Verdict
+from unspot.report.layout import METRICS, presented
 from unspot.tables import value_text
 
 __all__ = [
@@ -523,7 +523,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "Where the accuracy on all rows of this kind is likely to lie. Attackers are compared at "
         "once, so intervals are widened for their number.",
     ),
-    *((metric.term, metric.meaning) for metric in REGISTRY if metric.term),
+    *((metric.term, metric.meaning) for metric in METRICS.values() if metric.term),
     (
         "Rank",
         "How many dimensions are kept. Fewer erase more and keep less.",
@@ -531,25 +531,13 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
 )
 
 
-#: Rows of the table that are explained by the term of another one.
-_EXPLAINED_BY = {
-    "attack_seen": "attack",
-    "mdl_paper": "mdl",
-    "mdl_prior": "mdl",
-    "neighbours_paper": "neighbours",
-    "probe_binary": "probe",
-    "probe_reference": "probe",
-    "tpr_gap_correlation": "tpr_gap",
-}
-
-
 def glossary(contents: Contents) -> tuple[tuple[str, str], ...]:
     """The terms that occur on the page, and what they mean."""
     tradeoff = contents.tradeoff
     axes = {tradeoff.utility, tradeoff.erasure} if tradeoff else set()
     keys = {measure.key for measure in contents.measures}
-    keys |= {metric.key for metric in REGISTRY if axes & {metric.axis, metric.title}}
-    keys |= {_EXPLAINED_BY[key] for key in keys & _EXPLAINED_BY.keys()}
+    keys |= {key for key, metric in METRICS.items() if axes & {metric.axis, metric.title}}
+    keys |= {presented(key).explained_by for key in keys}
     ranked = tradeoff is not None and any(point.rank is not None for point in tradeoff.points)
     occurs = {
         "Interval": any(attack.accuracy.low is not None for attack in contents.attacks),
@@ -558,5 +546,5 @@ def glossary(contents: Contents) -> tuple[tuple[str, str], ...]:
         "TPR gap": bool(contents.gaps) or "tpr_gap" in keys,
         "Rank": ranked or any("rank" in name for name in contents.columns),
     }
-    occurs |= {m.term: m.key in keys for m in REGISTRY if m.term and m.term not in occurs}
+    occurs |= {m.term: k in keys for k, m in METRICS.items() if m.term and m.term not in occurs}
     return tuple((term, meaning) for term, meaning in GLOSSARY if occurs.get(term, True))

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any
 
 from unspot.checks import did_you_mean
-from unspot.evaluation.metrics import about
 from unspot.report.columns import (
     Column,
     Results,
@@ -33,6 +32,7 @@ from unspot.report.contents import (
     Tradeoff,
     TradeoffPoint,
 )
+from unspot.report.layout import presented
 from unspot.tables import Number
 
 __all__ = ["attacker_name", "read_contents"]
@@ -366,13 +366,13 @@ def _attack(name: str, column: int, accuracy: float, interval: Sequence[float] |
 
 #: Measures of utility, the most telling first: key → (title, unit).
 UTILITIES = {
-    key: (about(key).axis, about(key).unit)
+    key: (presented(key).axis, presented(key).unit)
     for key in ("task_linear", "task", "neighbours", "words", "variance")
 } | {"rank": ("rank: dimensions kept", "")}
 #: Measures of what is left of the concept, likewise.
-LEFT = {key: (about(key).axis, about(key).unit) for key in ("attack", "probe", "linear")} | {
-    "held_out": ("held-out distance between the classes (MMD²)", "")
-}
+LEFT = {
+    key: (presented(key).axis, presented(key).unit) for key in ("attack", "probe", "linear")
+} | {"held_out": ("held-out distance between the classes (MMD²)", "")}
 
 
 def _tradeoff(results: Results, contents: Contents, chosen_rank: int | None) -> Tradeoff | None:

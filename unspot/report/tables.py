@@ -8,9 +8,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from unspot.evaluation.metrics import GROUPS, about
 from unspot.io.files import write_atomically
 from unspot.report.contents import Contents, Measure
+from unspot.report.layout import GROUPS, presented
 from unspot.tables import Number, interval_text, latex, number_text, value_text
 
 __all__ = [
@@ -64,7 +64,7 @@ def measure_groups(
     """The rows of the main table under the headings of ``GROUPS``, without empty groups."""
     groups: dict[str, list[MeasureRow]] = {name: [] for name in GROUPS}
     for measure in contents.measures:
-        groups[about(measure.key).group].append(_measure_row(measure, spreads))
+        groups[presented(measure.key).group].append(_measure_row(measure, spreads))
     return [(name, rows) for name, rows in groups.items() if rows]
 
 
@@ -76,7 +76,7 @@ def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
 
     note = f"{measure.note} {_STRETCHED}".strip() if _stretched(measure) else measure.note
     return MeasureRow(
-        title=about(measure.key).title or measure.title,
+        title=presented(measure.key).title or measure.title,
         arrow="" if _stretched(measure) else ARROWS[measure.better],
         note=note,
         before=text(measure.before),
@@ -156,9 +156,9 @@ def _measure_highlight(measure: Measure, chosen: int) -> Highlight | None:
     if after is None or _stretched(measure):
         return None
     before = value_text(measure.before.value, measure.unit) if measure.before else ""
-    facts = about(measure.key)
+    facts = presented(measure.key)
     after_text = value_text(after.value, measure.unit)
-    return Highlight(facts.title or measure.title, before, after_text, facts.tile)
+    return Highlight(facts.title or measure.title, before, after_text, facts.hint)
 
 
 # -- Tables for a paper ----------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unspot.evaluation.metrics import about
 from unspot.io.files import write_atomically
 from unspot.lab.sweeps.grid import attack_chance
 from unspot.report.contents import Contents, Measure, Tradeoff, TradeoffPoint
+from unspot.report.layout import presented
 from unspot.tables import Number, latex, markdown
 
 if TYPE_CHECKING:
@@ -88,19 +88,28 @@ class MetricColumn:
     better: str = ""  # "↓" or "↑"
 
 
-_ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 COLUMNS = {
-    metric.key: MetricColumn(metric.key, metric.column, metric.unit, _ARROWS[metric.better])
-    for metric in map(
-        about,
-        (
-            *("attack", "probe", "probe_reference", "linear", "probe_binary"),
-            *("mdl", "mdl_paper", "neighbours", "neighbours_paper", "words", "task", "task_linear"),
-            *("tpr_gap", "tpr_gap_correlation", "demographic_parity", "variance"),
-        ),
+    column.key: column
+    for column in (
+        MetricColumn("attack", "strongest attacker, %", "share", "↓"),
+        MetricColumn("probe", "probe of the text, %", "share", "↓"),
+        MetricColumn("probe_reference", "a_z, %", "share", "↓"),
+        MetricColumn("linear", "linear probe, %", "share", "↓"),
+        MetricColumn("probe_binary", "a_z binary, %", "share", "↓"),
+        MetricColumn("mdl", "MDL online, kbit", "kbit", "↑"),
+        MetricColumn("mdl_paper", "MDL of the paper, kbit", "kbit", "↑"),
+        MetricColumn("neighbours", "A_50% held out", "", "↑"),
+        MetricColumn("neighbours_paper", "A_50%", "", "↑"),
+        MetricColumn("words", "WS-353", "", "↑"),
+        MetricColumn("task", "a_y, %", "share", "↑"),
+        MetricColumn("task_linear", "task, logistic, %", "share", "↑"),
+        MetricColumn("tpr_gap", "TPR gap, RMS", "", "↓"),
+        MetricColumn("tpr_gap_correlation", "σ of gap and share", "", "↓"),
+        MetricColumn("demographic_parity", "DP", "", "↓"),
+        MetricColumn("variance", "variance kept, %", "share", "↑"),
+        MetricColumn("fit_seconds", "fit, s", "seconds", "↓"),
     )
 }
-COLUMNS["fit_seconds"] = MetricColumn("fit_seconds", "fit, s", "seconds", "↓")
 
 
 @dataclass(frozen=True)
@@ -371,7 +380,7 @@ def measures(shown: Sequence[ResultLine], original: ResultLine | None) -> tuple[
     return tuple(
         Measure(
             key=column.key,
-            title=about(column.key).title or column.title,
+            title=presented(column.key).title or column.title,
             before=None if original is None else original.number(column.key),
             after=tuple(line.number(column.key) for line in shown),
             unit=column.unit,
@@ -399,7 +408,7 @@ def plane(lines: Sequence[ResultLine], chance: float | None) -> Tradeoff | None:
             points.append(TradeoffPoint(line.name, label, useful, attack, line.rank))
     if len(points) < 2:
         return None
-    titles = about(utility).title, about("attack").title
+    titles = presented(utility).title, presented("attack").title
     return Tradeoff(*titles, tuple(points), COLUMNS[utility].unit, reference=chance)
 
 
