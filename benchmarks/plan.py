@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from benchmarks.promise import SENTENCES, _all_rows, _stored
 from unspot import LEACE, plan
+from unspot.choice.plan import FIT, advantage_between, squared_shifts
 from unspot.datasets import load_glove_gender
 from unspot.evaluation import attack
-from unspot.ranks.plan import FIT, advantage_between, squared_shifts
 
 SIZES = {"words": (1_000, 2_000, 4_000, 8_000), "tweets": (1_000, 2_000, 4_000)}
 SEEDS = 3

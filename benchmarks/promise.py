@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from unspot import LEOPARD, Cascade, Dataset, rank_path
+from unspot.choice import RankPath
+from unspot.choice.selection import Promise, largest
 from unspot.datasets import load_glove_gender
 from unspot.datasets.synthetic import law
-from unspot.ranks import RankPath
-from unspot.ranks.selection import Promise, largest
 
 PROMISES = (0.05, 0.10)
 REPETITIONS = 10

@@ -23,7 +23,7 @@ spec.loader.exec_module(house)
 
 #: (importer, imported): why a room may import from one to its right. At most two.
 EXCEPTIONS = {
-    ("erasers", "ranks"): 'LEOPARD(rank="auto") chooses its rank by a path of ranks',
+    ("erasers", "choice"): 'LEOPARD(rank="auto") chooses its rank by a path of ranks',
     ("evaluation", "report"): "a result writes its own page: Evaluation.to_html",
 }
 

@@ -1,4 +1,7 @@
 from . import anndata as anndata
+from .choice.path import RankPath as RankPath
+from .choice.path import rank_path as rank_path
+from .choice.plan import plan as plan
 from .data.dataset import Dataset as Dataset
 from .data.dataset import Split as Split
 from .eraser import Eraser as Eraser
@@ -12,8 +15,5 @@ from .evaluation.held_out import certify as certify
 from .evaluation.results import Evaluation as Evaluation
 from .evaluation.run import evaluate as evaluate
 from .models.hooks import hooks as hooks
-from .ranks.path import RankPath as RankPath
-from .ranks.path import rank_path as rank_path
-from .ranks.plan import plan as plan
 
 __version__: str

@@ -143,7 +143,7 @@ def test_rows_that_choose_the_rank_are_of_other_groups(cli, table, tmp_path, mon
         assert len(data.train.groups) + len(data.validation.groups) == 400
         raise ValueError("Got groups.")
 
-    monkeypatch.setattr("unspot.ranks.path.rank_path", stop)
+    monkeypatch.setattr("unspot.choice.path.rank_path", stop)
     options = ("-f", "emb", "-c", "gender", "-r", "auto", "--groups", "id")
     done = cli("fit", table, *options, "-o", tmp_path / "e.safetensors")
     assert "Got groups." in done.err

@@ -10,13 +10,13 @@ from sklearn import config_context
 
 from unspot import LEOPARD, Cascade, Dataset, Eraser, Split, load
 from unspot.checks import default_ranks
+from unspot.choice import path, selection
+from unspot.choice.path import MIN_ASIDE
+from unspot.choice.selection import Selection
 from unspot.erasers import PCAProjection, streams
 from unspot.evaluation.attackers import BUDGETS, attack
 from unspot.evaluation.inference import smallest_bound
 from unspot.projections import ManifoldSolver
-from unspot.ranks import path, selection
-from unspot.ranks.path import MIN_ASIDE
-from unspot.ranks.selection import Selection
 
 D, K = 10, 3
 
@@ -230,7 +230,7 @@ def test_no_rank_is_good_enough(data):
 
 
 def test_a_bound_that_the_rows_cannot_decide_is_refused_before_any_fit(data, monkeypatch):
-    monkeypatch.setattr("unspot.ranks.path.rank_path", None)
+    monkeypatch.setattr("unspot.choice.path.rank_path", None)
     message = r"Got max_advantage=0.02, .*at least 0\.0\d+: .*3,000 rows.*Allow more, or give about"
     with pytest.raises(ValueError, match=message):
         LEOPARD("auto", max_advantage=0.02).fit(data.train.X, data.train.z)
@@ -264,7 +264,7 @@ def test_a_sample_that_sets_too_few_aside_asks_for_a_larger_one(monkeypatch, n_r
     def rank_path(estimator, data):
         raise Chosen(min(np.unique(data.validation.z, return_counts=True)[1]))
 
-    monkeypatch.setattr("unspot.ranks.path.rank_path", rank_path)
+    monkeypatch.setattr("unspot.choice.path.rank_path", rank_path)
     X = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)
     z = np.repeat(["rare", "common"], [n_rare, n - n_rare])
     message = f"{n_rare} rows of class 'rare', .* or a larger max_rows, .* aside: [0-9]+ is enough"

@@ -12,11 +12,11 @@ import typer
 from unspot.cli import options
 
 if TYPE_CHECKING:
+    from unspot.choice.path import RankPath
+    from unspot.choice.selection import Selection
     from unspot.data.dataset import Dataset
     from unspot.evaluation.certificate import Certificate
     from unspot.io import Table
-    from unspot.ranks.path import RankPath
-    from unspot.ranks.selection import Selection
 
 
 def path(
@@ -106,8 +106,8 @@ def path(
     shows = not quiet and json != options.STDOUT
     # After all that can be wrong with the files: it imports torch.
     with options.loading():
-        from unspot.ranks.path import rank_path
-        from unspot.ranks.selection import check_bounds, way_to_decide
+        from unspot.choice.path import rank_path
+        from unspot.choice.selection import check_bounds, way_to_decide
 
         estimator = make_estimator(method, settings, seed=seed)
     check_bounds(**bounds)

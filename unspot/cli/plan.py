@@ -55,7 +55,7 @@ def plan(
     options.note(table.dropped, quiet=quiet or json == options.STDOUT)
     # After all that can be wrong with the files: it imports torch.
     with options.loading():
-        from unspot.ranks.plan import plan as planned
+        from unspot.choice.plan import plan as planned
 
     found = planned(
         table.X,

@@ -364,7 +364,7 @@ class LEOPARD(BaseEraser):
         """
         if self.rank != "auto" or isinstance(target, Goal):
             return None
-        from unspot.ranks.path import fit_auto
+        from unspot.choice.path import fit_auto
 
         how = {"random_state": self.random_state, "max_rows": self.max_rows}
         return fit_auto(whole, X, target, self.max_advantage, **how).selection_

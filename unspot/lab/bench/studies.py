@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unspot.checks import check_choice
+from unspot.choice.path import check_ranks
 from unspot.data.dataset import Dataset
 from unspot.density import GaussianMixture
 from unspot.erasers.cascade import Cascade
@@ -20,7 +21,6 @@ from unspot.lab.bench.foreign import foreign_contestants
 from unspot.lab.bench.paper import paper_data, paper_rows
 from unspot.lab.sweeps.run import KEEPS_TASK
 from unspot.projections import ManifoldSolver, PaperSolver
-from unspot.ranks.path import check_ranks
 
 __all__ = ["SCHEDULES", "STUDIES", "Schedule", "Study", "studies"]
 

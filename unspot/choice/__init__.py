@@ -1,4 +1,4 @@
-"""Ranks: a path of erasers from high to low rank, and the choice of one of them."""
+"""Choosing: what rows can decide, a path of erasers by rank, and the choice of one of them."""
 
 import lazy_loader
 

@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, rank_path
 from unspot.checks import default_ranks
+from unspot.choice.fits import FAR_EVALUATIONS
+from unspot.choice.path import check_ranks, held_out_discrepancy
 from unspot.erasers.baselines import PCAProjection
 from unspot.erasers.transport import Transport
 from unspot.projections import ManifoldSolver, PaperSolver
-from unspot.ranks.fits import FAR_EVALUATIONS
-from unspot.ranks.path import check_ranks, held_out_discrepancy
 
 
 @pytest.fixture(scope="module")

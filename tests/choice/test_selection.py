@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from unspot import LEOPARD, Cascade, Dataset, certify, rank_path
+from unspot.choice import path as path_module
+from unspot.choice import selection
+from unspot.choice.path import PathPoint, RankPath
+from unspot.choice.selection import Promise, Selection
 from unspot.erasers.baselines import PCAProjection
-from unspot.ranks import path as path_module
-from unspot.ranks import selection
-from unspot.ranks.path import PathPoint, RankPath
-from unspot.ranks.selection import Promise, Selection
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from unspot import Dataset, Eraser, certify
+from unspot.choice.path import rank_path
+from unspot.choice.selection import decidable
 from unspot.datasets.concept_laws import concept_law
 from unspot.erasers.base import BaseEraser
 from unspot.lab.sweeps import sweep
-from unspot.ranks.path import rank_path
-from unspot.ranks.selection import decidable
 
 
 class LastCoordinates(BaseEraser):

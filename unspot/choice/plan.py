@@ -339,11 +339,11 @@ def _fewest(enough: Callable[[float], bool]) -> int:
 
 def _quick_leaks(X: NDArray[Any], labels: Labels, groups: Any, seed: int) -> dict[int, float]:
     """The strongest attacker's advantage by rank, on a part of the rows."""
+    from unspot.choice.path import rank_path
     from unspot.data.dataset import Dataset
     from unspot.erasers.cascade import Cascade
     from unspot.erasers.leopard import LEOPARD
     from unspot.evaluation.unseen import attack_both_ways
-    from unspot.ranks.path import rank_path
 
     rows = _part(labels, seed)
     some = None if groups is None else np.asarray(in_memory(groups))[rows]

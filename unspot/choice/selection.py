@@ -33,7 +33,7 @@ from unspot.evaluation.unseen import attack_both_ways, attack_folds
 from unspot.io.progress import phase
 
 if TYPE_CHECKING:
-    from unspot.ranks.path import PathPoint, RankPath
+    from unspot.choice.path import PathPoint, RankPath
 
 #: Of the bound that decides whether a rank will do.
 _CONFIDENCE = 0.95

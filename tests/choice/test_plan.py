@@ -12,9 +12,9 @@ import pytest
 
 import unspot
 from unspot import LEACE
+from unspot.choice.plan import FIT, PART, _part, linear_residual, plan, squared_shifts
 from unspot.data.labels import encode
 from unspot.evaluation.attackers import BUDGETS
-from unspot.ranks.plan import FIT, PART, _part, linear_residual, plan, squared_shifts
 
 
 @pytest.mark.parametrize(("d", "kappa"), [(20, 0.0), (20, 15.0), (256, 128.0), (30, 3000.0)])
@@ -129,7 +129,7 @@ def test_refusals():
 
 def test_a_quick_path_has_enough_rows_of_a_rare_class(monkeypatch):
     monkeypatch.setitem(BUDGETS, "quick", replace(BUDGETS["quick"], attackers=("logistic",)))
-    monkeypatch.setattr(sys.modules["unspot.ranks.plan"], "PART", 400)
+    monkeypatch.setattr(sys.modules["unspot.choice.plan"], "PART", 400)
     X, z = rows(8000, d=4)
     z[:30] = 2  # of which 400 rows at random have one or two
     assert plan(X, z, quick_path=True).leak_of_rank

@@ -19,6 +19,16 @@ import torch
 from numpy.typing import NDArray
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
+from unspot.choice.fits import (
+    at_rank,
+    fits,
+    frozen,
+    seeded,
+    stages,
+    starts_warm,
+    with_parameters,
+)
+from unspot.choice.selection import select, way_to_decide
 from unspot.data.concepts import Concepts, Target
 from unspot.data.dataset import Dataset, Split, as_column, is_number, strata, stratified_parts
 from unspot.data.labels import Labels, encode, encode_as
@@ -28,16 +38,6 @@ from unspot.eraser import Eraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.run import after_refit, check_metrics, on_validation, over_seeds
 from unspot.io.progress import steps
-from unspot.ranks.fits import (
-    at_rank,
-    fits,
-    frozen,
-    seeded,
-    stages,
-    starts_warm,
-    with_parameters,
-)
-from unspot.ranks.selection import select, way_to_decide
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
