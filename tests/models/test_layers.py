@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel
 import unspot
 from unspot import LEACE
 from unspot.erasers.registry import make
-from unspot.models import evaluate_layers, fit_layers, load_layers
+from unspot.models import fit_layers, load_layers
 from unspot.models.states import rows_of_states
 
 D = 12
@@ -296,48 +296,3 @@ def test_a_module_that_is_called_twice():
     model = nn.Sequential(shared, nn.Tanh(), shared)
     with pytest.raises(ValueError, match=r"'0'.*calls 2 times"):
         fit_layers(model, [torch.randn(8, 4)], np.arange(8) % 2, layers=["0"])
-
-
-# -- evaluation ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def evaluated(bert):
-    batches, z = texts(320)
-    erasers = fit_layers(bert, batches, z, layers=LAYERS)
-    unseen, z = texts(320, seed=1)
-    return evaluate_layers(bert, unseen, z, erasers, attackers=["logistic"], max_rows=1600)
-
-
-def test_what_attackers_read_by_layer(evaluated):
-    assert [reading.layer for reading in evaluated.before] == [
-        f"encoder.layer.{i}" for i in range(3)
-    ]
-    for before, after in zip(evaluated.before, evaluated.after, strict=True):
-        assert before.accuracy > 0.6 > after.accuracy
-        assert after.low <= after.accuracy <= after.high
-    assert evaluated.chance == 0.5
-    assert evaluated.n_learned + evaluated.n_judged == 1600 or evaluated.n_judged > 500
-
-
-def test_it_is_a_table_a_figure_and_a_page(evaluated, tmp_path):
-    assert "encoder.layer.2" in repr(evaluated)
-    assert "chance: 50.0 %" in repr(evaluated)
-    (axes,) = evaluated.figure().axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == [
-        f"encoder.layer.{i}" for i in range(3)
-    ]
-    page = evaluated.to_html(tmp_path / "layers.html").read_text(encoding="utf-8")
-    assert "strongest attacker at encoder.layer.2" in page
-    assert json.loads(json.dumps(evaluated.to_dict()))["chance"] == 0.5
-
-
-def test_a_layer_behind_the_erased_ones_and_other_positions(bert):
-    batches, z = texts(320)
-    erasers = fit_layers(bert, batches, z, layers="encoder.layer.0")
-    result = evaluate_layers(
-        bert, batches, z, erasers, layers=["encoder.layer.2"], positions="cls",
-        attackers=["logistic"],
-    )  # fmt: skip
-    assert result.before[0].layer == "encoder.layer.2"
-    assert result.n_learned + result.n_judged == 320

@@ -35,13 +35,12 @@ COMMANDS: tuple[str, ...] = (
     "path",
     "report",
     "inspect",
-    "embed",
     "export",
 )
 
 #: Those that compute, and have an option for the number of threads.
 COMPUTING = (
-    "demo", "plan", "fit", "transform", "evaluate", "certify", "path", "embed",
+    "demo", "plan", "fit", "transform", "evaluate", "certify", "path",
 )  # fmt: skip
 
 #: The commands of ``unspot lab``, in ``unspot.lab.cli``.

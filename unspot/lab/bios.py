@@ -29,7 +29,6 @@ _GENDERS = {"m": "male", "f": "female"}
 #: The names that the arrays X, z and y of an .npz may have.
 _ROLES = (("X",), ("z", "gender", "g"), ("y", "profession", "occupation", "p"))
 #: Texts of a record, best first: the first two do not name the occupation.
-_TEXTS = ("hard_text_untokenized", "hard_text", "text", "bio")
 
 _SOURCE = (
     "Bias in Bios (De-Arteaga et al. 2019) comes as train.pickle, dev.pickle and test.pickle from "
@@ -53,7 +52,7 @@ def load_bias_in_bios(
        "g" (m or f), "p" (occupation) and texts, split 65 %/10 %/25 %; and next to them, or in the
        folder ``states``, the rows' BERT states in the same order: *split*\\ _cls.npy, *split*.npy,
        or with ``pooling="mean"`` *split*\\ _avg.npy or *split*\\ _mean.npy. An .npz with one array,
-       or one called X, does as well. `unspot embed` makes them.
+       or one called X, does as well.
     2. *split*.npz with arrays X, z and y (also: gender or g, profession, occupation or p).
     3. bios.npz with the same arrays and no split: split 65 %/10 %/25 % here.
 
@@ -130,13 +129,11 @@ def _from_pickle(
             states = _find(place, [name + suffix for name in names], (".npy", ".npz"))
             if states is not None:
                 return _joined(states, genders, professions, pickled)
-    text = next((key for key in _TEXTS if key in records[0]), "TEXT")
     expected = f"{pickled.stem}{_STATES[pooling][0]}.npy"
     raise FileNotFoundError(
         f"Got {str(pickled)!r} with biographies as text, but no {expected} in "
-        f"{' or '.join(map(str, places))}. Embed the texts first, each split: unspot embed "
-        f"{pickled} --text {text} --model bert-base-uncased --pooling {pooling} "
-        f"-o {places[0] / expected}"
+        f"{' or '.join(map(str, places))}. Embed the texts of each split first, with "
+        f"any model of sentences, and save the vectors: numpy.save({expected!r}, X)."
     )
 
 

@@ -1,12 +1,5 @@
-from .embedding import embed_texts as embed_texts
-from .erased import ErasedEmbeddings as ErasedEmbeddings
-from .folding import fold_after as fold_after
-from .folding import fold_before as fold_before
-from .folding import fold_between as fold_between
 from .hooks import Hooks as Hooks
 from .hooks import hooks as hooks
-from .layer_evaluation import LayerEvaluation as LayerEvaluation
-from .layer_evaluation import evaluate_layers as evaluate_layers
 from .layers import LayerErasers as LayerErasers
 from .layers import fit_layers as fit_layers
 from .layers import load_layers as load_layers

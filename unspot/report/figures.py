@@ -34,7 +34,6 @@ __all__ = [
     "attackers_figure",
     "before_after_figure",
     "gaps_figure",
-    "layers_figure",
     "plan_figure",
     "save",
     "save_figures",
@@ -182,25 +181,6 @@ def gaps_figure(gaps: Gaps, contents: Contents) -> Figure:
     _in_per_cent(axes.xaxis)
     axes.set_xlabel(f"share of {gaps.concept_class} among the rows of the label", parse_math=False)
     axes.set_ylabel(f"TPR gap of {gaps.concept_class}", parse_math=False)
-    _legend_above(axes, legend)
-    return figure
-
-
-def layers_figure(
-    layers: Sequence[str], before: Sequence[Number], after: Sequence[Number], chance: float
-) -> Figure:
-    """Accuracy of the strongest attacker by layer of a model, before and after, against chance."""
-    figure, axes = _figure(max(4.8, 1.6 + 0.45 * len(layers)), 3.6)
-    legend = column_legend(("before", "after"))
-    for entry, numbers, shift in zip(legend, (before, after), (-0.06, 0.06), strict=True):
-        places = [i + shift for i in range(len(layers))]
-        axes.plot(places, [n.value for n in numbers], color=_colour(entry), alpha=0.5)
-        _dots(axes, numbers, places, entry)
-    axes.axhline(chance, color=INK, linestyle="--", linewidth=1)
-    axes.set_xticks(range(len(layers)), layers, rotation=30, ha="right", parse_math=False)
-    _in_per_cent(axes.yaxis)
-    axes.set_ylabel("strongest attacker (dashed: chance)")
-    axes.grid(axis="y", color=LINE, linewidth=0.6)
     _legend_above(axes, legend)
     return figure
 
