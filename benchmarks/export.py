@@ -67,7 +67,6 @@ def _files(eraser: Eraser, X: np.ndarray) -> dict[str, Any]:
         folder = Path(name)
         eraser.save(folder / "eraser.safetensors")
         eraser.to_onnx(folder / "eraser.onnx")
-        eraser.to_python(folder / "eraser.py")
         sizes = {f"{path.suffix[1:]}, kB": path.stat().st_size / 1e3 for path in folder.iterdir()}
         session = onnxruntime.InferenceSession(folder / "eraser.onnx")
         (erased,) = session.run(["erased"], {"embeddings": X})

@@ -37,7 +37,7 @@ print("loaded:", [name for name in ("numpy", "torch", "sklearn", "scipy") if nam
 print(subprocess.check_output([sys.executable, "-c", serve, folder], text=True))
 
 # %%
-# An affine eraser is also one product and one sum. Prefer ``unspot export --to numpy``, which goes
+# An affine eraser is also one product and one sum. Prefer the eraser itself, which goes
 # through the kept coordinates: a product with the square matrix leaves rounding errors in the
 # removed directions, and they tell what was removed.
 

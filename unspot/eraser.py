@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,7 @@ from unspot.maps import Compress, Expand, Map, Normalise, Oblique, Projection, c
 from unspot.maps.file import packed, read
 from unspot.maps.linear import range_basis
 
-__all__ = ["IN_FOLDER", "Eraser", "load", "method_name"]
-
-#: The name of the eraser in a folder of ``Eraser.save_pretrained``.
-IN_FOLDER = "eraser.safetensors"
+__all__ = ["Eraser", "load", "method_name"]
 
 #: Fewer products than this are done on one thread by any BLAS, and in one piece here.
 _FEW_PRODUCTS = 1 << 17
@@ -294,14 +290,6 @@ class Eraser:
         facts = {key: value for key, value in self.metadata.items() if key not in KNOWN}
         write_atomically(Path(path), onnx_bytes(trace(self.maps), facts))
 
-    def to_python(self, path: str | os.PathLike[str]) -> None:
-        """Write one Python file that needs only numpy, with a function ``erase`` of rows."""
-        from unspot.export.numpy_file import python_source
-
-        path = Path(path)
-        source = python_source(trace(self.maps), f"{self!r}"[1:-1] + ".", path.stem)
-        write_atomically(path, source.encode())
-
     def to_faiss(self, index: Any) -> Any:
         """The eraser in front of an empty faiss index, as a ``faiss.IndexPreTransform``.
 
@@ -333,57 +321,6 @@ class Eraser:
         from unspot.export.sentence_transformer import erasing_model
 
         return erasing_model(self.maps, self.metadata, model)
-
-    def save_pretrained(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        evaluation: Any = None,
-        certificate: Any = None,
-    ) -> None:
-        """Write a folder with the eraser and a card that says what it is; ``load`` reads it.
-
-        Parameters
-        ----------
-        folder : path
-            Made if it does not exist.
-        evaluation : Evaluation, optional
-            What ``evaluate`` gave for this eraser.
-        certificate : Certificate, optional
-            What ``certify`` gave for this eraser.
-        """
-        from unspot.export.model_card import model_card
-
-        card = model_card(self.metadata, repr(self), evaluation, certificate)
-        self.save(Path(folder) / IN_FOLDER)
-        write_atomically(Path(folder) / "README.md", card.encode())
-
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        token: str | None = None,
-        **card: Any,
-    ) -> str:
-        """Upload what ``save_pretrained`` writes to the Hugging Face hub; returns its address.
-
-        Parameters
-        ----------
-        repo_id : str
-            Such as "me/gender-eraser". Made if it does not exist.
-        private : bool, optional
-            Whether a new repository is private.
-        token : str, optional
-            By default that of ``hf auth login``.
-        **card
-            ``evaluation`` and ``certificate``, as ``save_pretrained`` takes them.
-        """
-        from unspot.export.model_card import upload
-
-        with TemporaryDirectory() as folder:
-            self.save_pretrained(folder, **card)
-            return upload(folder, repo_id, private=private, token=token)
 
     def _reduce_normalised(self, X: Any) -> Any:
         base, norm = self.before_norm, self.maps[-1]
@@ -463,13 +400,12 @@ def _some(names: list[str]) -> str:
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
-    """Load an eraser, from its file or from a folder that ``Eraser.save_pretrained`` wrote.
+    """Load an eraser from its file.
 
     Needs numpy and safetensors, but neither torch nor pickle.
     A file that is damaged, or that unspot did not write, raises a ``ValueError`` with the reason.
     """
-    path = Path(path)
-    return Eraser(*read(path / IN_FOLDER if path.is_dir() else path))
+    return Eraser(*read(Path(path)))
 
 
 def method_name(metadata: Mapping[str, Any]) -> str:

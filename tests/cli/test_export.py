@@ -42,7 +42,7 @@ def run(*arguments):
 
 def test_every_target_erases_the_same(eraser, tmp_path):
     path = tmp_path / "gender.safetensors"
-    for target in ("onnx", "torch", "faiss", "numpy"):
+    for target in ("onnx", "torch", "faiss"):
         result = run(path, "--to", target)
         assert result.exit_code == 0, result.output
     session = onnxruntime.InferenceSession(tmp_path / "gender.onnx")
@@ -52,7 +52,6 @@ def test_every_target_erases_the_same(eraser, tmp_path):
     index.add(X)
     np.testing.assert_allclose(index.index.reconstruct_n(0, 7), eraser(X), atol=1e-6)
     assert index.metric_type == faiss.METRIC_INNER_PRODUCT
-    assert "import erase" in result.output
 
 
 @pytest.mark.parametrize("name", ERASERS)

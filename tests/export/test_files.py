@@ -1,11 +1,8 @@
-"""ONNX and Python files, and transforms of faiss: the same numbers as the eraser."""
+"""ONNX files, and transforms of faiss: the same numbers as the eraser."""
 
 from __future__ import annotations
 
-import ast
 import json
-import subprocess
-import sys
 
 import faiss
 import numpy as np
@@ -16,9 +13,7 @@ import pytest
 from unspot import LEACE, Eraser
 from unspot.erasers import Transport
 from unspot.export.layers import layers
-from unspot.export.numpy_file import python_source
 from unspot.lab import AdversarialErasure, FaRM, KernelErasure, MomentMatching
-from unspot.maps import trace
 
 
 def rows(d: int = 12, n: int = 40) -> np.ndarray:
@@ -83,10 +78,6 @@ def test_files_of_fitted_methods(name, labelled, tmp_path):
     np.testing.assert_allclose(
         run_onnx(tmp_path / "eraser.onnx", X), eraser(X), rtol=1e-5, atol=1e-5 * scale
     )
-    eraser.to_python(tmp_path / "eraser.py")
-    np.testing.assert_allclose(
-        imported(tmp_path / "eraser.py")(X), eraser(X), rtol=1e-6, atol=1e-6 * scale
-    )
 
 
 def test_an_eraser_that_needs_labels_says_so(labelled, tmp_path):
@@ -94,42 +85,6 @@ def test_an_eraser_that_needs_labels_says_so(labelled, tmp_path):
     with pytest.raises(ValueError, match="labels='predicted'"):
         eraser.to_onnx(tmp_path / "eraser.onnx")
     assert not list(tmp_path.iterdir())
-
-
-# -- one Python file -----------------------------------------------------------------------------
-
-
-def imported(path):
-    names: dict = {"__name__": "eraser"}
-    exec(compile(path.read_text("utf-8"), str(path), "exec"), names)
-    return names["erase"]
-
-
-@pytest.mark.parametrize("shape", [(30, 12), (2, 3, 12), (12,)], ids=str)
-def test_a_python_file_gives_the_same_rows(chain, shape, tmp_path):
-    eraser = Eraser(tuple(chain))
-    eraser.to_python(tmp_path / "eraser.py")
-    erase, X = imported(tmp_path / "eraser.py"), np.random.default_rng(1).normal(size=shape)
-    np.testing.assert_allclose(erase(X), eraser(X), rtol=1e-12, atol=1e-12)
-    assert erase(X.astype(np.float16)).dtype == np.float16
-    with pytest.raises(ValueError, match=r"expected .*12"):
-        erase(X[..., 1:])
-
-
-def test_a_python_file_imports_numpy_only(chain):
-    tree = ast.parse(python_source(trace(chain), "Title.", "eraser"))
-    names = {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
-    assert names - {"base64", "io", "sys"} == {"numpy"}
-    assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
-
-
-def test_a_python_file_is_a_command(tmp_path):
-    eraser = Eraser.projection(np.eye(5)[:, :2], concept_name='"""', classes=['a"""\n', "b\\"])
-    eraser.to_python(tmp_path / "eraser.py")
-    np.save(tmp_path / "rows.npy", rows(5))
-    command = [sys.executable, "-I", "eraser.py", "rows.npy", "clean.npy"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "clean.npy"), eraser(rows(5)))
 
 
 # -- faiss ---------------------------------------------------------------------------------------
@@ -209,7 +164,7 @@ def test_bad_indexes_are_refused(chains):
             Eraser(maps).to_faiss(faiss.IndexFlatL2(maps[-1].n_out))
 
 
-@pytest.mark.parametrize("package", ["onnx", "faiss", "sentence_transformers", "huggingface_hub"])
+@pytest.mark.parametrize("package", ["onnx", "faiss", "sentence_transformers"])
 def test_a_missing_package_names_the_extra(package, monkeypatch, tmp_path):
     monkeypatch.setattr("unspot.checks.find_spec", lambda name: None)
     eraser = Eraser.projection(np.eye(12)[:, :6])
@@ -217,7 +172,6 @@ def test_a_missing_package_names_the_extra(package, monkeypatch, tmp_path):
         "onnx": lambda: eraser.to_onnx(tmp_path / "eraser.onnx"),
         "faiss": lambda: eraser.to_faiss(None),
         "sentence_transformers": lambda: eraser.to_sentence_transformer(None),
-        "huggingface_hub": lambda: eraser.push_to_hub("me/eraser"),
     }
     with pytest.raises(ImportError, match=rf"{package}.*unspot\[models\]"):
         calls[package]()

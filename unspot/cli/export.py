@@ -21,7 +21,6 @@ class Target(StrEnum):
     torch = "torch"
     faiss = "faiss"
     sentence_transformers = "sentence-transformers"
-    numpy = "numpy"
 
 
 #: Other endings of output files are refused: they would not be found, or taken for something else.
@@ -29,7 +28,6 @@ ENDINGS = {
     Target.onnx: ".onnx",
     Target.torch: ".pt2",
     Target.faiss: ".faiss",
-    Target.numpy: ".py",
 }
 
 
@@ -91,8 +89,6 @@ def export(
 def _write(eraser: Eraser, to: Target, path: Path) -> None:
     if to is Target.onnx:
         eraser.to_onnx(path)
-    elif to is Target.numpy:
-        eraser.to_python(path)
     elif to is Target.torch:
         _write_torch(eraser, path)
     else:
@@ -164,5 +160,4 @@ def _use(to: Target, path: Path) -> str:
         Target.torch: f'torch.export.load("{path.name}").module()(X)',
         Target.faiss: f'index = faiss.read_index("{path.name}"), which is empty',
         Target.sentence_transformers: f'SentenceTransformer("{path.name}").encode(texts)',
-        Target.numpy: f"from {path.stem} import erase",
     }[to]

@@ -28,7 +28,6 @@ _STATES = {"cls": ("_cls", ""), "mean": ("_avg", "_mean")}
 _GENDERS = {"m": "male", "f": "female"}
 #: The names that the arrays X, z and y of an .npz may have.
 _ROLES = (("X",), ("z", "gender", "g"), ("y", "profession", "occupation", "p"))
-#: Texts of a record, best first: the first two do not name the occupation.
 
 _SOURCE = (
     "Bias in Bios (De-Arteaga et al. 2019) comes as train.pickle, dev.pickle and test.pickle from "

@@ -2,7 +2,7 @@
 
 Maps use only operators that numpy and torch share. Here they are called on a third kind of array,
 which computes nothing and records each operator. The program that comes out is the one description
-from which a torch module, an ONNX file or a Python file is made, so a new map needs no code for any
+from which a torch module or an ONNX file is made, so a new map needs no code for any
 of these. Programs take the same path as the maps: a linear map goes through the coordinates of what
 it keeps.
 """
