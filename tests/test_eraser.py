@@ -185,16 +185,6 @@ def test_bad_files(tmp_path):
         load(foreign)
 
 
-def test_unknown_map_in_a_file(eraser, tmp_path):
-    from safetensors.numpy import save_file
-
-    path = tmp_path / "new.safetensors"
-    header = {"format": "unspot/1", "maps": '[{"kind": "teleport"}]', "metadata": "{}"}
-    save_file({"0.U": np.ones(3)}, path, header)
-    with pytest.raises(ValueError, match=r"'teleport', but this version knows .* update unspot"):
-        load(path)
-
-
 @pytest.mark.parametrize(
     ("X", "message"),
     [

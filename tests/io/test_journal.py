@@ -6,7 +6,6 @@ import json
 import logging
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,18 +146,6 @@ def test_values_are_plain_json(path):
         journal.append(record)
         assert journal.records["x"] == {"key": "x", "a": 0.5, "b": None, "c": [True, "é"]}
     assert json.loads(path.read_text().splitlines()[1])["b"] is None
-
-
-def test_a_file_of_the_version_before_is_read_and_continued(tmp_path):
-    old = tmp_path / "results.jsonl"
-    old.write_bytes((Path(__file__).parent / "old" / "results.jsonl").read_bytes())
-    settings, records = read_journal(old)
-    assert {record["method"] for record in records.values()} == {"original", "leace", "pca"}
-    assert all(record["status"] == "ok" for record in records.values())
-    with Journal(old, settings, resume=True) as journal:
-        journal.append({"key": "new"})
-    assert read_journal(old) == (settings, {**records, "new": {"key": "new"}})
-    assert old.read_bytes().startswith((Path(__file__).parent / "old" / old.name).read_bytes())
 
 
 def test_names_of_files_that_are_not_utf8(path):

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot import Eraser, load
+from unspot import Eraser
 from unspot.io.files import TEMPORARY, Sink
 from unspot.scale import Erasure, folders, transform_files
 from unspot.scale import files as bulk_files
@@ -632,38 +631,3 @@ def test_a_disk_that_is_really_full(tmp_path, small_disk, kind):
     assert {name for name in left if not name.startswith(".")} == set(finished)
     for name, part in finished.items():
         assert hashlib.sha256((clean / name).read_bytes()).hexdigest() == part.sha256
-
-
-def test_a_folder_that_the_version_before_finished_is_recognised(tmp_path):
-    old = Path(__file__).parent / "old"
-    shutil.copytree(old, tmp_path / "old")
-    job = Erasure(load(old / "leace.safetensors"))
-    clean, rows = tmp_path / "old" / "out", tmp_path / "old" / "in"
-    before = (clean / "manifest.json").read_bytes()
-    for part in json.loads(before)["parts"]:
-        os.utime(tmp_path / "old" / part["input"], ns=(0, part["input_mtime_ns"]))
-    result = transform_files(job, [rows], clean)
-    assert (result.done, result.kept) == ((), ("a.npy", "b.npy"))
-    assert (clean / "manifest.json").read_bytes() == before
-    transform_files(job, [rows], tmp_path / "fresh")
-    for name in ("a.npy", "b.npy"):  # the version before rounded otherwise
-        fresh, kept = (np.load(folder / name) for folder in (tmp_path / "fresh", clean))
-        np.testing.assert_allclose(fresh, kept, atol=1e-12)
-
-
-def test_a_journal_that_the_version_before_left_is_continued(tmp_path):
-    """It was interrupted after its first part, in the middle of the second line."""
-    old = Path(__file__).parent / "old"
-    shutil.copytree(old, tmp_path / "old")
-    clean = tmp_path / "old" / "out"
-    manifest = json.loads((clean / "manifest.json").read_text())
-    first, second = manifest["parts"]
-    os.utime(tmp_path / "old" / first["input"], ns=(0, first["input_mtime_ns"]))
-    (clean / "manifest.json").unlink()
-    (clean / second["output"]).unlink()
-    lines = [json.dumps(line) for line in ({"job": manifest["job"]}, first, second)]
-    (clean / JOURNAL).write_text("\n".join(lines)[:-20])
-    job = Erasure(load(old / "leace.safetensors"))
-    result = transform_files(job, [tmp_path / "old" / "in"], clean)
-    assert (result.done, result.kept) == (("b.npy",), ("a.npy",))
-    assert not (clean / JOURNAL).exists()

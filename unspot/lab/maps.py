@@ -69,13 +69,6 @@ class LayerNorm(Map):
         variance = (centred * centred).mean(-1)[..., None]
         return centred / (variance + self.epsilon) ** 0.5
 
-    def fault(self) -> str:
-        if fault := super().fault():
-            return fault
-        if self.width < 1:
-            return f"width={self.width}, but expected at least 1"
-        return "" if self.epsilon >= 0 else f"epsilon={self.epsilon}, but expected at least 0"
-
 
 @register_map
 @dataclass(frozen=True, eq=False)
@@ -108,11 +101,6 @@ class Nystrom(Map):
         """k(x, landmarks), of shape (…, m)."""
         exponent = squared_distances(x, like(self.landmarks, x)) / (-2 * self.bandwidth**2)
         return np.exp(exponent) if isinstance(exponent, np.ndarray) else exponent.exp()
-
-    def fault(self) -> str:
-        if fault := super().fault():
-            return fault
-        return "" if self.bandwidth > 0 else f"bandwidth={self.bandwidth}, but expected more than 0"
 
 
 @register_map
@@ -196,11 +184,6 @@ class Transport(Map):
             rows = rows @ like(self.matrices[k], rows)
         return rows + like(self.shifts[k], rows)
 
-    def fault(self) -> str:
-        if (self.coef is None) != (self.intercept is None):
-            return "one of coef and intercept, but expected both or neither"
-        return super().fault()
-
 
 def _double(x: Any) -> Any:
     if isinstance(x, np.ndarray):
@@ -251,11 +234,6 @@ class Classifier(Map):
         """The probability of every class, of shape (…, K)."""
         scores = self.scores(x)
         return softmax(scores) if isinstance(scores, np.ndarray) else scores.softmax(-1)
-
-    def fault(self) -> str:
-        if len({v is None for v in (self.hidden, self.hidden_bias, self.hidden_coef)}) > 1:
-            return "a part of a hidden layer, but expected all of hidden, hidden_bias, hidden_coef"
-        return super().fault()
 
 
 @register_map
@@ -345,11 +323,6 @@ class Boundary(Classifier):
         K = len(self.intercept)
         return np.linalg.svd(np.eye(K) - 1 / K)[0][:, : K - 1]
 
-    def fault(self) -> str:
-        if fault := super().fault():
-            return fault
-        return "" if self.damping >= 0 else f"damping={self.damping}, but expected at least 0"
-
 
 @register_map
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -409,13 +382,6 @@ class Gaussianised(Classifier):
     def _inverses(self) -> Array:
         """In double precision, since rotations that were rounded are not quite orthogonal."""
         return np.linalg.inv(self.rotations.astype(np.float64))
-
-    def fault(self) -> str:
-        if fault := super().fault():
-            return fault
-        if self.knots.shape[-1] < 2 or not (np.diff(self.knots) > 0).all():
-            return "knots that do not increase, but expected at least two that do"
-        return "" if self.reach > 0 else f"reach={self.reach}, but expected more than 0"
 
 
 def to_normal(u: Array, knots: Array, reach: float) -> Array:

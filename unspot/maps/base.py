@@ -4,15 +4,14 @@ A map acts on the last axis of numpy arrays and of torch tensors. It uses the op
 have, and brings its own arrays to the type of the input by ``like``, so that no map imports torch.
 
 To add a map, write a frozen dataclass with the decorator ``@register_map``, a ``kind``, the
-``shapes`` of its arrays, its ``ends`` and ``__call__``. Saving, loading and the checks of a loaded
-file then work without more code.
+``shapes`` of its arrays, its ``ends`` and ``__call__``. Saving and loading then work without more
+code.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
@@ -95,19 +94,10 @@ class Map:
         return replace(self, **copies) if copies else self
 
     def fault(self) -> str:
-        """What is wrong with the values of the fields, as in a damaged file, or an empty string."""
+        """Describe an array of a wrong shape, or without finite numbers; or an empty string."""
         lengths: dict[str, int] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value is None and f.default is None:
-                continue
-            if f.name in self.shapes:
-                fault = _array_fault(f.name, value, self.shapes[f.name], lengths)
-            else:
-                fault = _value_fault(f, value)
-            if fault:
-                return fault
-        return ""
+        faults = (_array_fault(k, v, self.shapes[k], lengths) for k, v in self.arrays().items())
+        return next(filter(None, faults), "")
 
 
 def _can_change(array: Any) -> bool:
@@ -131,30 +121,9 @@ def _array_fault(name: str, array: Array, axes: str, lengths: dict[str, int]) ->
     return "" if np.isfinite(array).all() else f"NaN or infinity in {name}"
 
 
-def _value_fault(f: Field[Any], value: Any) -> str:
-    """What is wrong with a plain value, given the annotation of its field."""
-    annotation = str(getattr(f.type, "__name__", f.type))
-    if annotation not in _PLAIN:
-        return ""
-    types, expected = _PLAIN[annotation]
-    fits = isinstance(value, types) and isinstance(value, bool) == (annotation == "bool")
-    # A comparison, since math.isfinite fails for integers that are larger than all floats.
-    if fits and annotation == "float":
-        fits = bool(abs(value) <= sys.float_info.max)
-    return "" if fits else f"{f.name}={shown(value)}, but expected {expected}"
-
-
 def shown(value: Any) -> str:
     """A short text of a value from a file, however long the value is."""
     return f"a {type(value).__name__}" if isinstance(value, (list, dict)) else repr(value)[:40]
-
-
-#: For each annotation: the types that values may have in a file, and the words for a message.
-_PLAIN: dict[str, tuple[tuple[type, ...], str]] = {
-    "bool": ((bool,), "true or false"),
-    "int": ((int,), "an integer"),
-    "float": ((int, float), "a finite number"),
-}
 
 
 def chain_fault(maps: Sequence[Map]) -> str:

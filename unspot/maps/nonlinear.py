@@ -79,13 +79,6 @@ class Normalise(Map):
         is_zero = is_zero.astype(x.dtype) if isinstance(x, np.ndarray) else is_zero.to(x)
         return x * (1 - is_zero) / (norms + is_zero)
 
-    def fault(self) -> str:
-        if fault := super().fault():
-            return fault
-        if self.width < 1:
-            return f"width={self.width}, but expected at least 1"
-        return "" if self.floor >= 0 else f"floor={self.floor}, but expected at least 0"
-
 
 @register_map
 @dataclass(frozen=True, eq=False)
