@@ -80,17 +80,19 @@ def test_it_is_shown_in_a_line():
 
 
 def test_columns_of_other_lengths():
-    with pytest.raises(ValueError, match="1 values in y for 2 rows"):
+    with pytest.raises(ValueError, match="1 labels in y for 2 rows"):
         Split(np.ones((2, 1)), np.array([0, 1]), np.array([1]))
 
 
-def test_joined_labels_of_text_and_of_numbers_stay_apart():
+def test_joined_labels_of_text_and_of_numbers_are_refused():
     numbers = Split(np.ones((2, 1)), np.array([0, 1]), groups=np.array([7, 8]))
     text = Split(np.ones((2, 1)), np.array(["1", "2"]), groups=np.array([8, 9]))
-    assert numbers.joined(text).z.tolist() == [0, 1, "1", "2"]
-    assert text.joined(numbers).z.tolist() == ["1", "2", 0, 1]
+    with pytest.raises(ValueError, match="mixes a number and a string"):
+        numbers.joined(text)
+    with pytest.raises(ValueError, match="mixes a number and a string"):
+        Dataset(numbers, numbers, text)
     assert text.joined(text).z.dtype.kind == "U"
-    assert numbers.joined(text).groups.dtype.kind == "i"
+    assert numbers.joined(numbers).groups.dtype.kind == "i"
 
 
 # -- Rows that were seen before --------------------------------------------------------------------

@@ -331,7 +331,7 @@ def test_a_part_of_measurements(data, monkeypatch):
     monkeypatch.setattr(streams, "SAMPLE_BYTES", X.nbytes // 3)
     rows, part = sampled(Rows(as_source(X)), Measurements(X[:, :1]), np.random.default_rng(0))
     assert len(rows) == N // 3
-    np.testing.assert_array_equal(rows[:, :1], part.values)
+    np.testing.assert_array_equal(rows[:, :1], part.coordinates)
 
 
 def test_a_part_of_a_goal(data, monkeypatch):
@@ -340,7 +340,7 @@ def test_a_part_of_a_goal(data, monkeypatch):
     goal = Goal(encode(z), keep=Measurements(X[:, :1]))
     rows, part = sampled(Rows(as_source(X)), goal, np.random.default_rng(0))
     assert len(part.erase) == len(rows) < N
-    np.testing.assert_array_equal(rows[:, :1], part.keep.values)
+    np.testing.assert_array_equal(rows[:, :1], part.keep.coordinates)
 
 
 def test_networks_are_fitted_on_paths(data, tmp_path):

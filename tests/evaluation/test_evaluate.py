@@ -219,7 +219,7 @@ def test_predictions_that_cannot_be(data):
         evaluate(None, data, predictions={"mine": missing})
     with pytest.raises(ValueError, match="2 names"):
         evaluate(None, data, predictions={"a": y, "b": y})
-    bare = dataclasses.replace(data, test=dataclasses.replace(data.test, y=None))
+    bare = dataclasses.replace(data, test=dataclasses.replace(data.test, task=None))
     with pytest.raises(ValueError, match="no labels of the task"):
         evaluate(None, bare, task=False, metrics=["linear"], predictions=y)
 
@@ -234,7 +234,7 @@ def test_predictions_that_cannot_be(data):
     ],
 )
 def test_each_prediction_must_be_a_label(data, change, needle):
-    numbers = data.mapped(lambda split: dataclasses.replace(split, y=1 + (split.X[:, 1] > 0)))
+    numbers = data.mapped(lambda split: dataclasses.replace(split, task=1 + (split.X[:, 1] > 0)))
     y = numbers.test.y
     with pytest.raises(ValueError, match="Got the given predictions with") as caught:
         evaluate(None, numbers, metrics=["fairness"], predictions=change(y))
@@ -254,7 +254,7 @@ def test_a_prediction_may_be_a_label_of_train_rows_only(data):
 def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(data):
     y = np.asarray(data.train.y).copy()
     y[np.flatnonzero(y == "poet")[3:]] = "judge"
-    rare = dataclasses.replace(data, train=dataclasses.replace(data.train, y=y))
+    rare = dataclasses.replace(data, train=dataclasses.replace(data.train, task=y))
     row = evaluate(lambda X: X, rare, metrics=["task_linear"])["task_linear"]
     assert (row.before, row.after) == (None, None)
     assert row.note == ("undefined: a label has too few rows to learn from. Merge it with another.")
@@ -463,10 +463,10 @@ def test_a_task_that_the_concept_decides_is_warned_about():
 
 
 def test_labels_unseen_in_training_are_refused(data, eraser):
-    strange = dataclasses.replace(data.test, z=np.where(data.test.z == "f", "x", data.test.z))
+    strange = dataclasses.replace(data.test, concept=np.where(data.test.z == "f", "x", data.test.z))
     with pytest.raises(ValueError, match="labels in z of the test split that were not seen"):
         evaluate(eraser, dataclasses.replace(data, test=strange))
-    strange = dataclasses.replace(data.test, y=np.where(data.test.y == "poet", "king", "nurse"))
+    strange = dataclasses.replace(data.test, task=np.where(data.test.y == "poet", "king", "nurse"))
     with pytest.raises(ValueError, match="labels in y of the test split that were not seen"):
         evaluate(eraser, dataclasses.replace(data, test=strange))
 

@@ -30,8 +30,8 @@ from unspot.choice.fits import (
 )
 from unspot.choice.selection import select, way_to_decide
 from unspot.data.concepts import Concepts, Target
-from unspot.data.dataset import Dataset, Split, as_column, is_number, strata, stratified_parts
-from unspot.data.labels import Labels, encode, encode_as
+from unspot.data.dataset import Dataset, Split, stratified_parts
+from unspot.data.labels import Labels
 from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
 from unspot.eraser import Eraser
@@ -238,8 +238,8 @@ class RankPath:
         """The same path, fitted on these rows only; it is made once."""
         key = fit.tobytes()
         if key not in self._folds:
-            concept = rows.z if rows.table is None else rows.table
-            train = Split(rows.X[fit], concept[fit], kind=rows.kind)
+            concept = rows.concept if rows.table is None else rows.table
+            train = Split(rows.X[fit], concept.take(fit))
             eraser = at_rank(self.eraser, self.ranks[0], self.random_state)
             self._folds[key] = rank_path(eraser, Dataset(train, train, train), self.ranks)
         return self._folds[key]
@@ -463,7 +463,7 @@ def fit_auto(
     share = _share_to_choose_with(labels, max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     rng = generator(random_state)
-    parts = stratified_parts(strata(labels), sizes, rng, labels.groups)[:2]
+    parts = stratified_parts(labels.strata, sizes, rng, labels.groups)[:2]
     if isinstance(labels, Labels):
         _refuse_small_classes(labels, parts[1])
     train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
@@ -476,17 +476,12 @@ def fit_auto(
 
 def _class_names(data: Dataset) -> list[str] | None:
     """Of one concept of classes; others have none."""
-    if data.concepts or is_number(data.train.z, data.train.kind):
-        return None
-    return [str(c) for c in encode(data.train.z).classes]
+    classes = data.train.concept.describe()["classes"]
+    return None if classes is None else list(map(str, classes))
 
 
 def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
-    groups = concept.groups
-    if isinstance(concept, Concepts):
-        return Split(X, concept, groups=groups)
-    z, kind = as_column(concept)
-    return Split(X, z, kind=kind, groups=groups)
+    return Split(X, concept, groups=concept.groups)
 
 
 def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:
@@ -540,11 +535,7 @@ def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[
     A number has bins for classes, and several concepts have cells. The kernel is that of the
     estimator if it is a LEOPARD, or else the paper's.
     """
-    z = data.validation.z
-    if isinstance(z, Concepts) or is_number(data.train.z, data.train.kind):
-        codes = strata(z if isinstance(z, Concepts) else data.validation.target)
-    else:
-        codes = encode_as(z, encode(data.train.z, n_rows=len(data.train)).classes)
+    codes = data.validation.concept.strata
     rng = np.random.default_rng(seed)
     taken = balanced_counts(np.bincount(codes), MAX_HELD_OUT_ROWS)
     by_class = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]

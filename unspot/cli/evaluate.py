@@ -222,21 +222,12 @@ def _kinds_of_fit(eraser: Eraser, name: str | None) -> dict[str, str]:
 
 def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | None) -> Split:
     """Rows with their concept, or with a table of several."""
-    import numpy as np
-
+    from unspot.data.concept import read
     from unspot.data.dataset import Split
 
-    if isinstance(table.z, dict):
-        from unspot.data.concepts import read_concepts
-
-        z: Any = read_concepts(table.z, n_rows=len(X), kinds=kinds)
-        return Split(X, z, table.y, groups=table.groups, predictions=table.names)
-    kind = kinds.get(name or "")
-    more: dict[str, Any] = {"groups": table.groups, "kind": kind, "predictions": table.names}
-    split = Split(X, np.asarray(table.z), table.y, **more)
-    if kind is not None:
-        _ = split.target  # what cannot be of that kind is refused now
-    return split
+    several = isinstance(table.z, dict)
+    concept = read(table.z, n_rows=len(X), kind=kinds if several else kinds.get(name or ""))
+    return Split(X, concept, table.y, groups=table.groups, predictions=table.names)
 
 
 def _vectors(eraser: Eraser, table: Table, path: Path) -> NDArray[Any]:
@@ -288,9 +279,8 @@ def unseen_rows(
         # The split of unspot path: rows that had a say in the choice of the rank are not judged on.
         split = Dataset.from_arrays(
             whole.X,
-            whole.z,
-            whole.y,
-            kind=whole.kind,
+            whole.concept,
+            whole.task,
             names=whole.predictions,
             groups=whole.groups,
             random_state=seed,

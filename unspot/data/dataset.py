@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.concepts import Column, Concepts, Target, is_table, read_concepts, read_target
+from unspot.data.columns import as_array, check_length
+from unspot.data.concept import Table, aligned, joined, read
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.labels import Labels, Measurements, as_array, check_length, encode, is_continuous
 from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
 __all__ = ["Dataset", "Lexicon", "Split"]
@@ -29,22 +29,30 @@ MAX_SHARED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of a data set: embeddings, concept, and optionally task, names and groups."""
+    """Rows of a data set: embeddings, concept, and optionally task, names and groups.
+
+    Concept and task are encoded when the split is made: labels, numbers or a table are read by
+    ``unspot.data.concept.read``.
+    """
 
     X: NDArray[Any]  # (n, d)
-    z: Any  # (n,), the concept: an array of labels or of numbers; or a table of ``Concepts``
-    y: NDArray[Any] | None = None  # (n,), the downstream task
+    concept: Any  # (n,), a Concept, or what ``read`` takes
+    task: Any = None  # (n,), the downstream task, likewise
     names: NDArray[Any] | None = None  # (n,), for example words or ids
     groups: NDArray[Any] | None = None  # (n,), what rows come in: the author of each text
-    kind: str | None = None  # of the concept, where its values do not show it: see ``read_target``
-    table: Concepts | None = None  # that z is a column of: what an eraser is fitted on
-    predictions: NDArray[Any] | None = None  # (n,), of y by a classifier of somebody's own
+    table: Table | None = None  # whose column the concept is, and which an eraser is fitted on
+    predictions: NDArray[Any] | None = None  # (n,), of the task by a classifier of somebody's own
 
     def __post_init__(self) -> None:
-        for what in _COLUMNS[1:]:
-            value = getattr(self, what)
+        for name in ("concept", "task"):
+            value = getattr(self, name)
             if value is not None:
-                check_length(value, len(self.X), what)
+                encoded = read(value, n_rows=len(self.X), name="zy"[name == "task"], min_values=1)
+                object.__setattr__(self, name, encoded)
+        for name in ("names", "groups", "predictions"):
+            value = getattr(self, name)
+            if value is not None:
+                check_length(value, len(self.X), name)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -52,73 +60,78 @@ class Split:
     def __repr__(self) -> str:
         return f"<Split: {len(self):,} rows of {self.contents()}>"
 
+    @property
+    def z(self) -> Any:
+        """The concept as a user passes it: labels, numbers, or the table itself."""
+        return self.concept.values
+
+    @property
+    def y(self) -> Any:
+        """The task as a user passes it, or None."""
+        return None if self.task is None else self.task.values
+
     def contents(self) -> str:
-        """The number of features and the classes, in words."""
-        parts = [f"{self.X.shape[-1]} features"]
-        for what, labels in (("concept", self.z), ("task", self.y)):
-            if isinstance(labels, Concepts):
-                shown = (f"{name} ({kind})" for name, kind in labels.kinds.items())
-                parts.append(f"concepts {', '.join(shown)}")
-            elif what == "concept" and is_number(labels, self.kind):
-                low, high = np.min(self.z), np.max(self.z)
-                parts.append(f"concept of numbers from {low:g} to {high:g}")
-            elif labels is not None:
-                classes = sorted(set(map(str, np.asarray(labels).tolist())))
-                many = f"of {len(classes):,} classes"
-                parts.append(f"{what} {', '.join(classes) if len(classes) <= 6 else many}")
+        """Describe features, concept and task in words."""
+        what = "concepts" if len(self.concept.columns) > 1 else "concept"
+        task = [] if self.task is None else [f"task {self.task.summary()}"]
+        parts = [f"{self.X.shape[-1]} features", f"{what} {self.concept.summary()}", *task]
         return "; ".join(parts)
 
     @property
-    def target(self) -> Target:
-        """The concept, encoded: ``Labels``, or ``Measurements`` of numbers."""
-        if isinstance(self.z, Concepts):
-            raise ValueError(
-                f"Got a table of concepts ({', '.join(self.z)}), but expected one of them here. "
-                "Choose it: data.of(name)."
-            )
-        return one_concept(self.z, self.kind, len(self))
+    def target(self) -> Any:
+        """The concept, if it is no table."""
+        return self.concept.single()
+
+    @property
+    def kind(self) -> str:
+        return str(self.concept.kind)
 
     @property
     def group_codes(self) -> NDArray[np.int64] | None:
         """The groups as numbers, if there are any."""
         return None if self.groups is None else group_codes(self.groups, len(self))
 
-    def take(self, rows: NDArray[Any]) -> Split:
-        """Some of the rows, by number or by mask."""
-        columns = ((name, getattr(self, name)) for name in _COLUMNS)
-        return replace(self, **{name: old[rows] for name, old in columns if old is not None})
+    def take(self, rows: Any) -> Split:
+        """Select rows by number, slice or mask."""
+        parts: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if value is not None:
+                parts[name] = value.take(rows) if name in _ENCODED else value[rows]
+        return Split(**parts)
 
     def halves(self, random_state: int) -> tuple[Split, Split]:
-        """Two halves at random, stratified by class; rows of one group stay together."""
-        codes = strata(self.z if isinstance(self.z, Concepts) else self.target)
+        """Split the rows in half at random, stratified; rows of one group stay together."""
         rng = np.random.default_rng(random_state)
-        first, second = stratified_parts(codes, (0.5, 0.5), rng, self.groups)
+        first, second = stratified_parts(self.concept.strata, (0.5, 0.5), rng, self.groups)
         return self.take(first), self.take(second)
 
-    def joined(self, other: Split) -> Split:
-        """These rows and then others, with the columns that both have."""
-        pairs = ((name, getattr(self, name), getattr(other, name)) for name in _COLUMNS)
-        columns = {
-            name: joined_columns([mine, theirs])
-            for name, mine, theirs in pairs
-            if mine is not None and theirs is not None
-        }
-        return Split(**columns, kind=self.kind)
+    def joined(self, *others: Split) -> Split:
+        """Append the rows of other splits, with the columns that all of them have."""
+        splits = (self, *others)
+        columns: dict[str, Any] = {}
+        for name in vars(self):
+            values = [getattr(split, name) for split in splits]
+            if all(value is not None for value in values):
+                columns[name] = joined(values) if name in _ENCODED else _concatenated(values)
+        return Split(**columns)
 
     def of(self, name: str) -> Split:
-        """The rows that have a value of one concept of a table, with that concept alone."""
-        if not isinstance(self.z, Concepts):
-            raise ValueError(
-                f"Got the concept {name!r} of rows that have one concept, but expected a table of "
-                "concepts as z. Leave the name out."
-            )
-        rows = self.take(~self.z.missing(name))
-        z, kind = as_column(rows.z[name])
-        return replace(rows, z=z, kind=kind, table=rows.z)
+        """Select the rows that have a value of one column of the table, with that column alone."""
+        column = self.concept.column(name)
+        rows = self.take(~column.missing)
+        return replace(rows, concept=column.target, table=rows.concept)
 
 
-#: Fields of a split with a value for each row, but for those that are None.
-_COLUMNS = ("X", "z", "y", "names", "groups", "table", "predictions")
+#: Fields of a split that are concepts.
+_ENCODED = ("concept", "task", "table")
+
+
+def _concatenated(columns: Sequence[Any]) -> NDArray[Any]:
+    arrays = [np.asarray(column) for column in columns]
+    # Text stays apart from numbers: the group "1" is not 1.
+    if len({array.dtype.kind in "US" for array in arrays}) > 1:
+        arrays[0] = arrays[0].astype(object)
+    return np.concatenate(arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +170,19 @@ class Dataset:
     lexicon: Lexicon | None = None
     concept: str = ""  # what the labels z are called, such as "gender"
 
+    def __post_init__(self) -> None:
+        """Encode concept and task of all splits by the same classes."""
+        splits = {id(split): split for split in self}
+        for name in ("concept", "task"):
+            parts = [getattr(split, name) for split in splits.values()]
+            if all(part is not None for part in parts):
+                encoded = aligned(parts)
+                if any(new is not old for new, old in zip(encoded, parts, strict=True)):
+                    pairs = zip(splits.items(), encoded, strict=True)
+                    splits = {key: replace(split, **{name: new}) for (key, split), new in pairs}
+        for name, split in zip(SPLITS, self, strict=True):
+            object.__setattr__(self, name, splits[id(split)])
+
     def __iter__(self) -> Iterator[Split]:
         return iter((self.train, self.validation, self.test))
 
@@ -177,7 +203,7 @@ class Dataset:
     @property
     def concepts(self) -> tuple[str, ...]:
         """The names of several concepts; empty if there is one, which needs no name."""
-        return self.train.z.names if isinstance(self.train.z, Concepts) else ()
+        return self.train.concept.names
 
     def of(self, name: str) -> Dataset:
         """The rows that have a value of one concept of a table, with that concept alone."""
@@ -213,8 +239,8 @@ class Dataset:
             a number as concept, anything else is labels. A table (a data frame, a dict of columns)
             is several concepts.
         kind : str, or mapping of names to str, optional
-            What the concept is, where its values do not show it: "categories" or "continuous".
-            Of a table, by the names of its columns.
+            What the concept is, where its values do not show it: "categories" or "continuous". For
+            a table, by the names of its columns.
         names : array-like, optional
             A name for each row.
         groups : array-like, optional
@@ -236,17 +262,16 @@ class Dataset:
             raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
-        labels, own_kind = _read_z(z, kind, len(X))
-        cells = strata(labels)
-        stored = labels if isinstance(labels, Concepts) else as_column(labels)[0]
-        whole = Split(X, stored, names=None if names is None else as_array(names), kind=own_kind)
+        labels = read(z, n_rows=len(X), kind=kind, min_rows=3)
+        cells = labels.strata
+        whole = Split(X, labels, names=None if names is None else as_array(names))
         if groups is not None:
             _refuse_few_groups(labels, group_codes(groups, len(X)))
             whole = replace(whole, groups=as_array(groups))
         if y is not None:
-            _refuse_number_as_task(y)
-            task = encode(y, n_rows=len(X), name="y")
-            whole = replace(whole, y=task.values)
+            task = read(y, n_rows=len(X), name="y")
+            _refuse_number_as_task(task)
+            whole = replace(whole, task=task)
             pairs = cells * len(task.classes) + task.codes
             joint = np.unique(pairs, return_inverse=True)[1]
             if groups is None and np.bincount(joint).min() >= 3:
@@ -256,165 +281,23 @@ class Dataset:
         return cls(train, validation, test, name=name, concept=concept)
 
 
-def _refuse_number_as_task(y: Any) -> None:
-    if is_continuous(y):
+def _refuse_number_as_task(task: Any) -> None:
+    if not task.has_classes:
         raise ValueError(
-            "Got fractional numbers as the task y, but expected categories: accuracies, gaps and "
-            "what attackers know beside the rows are of classes. Cut y into bins, such as its "
-            "quarters; the erasers' own given= and keep= take numbers."
+            "Got fractional numbers as the task y, but expected categories: task metrics need "
+            "class labels. Cut y into bins, such as its quarters; the erasers' own given= and "
+            "keep= take numbers."
         )
 
 
-def refuse_continuous(z: Any) -> None:
-    """Raise an error if a concept that must be categories has fractional numbers."""
-    if z is not None and is_continuous(z):
-        raise ValueError(
-            "Got fractional numbers as the concept z, but expected categories: evaluate, certify "
-            "and path take numbers as they are, this does not. Cut the values into bins, whatever "
-            "the eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
-        )
-
-
-def refuse_other_than_classes(split: Split, who: str) -> None:
-    """Raise an error if the concept of rows is a number or a table of several."""
-    if isinstance(split.z, Concepts) or is_number(split.z, split.kind):
-        what = "several concepts" if isinstance(split.z, Concepts) else "a number as concept"
-        raise ValueError(
-            f"Got {what}, but {who} expects one concept of classes. Choose one with data.of(name), "
-            "and cut a number into bins."
-        )
-
-
-# -- What the concept is ---------------------------------------------------------------------------
-
-
-def is_number(z: Any, kind: str | None = None) -> bool:
-    """Whether a concept is numbers rather than labels: by its kind, or else by its values."""
-    if kind is not None:
-        return kind == "continuous"
-    return z is not None and is_continuous(z)
-
-
-def one_concept(
-    z: Any, kind: str | None, n_rows: int, *, name: str = "z", min_rows: int = 1
-) -> Target:
-    """One concept, encoded; without a kind, fractional numbers are numbers and all else labels."""
-    kind = "continuous" if kind is None and is_number(z) else kind
-    if kind in (None, "categories"):
-        return encode(z, n_rows=n_rows, name=name, min_rows=min_rows)
-    return read_target(z, n_rows=n_rows, kind=kind, name=name, min_rows=min_rows)
-
-
-def as_column(target: Target) -> tuple[Any, str]:
-    """One concept as a split holds it, and its kind: ``Split.target`` reads the same again."""
-    if isinstance(target, Measurements):
-        values = target.values
-        return values[:, 0] if values.shape[1] == 1 else values, target.kind
-    return target.values, target.kind
-
-
-def _read_z(z: Any, kind: Any, n_rows: int) -> tuple[Target | Concepts, str | None]:
-    """The concept or the table of a new data set, and the kind of one concept."""
-    if is_table(z) or isinstance(kind, Mapping):
-        if kind is not None and not isinstance(kind, Mapping):
-            raise ValueError(
-                f"Got kind={kind!r} for a table of concepts, but expected the kinds by name, such "
-                "as {'age': 'continuous'}."
-            )
-        return read_concepts(z, n_rows=n_rows, kinds=kind, min_rows=3), None
-    return one_concept(z, kind, n_rows, min_rows=3), kind
-
-
-def strata(concept: Target | Concepts) -> NDArray[np.int64]:
-    """What rows are stratified by: classes, bins of a number, or both of several concepts."""
-    if isinstance(concept, Labels):
-        return concept.codes
-    n_bins = int(np.clip(len(concept) // 30, 1, 10))
-    if isinstance(concept, Measurements):
-        return number_bins(concept.values, n_bins)
-    cells = np.zeros(len(concept), dtype=np.int64)
-    for target, missing in concept.columns.values():
-        codes = np.zeros(len(missing), dtype=np.int64)
-        if isinstance(target, Labels):
-            codes[~missing] = target.codes + 1
-        else:
-            codes[~missing] = number_bins(target.values, min(n_bins, 3)) + 1
-        cells = np.unique(cells * (codes.max() + 1) + codes, return_inverse=True)[1]
-    rare = np.bincount(cells)[cells] < 10
-    return np.unique(np.where(rare, -1, cells), return_inverse=True)[1].astype(np.int64)
-
-
-def hashed(concept: Target | Concepts) -> NDArray[Any]:
-    """The numbers by which the fingerprint of rows knows their concept."""
-    if isinstance(concept, Concepts):
-        return concept.numbers
-    return concept.codes if isinstance(concept, Labels) else concept.values
-
-
-def joined_columns(columns: Sequence[Any]) -> Any:
-    """The same column of several splits, one after the other; so of tables of concepts."""
-    if not isinstance(columns[0], Concepts):
-        arrays = [np.asarray(column) for column in columns]
-        # Text stays apart from numbers: the label "1" is not 1.
-        if len({array.dtype.kind in "US" for array in arrays}) > 1:
-            arrays[0] = arrays[0].astype(object)
-        return np.concatenate(arrays)
-    together = {}
-    for name in columns[0]:
-        targets = [table[name] for table in columns]
-        missing = np.concatenate([table.missing(name) for table in columns])
-        together[name] = Column(_joined_targets(targets), missing)
-    return Concepts(together)
-
-
-def _joined_targets(targets: Sequence[Any]) -> Target:
-    first = targets[0]
-    values = np.concatenate([target.values for target in targets])
-    if isinstance(first, Measurements):
-        return replace(first, values=values)
-    return encode(values, min_classes=1)
-
-
-def number_bins(values: NDArray[Any], n_bins: int = 10) -> NDArray[np.int64]:
-    """Bins of about as many rows each, by the size of a number: what rows are stratified by.
-
-    Of several numbers (n, m), by where each row lies along the direction that varies most.
-
-    Examples
-    --------
-    >>> number_bins(np.array([0.1, 7.0, 0.3, 3.5]), 2)
-    array([0, 1, 0, 1])
-    """
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim == 2:
-        unit = values.std(axis=0)
-        centred = (values - values.mean(axis=0)) / np.where(unit > 0, unit, 1.0)
-        values = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
-    edges = np.quantile(values, np.arange(1, n_bins) / n_bins)
-    bins = np.searchsorted(edges, values, side="right")
-    return np.unique(bins, return_inverse=True)[1].astype(np.int64)
-
-
-def _refuse_few_groups(concept: Target | Concepts, groups: NDArray[np.int64]) -> None:
+def _refuse_few_groups(concept: Any, groups: NDArray[np.int64]) -> None:
     """Raise an error unless every class has a group for each of three splits."""
-    if not isinstance(concept, Labels):
-        n_all = len(np.unique(groups))
-        if n_all < 3:
-            raise ValueError(
-                f"Got {n_all} groups, but expected at least 3, one for each split: a group is not "
-                "divided. Add groups, or leave them out if rows are independent of each other."
-            )
-        return
-    K = len(concept.classes)
-    cells = np.unique(groups * K + concept.codes)
-    n_groups = np.bincount(cells % K, minlength=K)
-    fewest = int(np.argmin(n_groups))
-    if n_groups[fewest] < 3:
-        many = "group" if n_groups[fewest] == 1 else "groups"
+    n_groups, of = concept.fewest_groups(groups)
+    if n_groups < 3:
         raise ValueError(
-            f"Got {n_groups[fewest]} {many} with rows of class {concept.classes[fewest]!s}, but "
-            "expected at least 3, one for each split: a group is not divided. Add groups, merge "
-            "the class with another, or leave the groups out if rows are independent of each other."
+            f"Got {n_groups} {'group' if n_groups == 1 else 'groups'} with {of}, but expected at "
+            "least 3, one for each split: a group is not divided. Add groups, merge small classes, "
+            "or leave the groups out if rows are independent of each other."
         )
 
 
@@ -489,20 +372,19 @@ def was_fitted_on(eraser: Any, split: Split) -> bool:
     return share_fitted_on(eraser, split) > MAX_SEEN
 
 
-def share_fitted_on(eraser: Any, split: Split, labels: Target | None = None) -> float:
-    """About how many of the rows an eraser was fitted on, by its metadata; 0 if that is silent.
+def share_fitted_on(eraser: Any, split: Split) -> float:
+    """Estimate the share of the rows that an eraser was fitted on; 0 if its metadata do not say.
 
     The metadata hold hashes of some rows of the fit. If these are all hashes up to a bound, the
-    split's rows up to that bound are known or new. Else they are a sample, as in old files and of
-    rows on disk: if all of those are found in the split, so are all rows of the fit. The split's
-    labels are encoded here where they are not given.
+    split's rows up to that bound are known or new. Otherwise they are a sample, as for rows on
+    disk: if all of it is in the split, so are all rows of the fit.
     """
     metadata: Any = getattr(getattr(eraser, "eraser_", eraser), "metadata", None)
     if not hasattr(metadata, "get") or "fingerprint" not in metadata or not len(split):
         return 0.0
     X = np.asarray(split.X)
-    concept = split.table or (split.z if isinstance(split.z, Concepts) else labels or split.target)
-    if metadata["fingerprint"] == fingerprint(X, hashed(concept)):
+    concept = split.concept if split.table is None else split.table
+    if metadata["fingerprint"] == fingerprint(X, concept.numbers):
         return 1.0
     hashes_of_fit = set(metadata.get("known_rows", ()))
     if not hashes_of_fit:
@@ -532,3 +414,47 @@ def share_among(split: Split, others: Split) -> float:
     if counts == known:
         return 1.0
     return sum(n == 1 and row in known for row, n in counts.items()) / max(len(split), 1)
+
+
+# -- Former names, until every room uses ``unspot.data.concept`` -----------------------------------
+
+
+def is_number(z: Any, kind: str | None = None) -> bool:
+    from unspot.data.columns import is_continuous
+
+    return kind == "continuous" if kind is not None else z is not None and is_continuous(z)
+
+
+def strata(concept: Any) -> NDArray[np.int64]:
+    codes: NDArray[np.int64] = concept.strata
+    return codes
+
+
+def hashed(concept: Any) -> NDArray[Any]:
+    return np.asarray(concept.numbers)
+
+
+def number_bins(values: NDArray[Any], n_bins: int = 10) -> NDArray[np.int64]:
+    from unspot.data.concept import Number
+
+    return Number(np.asarray(values, dtype=float).reshape(len(values), -1)).bins(n_bins)
+
+
+def refuse_continuous(z: Any) -> None:
+    """Raise an error if a concept that must be categories has fractional numbers."""
+    if is_number(z):
+        raise ValueError(
+            "Got fractional numbers as the concept z, but expected categories: evaluate, certify "
+            "and path take numbers as they are, this does not. Cut the values into bins, whatever "
+            "the eraser was fitted on: numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
+        )
+
+
+def refuse_other_than_classes(split: Split, who: str) -> None:
+    """Raise an error if the concept of rows is a number or a table of several."""
+    if not split.concept.has_classes:
+        what = "several concepts" if split.concept.names else "a number as concept"
+        raise ValueError(
+            f"Got {what}, but {who} expects one concept of classes. Choose one with data.of(name), "
+            "and cut a number into bins."
+        )

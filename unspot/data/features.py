@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import Labels, Measurements
 from unspot.data.rows import generator
 
-__all__ = ["class_features", "concept_features", "number_features", "products"]
+__all__ = ["centred", "class_features", "number_features", "predicted", "products", "unit_variance"]
 
 Array = NDArray[np.float64]
 #: Values whose kernels span the features of numbers.
@@ -26,33 +25,19 @@ LOST, MOST_FEATURES = 1e-3, 32
 MOST_PRODUCTS = 128
 #: Classes of few rows count less, as if each had this many rows more.
 FEW_ROWS = 10
-
-
-def concept_features(target: Labels | Measurements, random_state: Any = None) -> Array:
-    """Centred features of any concept, whose variances add up to one. (n, m).
-
-    Examples
-    --------
-    >>> psi = concept_features(Labels(np.array([0, 0, 1, 1]), np.array(["f", "m"])))
-    >>> psi.shape, float((psi**2).sum(axis=1).mean().round(9))
-    ((4, 1), 1.0)
-    """
-    if isinstance(target, Measurements):
-        psi = number_features(target.values, random_state)
-    else:
-        psi = class_features(target.codes)
-    return unit_variance(psi)
+#: Folds of a regression that predicts features of a concept.
+FOLDS = 5
 
 
 def unit_variance(psi: Array, groups: NDArray[Any] | None = None) -> Array:
-    """Features centred, within groups if there are any, in a unit in which variances add to one."""
+    """Centre features, within groups if there are any, and scale their variances to add to one."""
     psi = centred(psi, groups)
     total = float(np.square(psi).sum() / max(len(psi), 1))
     return psi / np.sqrt(total) if total > 0 else psi
 
 
 def centred(values: Array, groups: NDArray[Any] | None = None) -> Array:
-    """Values minus their mean, or minus that of their group."""
+    """Subtract the mean, or the mean of each group."""
     if groups is None:
         return values - values.mean(axis=0)
     _, codes = np.unique(groups, return_inverse=True)
@@ -146,3 +131,15 @@ def products(parts: list[Array], random_state: Any = None) -> Array:
             signs = generator(random_state).normal(size=(psi.shape[1], MOST_PRODUCTS))
             psi = psi @ signs / np.sqrt(MOST_PRODUCTS)
     return psi
+
+
+def predicted(psi: Array, phi: Array, rng: np.random.Generator) -> Array:
+    """Predict ψ from φ by cross-validated ridge regression, each row from the other folds."""
+    from sklearn.linear_model import RidgeCV
+
+    fold = rng.permutation(len(psi)) % FOLDS
+    out = np.empty_like(psi)
+    for k in range(FOLDS):
+        model = RidgeCV(np.logspace(-6, 2, 9)).fit(phi[fold != k], psi[fold != k])
+        out[fold == k] = model.predict(phi[fold == k]).reshape(-1, psi.shape[1])
+    return out

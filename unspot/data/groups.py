@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import encode, is_continuous
+from unspot.data.columns import classes_of, is_continuous
 
 __all__ = [
     "first_rows",
@@ -70,7 +70,7 @@ def group_codes(groups: Any, n_rows: int) -> Codes:
             "Got fractional numbers as groups, but expected a name or a number for each group: "
             "rows of one group have the same. Round them, or make them text."
         )
-    return encode(groups, n_rows=n_rows, name="groups", min_classes=1).codes
+    return classes_of(groups, n_rows=n_rows, name="groups")[0]
 
 
 def group_shares(codes: Codes, groups: Codes | None, n_classes: int) -> Array:

@@ -239,7 +239,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _categories(self, concept: Any, n_rows: int) -> Labels:
         labels = encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
         refuse_ids(labels)
-        if sentence := doubt(labels):
+        if sentence := doubt(labels.classes):
             warn(sentence)
         return labels
 
@@ -248,16 +248,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return is_table(concept) and (kind == "categories" or isinstance(concept, Mapping))
 
     def _goal(self, target: Any, given: Any, keep: Any, n_rows: int) -> Any:
-        from unspot.erasers.goals import Goal, check_beside, read_beside
+        from unspot.erasers.goals import Goal
 
-        beside = {
-            name: read_beside(values, name, n_rows)
-            for name, values in (("given", given), ("keep", keep))
-            if values is not None
-        }
-        goal = Goal(target, **beside)
-        check_beside(goal)
-        return goal
+        return Goal.read(target, given, keep)
 
     def _check_target(self, target: Any) -> None:
         """Raise an error if the method cannot take the target."""
@@ -307,8 +300,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _identity(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
         """Hashes that recognise the rows of the fit."""
-        if isinstance(target, (Labels, Measurements)):
-            return identity(X, target.codes if isinstance(target, Labels) else target.values)
         return identity(X, target.numbers)
 
     def _facts(

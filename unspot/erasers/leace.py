@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unspot.checks import check_choice
 from unspot.data.concepts import KINDS
+from unspot.data.features import centred
 from unspot.data.labels import Labels, Measurements, encode, label_type, measure
 from unspot.data.statistics import (
     ClassStatistics,
@@ -21,7 +22,7 @@ from unspot.data.statistics import (
 )
 from unspot.eraser import Eraser
 from unspot.erasers.base import ROUNDING, BaseEraser, warn, within_support
-from unspot.erasers.goals import as_goal, design, keep_design
+from unspot.erasers.goals import as_goal
 from unspot.maps import Oblique
 from unspot.projections.subspaces import column_space, complement
 
@@ -144,7 +145,7 @@ class LEACE(BaseEraser):
         self._refuse_table(concept)
         self._refuse_goal_of_fit()
         if self.concept == "continuous":
-            values = measure(concept, n_rows=len(X), min_values=1).values
+            values = measure(concept, n_rows=len(X), min_values=1).coordinates
             batch: Any = CrossStatistics.from_rows(X, values)
         else:
             labels = encode(concept, n_rows=len(X), min_classes=1)
@@ -218,11 +219,11 @@ class LEACE(BaseEraser):
             self.statistics_ = (
                 ClassStatistics.from_rows(X, target.codes, len(target.classes), per_class=False)
                 if isinstance(target, Labels)
-                else CrossStatistics.from_rows(X, target.values)
+                else CrossStatistics.from_rows(X, target.coordinates)
             )
             return self._solve(self.statistics_)
         goal = as_goal(target)
-        self.statistics_ = CrossStatistics.from_rows(X, design(goal))
+        self.statistics_ = CrossStatistics.from_rows(X, goal.design())
         if goal.keep is None:
             return self._solve(self.statistics_)
         if self.method == "orthogonal":
@@ -230,7 +231,7 @@ class LEACE(BaseEraser):
                 "Got keep=… with method='orthogonal', but no orthogonal projection keeps a "
                 "covariance as it is. Use method='oblique'."
             )
-        kept = CrossStatistics.from_rows(X, keep_design(goal)).settled().cross_covariance
+        kept = CrossStatistics.from_rows(X, centred(goal.keep.design())).settled().cross_covariance
         return _keeping(self.statistics_.settled(), kept)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:

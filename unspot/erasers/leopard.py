@@ -22,7 +22,7 @@ from unspot.data.statistics import ClassStatistics, mean_difference_basis, white
 from unspot.density import GaussianMixture, PairWeights, Term, hsic
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, refuse_unused_groups, warn
-from unspot.erasers.goals import Features, Goal, as_goal, design, keep_features, terms
+from unspot.erasers.goals import Features, Goal, as_goal
 from unspot.erasers.streams import Blocks, Rows
 from unspot.machine import one_thread
 from unspot.projections import (
@@ -264,7 +264,7 @@ class LEOPARD(BaseEraser):
 
     def _fit_goal(self, solver: Solver, X: Any, goal: Goal, rng: np.random.Generator) -> Eraser:
         """The fit for concepts that have features instead of classes."""
-        labelled = np.flatnonzero(~np.isnan(goal.table.numbers).all(axis=1))
+        labelled = np.flatnonzero(~np.isnan(goal.numbers.reshape(len(goal), -1)).all(axis=1))
         chosen = sample_and_held_out(
             np.zeros(len(labelled), dtype=np.int64),
             min(self.max_rows, SAMPLE_ROWS),
@@ -289,17 +289,17 @@ class LEOPARD(BaseEraser):
         self, space: _Space, part: NDArray[Any], cut: int, goal: Goal, rng: np.random.Generator
     ) -> tuple[dict[str, Any], NDArray[np.float64]]:
         """The loss on the rows before the cut, that on the rows after it, and where to begin."""
-        erase = terms(goal, random_state=rng)
+        erase = goal.terms(rng)
         coordinates = space.coordinates(part)
         _warn_of_outliers(coordinates[:cut], space.unit)
         X = torch.from_numpy(coordinates).to(torch.device(self.device or "cpu"))
         kernel = space.kernel(self._kernel())
         # Units of other terms are what is left without the linear signal.
-        beside = _beside(coordinates[:cut], design(goal)[:cut])
+        beside = _beside(coordinates[:cut], goal.design()[:cut])
         Y = X[:cut] @ X.new_tensor(beside)
         left = max(float(hsic(Y, _pair_weights(erase, slice(cut), X), kernel)), 1 / cut)
         if goal.keep is not None:
-            kept = Features(keep_features(goal, rng), 1.0, None)
+            kept = Features(goal.keep.features(generator(rng)), 1.0, None)
             told = max(float(hsic(Y, _pair_weights([kept], slice(cut), X), kernel)), 1 / cut)
             erase = [*erase, kept._replace(weight=-left / told)]
         preservation = space.preservation(X) if self.preserve else None

@@ -89,7 +89,7 @@ class Transport(BaseEraser):
         self.normalise = normalise
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
-        labels = target if isinstance(target, Labels) else _quarters(target)
+        labels = target.as_classes(_CLASSES_OF_A_NUMBER)
         statistics = ClassStatistics.from_rows(X, labels.codes, len(labels.classes)).settled()
         removed = mean_difference_basis(statistics)
         if isinstance(target, Measurements):
@@ -103,25 +103,9 @@ class Transport(BaseEraser):
         return Eraser((Mixture(shifts, matrices, *_posterior(statistics)), Expand(linear.U)))
 
 
-def _quarters(number: Measurements) -> Labels:
-    """Classes of about as many rows each, in the order of the number."""
-    values = number.values
-    if values.shape[1] > 1:
-        raise ValueError(
-            f"Got {values.shape[1]} numbers for each row, but Transport expected one: it cuts the "
-            "number into classes. Use LEOPARD or LEACE."
-        )
-    inner = np.arange(1, _CLASSES_OF_A_NUMBER) / _CLASSES_OF_A_NUMBER
-    # Rows at the maximum are a class if they are many, as those at the minimum are.
-    cuts = np.minimum(np.quantile(values, inner), values[values < values.max()].max())
-    codes = np.searchsorted(cuts, values[:, 0])
-    classes, codes = np.unique(codes, return_inverse=True)  # equal values share a class
-    return Labels(codes, classes)
-
-
 def _with_line(removed: Array, X: Any, number: Measurements) -> Array:
     """A basis of these directions, and of the one that correlates with the number."""
-    statistics = CrossStatistics.from_rows(X, number.values)
+    statistics = CrossStatistics.from_rows(X, number.coordinates)
     line = statistics.cross_covariance
     line = line - removed @ (removed.T @ line)
     spread = float(np.sqrt(np.trace(statistics.covariance)))

@@ -251,7 +251,7 @@ class AttackedNumber(Attacked):
 
     @property
     def _values(self) -> Array:
-        values = self.labels.values
+        values = self.labels.coordinates
         return values if self.known is None else values - self.known.alone.predictions
 
     def _predicted(self, result: RegressionResult) -> Array:
@@ -286,7 +286,7 @@ class AttackedNumber(Attacked):
 
     @property
     def width(self) -> int:
-        return 4 * int(self.labels.values.shape[1])
+        return 4 * int(self.labels.coordinates.shape[1])
 
     def compare(self, **how: Any) -> Any:
         from unspot.evaluation.two_sample import compare_with_number
@@ -337,10 +337,10 @@ def from_known(
         told = guesses[known_of_judged], probabilities[known_of_judged]
         return AttackResult.of(name, *told, judged.codes, **facts)
     assert isinstance(judged, Measurements)
-    values = learned.values
+    values = learned.coordinates
     sums = np.stack([np.bincount(known, weights=v, minlength=n) for v in values.T], axis=1)
     means = (sums + values.mean(axis=0)) / (rows + 1)
-    return RegressionResult.of(name, means[known_of_judged], judged.values, **facts)
+    return RegressionResult.of(name, means[known_of_judged], judged.coordinates, **facts)
 
 
 def relative_guesses(result: AttackResult, alone: AttackResult) -> AttackResult:

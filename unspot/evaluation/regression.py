@@ -187,7 +187,7 @@ def regress_values(
     seed = int(generator(random_state).integers(2**31))
     limits = BUDGETS[budget]
     # In units of the deviation, so that no penalty depends on those of the number.
-    known, values = learned.values, sought.values
+    known, values = learned.coordinates, sought.coordinates
     centre, unit = known.mean(axis=0), known.std(axis=0)
     unit = np.where(unit > 0, unit, 1.0)
     rows = _sample(X, (known - centre) / unit, limits.max_rows, seed, groups)

@@ -340,7 +340,7 @@ def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:
             "Got task=True, but the data have no task labels y in train and test. Give them to "
             "Dataset.from_arrays(X, z, y)."
         )
-    return data if task else replace(data, train=replace(data.train, y=None))
+    return data if task else replace(data, train=replace(data.train, task=None))
 
 
 def _with_predictions(predictions: Any, data: Dataset) -> tuple[Dataset, str]:

@@ -103,7 +103,7 @@ def _combined(data: Dataset) -> tuple[Dataset | None, str]:
 
 def _with_cells(split: Split, cells: NDArray[Any], rows: NDArray[np.int64]) -> Split:
     part = split.take(rows)
-    return replace(part, z=cells[rows], kind="categories", table=part.z)
+    return replace(part, concept=cells[rows], table=part.concept)
 
 
 def _said(name: str, rare: NDArray[Any], merged: bool) -> str:
@@ -125,7 +125,7 @@ def middles(tables: Sequence[Any]) -> dict[str, float]:
     for name in tables[0]:
         targets = [table[name] for table in tables]
         if not isinstance(targets[0], Labels):
-            values = np.concatenate([target.values[:, 0] for target in targets])
+            values = np.concatenate([target.coordinates[:, 0] for target in targets])
             found[str(name)] = float(np.median(values))
     return found
 
@@ -138,7 +138,7 @@ def cell_names(table: Any, cuts: dict[str, float]) -> NDArray[Any]:
         if isinstance(target, Labels):
             words = np.array([_unambiguous(str(c)) for c in target.classes])[target.codes]
         else:
-            values, middle = target.values[:, 0], cuts[name]
+            values, middle = target.coordinates[:, 0], cuts[name]
             words = np.where(values < middle, f"{name} < {middle:g}", f"{name} ≥ {middle:g}")
         columns.append(words)
     return np.array([" / ".join(words) for words in zip(*columns, strict=True)])

@@ -192,11 +192,11 @@ def compare_with_number(
     if groups is None:
         chosen = np.sort(rng.permutation(len(X))[:max_rows])
     else:
-        chosen = _sample_of_groups(number_bins(numbers.values), groups, max_rows, rng)
+        chosen = _sample_of_groups(number_bins(numbers.coordinates), groups, max_rows, rng)
     among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
     within = None if strata is None else strata[chosen]
     features = _number_features(numbers.take(chosen))
-    shuffled = row_shuffler(numbers.values[chosen], among, within)
+    shuffled = row_shuffler(numbers.coordinates[chosen], among, within)
     rows = [np.arange(len(chosen)), *(shuffled(rng) for _ in range(n_permutations))]
     permuted = np.stack([_centred(features[taken], among, within) for taken in rows], axis=1)
     sums = [
@@ -212,7 +212,7 @@ def _number_features(numbers: Measurements) -> NDArray[np.float64]:
     """Waves of the ranks of each number, (n, m)."""
     from scipy.stats import rankdata
 
-    angles = np.pi * (rankdata(numbers.values, axis=0) - 0.5) / len(numbers)
+    angles = np.pi * (rankdata(numbers.coordinates, axis=0) - 0.5) / len(numbers)
     return np.hstack([np.cos(k * angles) / k for k in range(1, 5)])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -16,23 +15,19 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.checks import check_choice
-from unspot.data.concepts import Concepts, Target
+from unspot.data.concept import joined
+from unspot.data.concepts import Target
 from unspot.data.dataset import (
     MAX_SEEN,
     MAX_SHARED,
     Dataset,
     Split,
-    is_number,
-    joined_columns,
-    one_concept,
     refuse_shared_groups,
     share_among,
     share_fitted_on,
-    strata,
     stratified_parts,
 )
-from unspot.data.groups import group_codes
-from unspot.data.labels import Labels, encode
+from unspot.data.labels import Labels
 from unspot.data.rows import refuse_extreme
 from unspot.evaluation.attacked import (
     Attacked,
@@ -133,14 +128,12 @@ def known_codes(*splits: Split) -> list[NDArray[np.int64]]:
             "Got given='y' and groups, but expected one of both: labels cannot be permuted within "
             "the classes of y and by group at once. Leave one of them out."
         )
-    if any(is_number(split.y) for split in splits):
+    if not all(split.task.has_classes for split in splits):
         raise ValueError(
             "Got given='y' and fractional numbers as y, but expected categories: labels are "
             "permuted within each. Cut y into bins."
         )
-    y = np.concatenate([np.asarray(split.y, dtype=object) for split in splits])
-    codes = encode(y, name="y").codes
-    return np.split(codes, np.cumsum([len(split) for split in splits])[:-1])
+    return [split.task.codes for split in splits]
 
 
 def check_attack_rows(attack_rows: str) -> None:
@@ -155,8 +148,8 @@ def attack_both_ways(eraser: Any, data: Dataset, **how: Any) -> Attacked:
     """
     swapped = replace(data, validation=data.test, test=data.validation)
     ways = [attack_eraser(eraser, rows, **how) for rows in (data, swapped)]
-    judged = _joined_targets([way.labels for way in ways])
-    groups = _joined_groups([data.test, data.validation])
+    judged = joined([way.labels for way in ways])
+    groups = data.test.joined(data.validation).group_codes
     return _pooled_attacks(ways, judged, groups)
 
 
@@ -169,14 +162,6 @@ def _pooled_attacks(parts: Sequence[Attacked], judged: Target, groups: Groups) -
         known = Known(codes, _joined([one.alone for one in each], judged))
     results = _pooled_results(parts, judged)
     return Attacked.of(results, judged, groups, parts[0].sample, known)
-
-
-def _joined_targets(parts: Sequence[Target]) -> Target:
-    """Of the same classes, or numbers of the same kind."""
-    first = parts[0]
-    if isinstance(first, Labels):
-        return replace(first, codes=np.concatenate([part.codes for part in parts]))  # type: ignore[union-attr]
-    return replace(first, values=np.concatenate([part.values for part in parts]))
 
 
 # -- fold by fold ----------------------------------------------------------------------------------
@@ -210,9 +195,9 @@ def _cross_fitted(eraser: Any, data: Dataset, seed: int, how: dict[str, Any]) ->
     conditions = _conditions(eraser, data)
 
     def fitted(whole: Split, fit: NDArray[np.int64]) -> Any:
-        concept = whole.z if whole.table is None else whole.table
-        beside = {name: np.asarray(whole.y)[fit] for name in conditions}
-        return clone(eraser).fit(whole.X[fit], concept[fit], **beside)
+        concept = whole.concept if whole.table is None else whole.table
+        beside = {name: whole.task.take(fit).values for name in conditions}
+        return clone(eraser).fit(whole.X[fit], concept.take(fit).values, **beside)
 
     return attack_folds(fitted, data, random_state=seed, **how)
 
@@ -268,32 +253,9 @@ def _pooled_results(parts: Sequence[Attacked], judged: Target) -> tuple[Any, ...
 
 
 def _pooled(data: Dataset) -> Split:
-    """All rows of the data, each once: two splits may be the same rows."""
-    splits = list({id(split): split for split in data}.values())
-    X = np.concatenate([np.asarray(split.X) for split in splits])
-    y = None if any(s.y is None for s in splits) else np.concatenate([s.y for s in splits])
-    tables = [split.table for split in splits if split.table is not None]
-    table = joined_columns(tables) if len(tables) == len(splits) else None
-    kind = _kind_of(splits)
-    if is_number(None, kind):
-        z = joined_columns([split.z for split in splits])
-    else:
-        z = encode(np.concatenate([np.asarray(s.z, dtype=object) for s in splits])).values
-    return Split(X, z, y, groups=_joined_groups(splits), kind=kind, table=table)
-
-
-def _kind_of(splits: Sequence[Split]) -> str | None:
-    """The kind of the concept of several splits: of a number, if one of them shows that."""
-    if splits[0].kind is None and any(is_number(split.z) for split in splits):
-        return "continuous"
-    return splits[0].kind
-
-
-def _joined_groups(splits: Sequence[Split]) -> Groups:
-    if any(split.groups is None for split in splits):
-        return None
-    joined = np.concatenate([np.asarray(split.groups) for split in splits])
-    return group_codes(joined, len(joined))
+    """Join all rows of the data, each once: two splits may be the same rows."""
+    first, *others = {id(split): split for split in data}.values()
+    return first.joined(*others)
 
 
 def _folds(whole: Split, seed: int) -> tuple[Target, list[NDArray[np.int64]]]:
@@ -307,7 +269,7 @@ def _folds(whole: Split, seed: int) -> tuple[Target, list[NDArray[np.int64]]]:
             f"{FOLDS * MIN_NUMBER_ROWS // 2}. Give more rows."
         )
     rng = np.random.default_rng(seed)
-    return labels, stratified_parts(strata(labels), (1 / FOLDS,) * FOLDS, rng, whole.groups)
+    return labels, stratified_parts(labels.strata, (1 / FOLDS,) * FOLDS, rng, whole.groups)
 
 
 def _refuse_few_of_a_class(labels: Labels) -> None:
@@ -342,7 +304,7 @@ def _joined(folds: Sequence[Any], judged: Target) -> AttackResult | RegressionRe
         return RegressionResult.of(
             folds[0].name,
             np.concatenate([fold.predictions for fold in folds]),
-            judged.values,
+            judged.coordinates,
             n_rows=min(fold.n_rows for fold in folds),
             seconds=sum(fold.seconds for fold in folds),
         )
@@ -375,7 +337,7 @@ def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Target, Ta
         refuse_extreme(np.asarray(split.X))  # before hashes of the rows are taken
         if len(split) == 0:
             raise ValueError(f"Got no rows in the {name} split, but expected some to certify on.")
-    labels, test_labels = _targets_of(splits, f"z of the {names[0]} and test splits")
+    labels, test_labels = (split.target for split in splits)
     if isinstance(labels, Labels) and isinstance(test_labels, Labels):
         _refuse_missing_class(labels, names[0])
         _refuse_missing_class(test_labels, "test")
@@ -385,28 +347,10 @@ def checked_labels(eraser: Any, data: Any, attack_rows: str) -> tuple[Target, Ta
     refuse_shared_groups(**dict(zip(names, splits, strict=True)))
     _refuse_single_groups(data.test, test_labels)
     _refuse_shared(data.test, splits[0], names[0])
-    _refuse_fitted_on(eraser, data.test, test_labels, "test")
+    _refuse_fitted_on(eraser, data.test, "test")
     if attack_rows == "unseen":
-        _refuse_fitted_on(eraser, splits[0], labels, names[0])
+        _refuse_fitted_on(eraser, splits[0], names[0])
     return labels, test_labels
-
-
-def _targets_of(splits: Sequence[Split], name: str) -> list[Target]:
-    """The concept of each split, with the classes of all of them."""
-    kind = _kind_of(splits)
-    if is_number(None, kind):
-        z = np.concatenate([np.asarray(split.z) for split in splits])
-        both = one_concept(z, kind, len(z), name=name)
-    else:  # as objects, so that the label "1" and the label 1 are not made one
-        both = encode(np.concatenate([_objects(split) for split in splits]), name=name)
-    ends = np.cumsum([0, *map(len, splits)])
-    return [both.take(slice(*pair)) for pair in pairwise(ends)]
-
-
-def _objects(split: Split) -> NDArray[Any]:
-    if isinstance(split.z, Concepts):
-        return split.target.codes  # type: ignore[union-attr]  # says that one must be chosen
-    return np.asarray(split.z, dtype=object)
 
 
 def _refuse_few_numbers(learned: Target, judged: Target, name: str) -> None:
@@ -491,8 +435,8 @@ def _refuse_shared(test: Split, learn: Split, name: str) -> None:
         )
 
 
-def _refuse_fitted_on(eraser: Any, split: Split, labels: Target, name: str) -> None:
-    share = share_fitted_on(eraser, split, labels)
+def _refuse_fitted_on(eraser: Any, split: Split, name: str) -> None:
+    share = share_fitted_on(eraser, split)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "
         way_out = " After RankPath.select, give path.unseen." if name == "validation" else ""

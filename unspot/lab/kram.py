@@ -155,8 +155,8 @@ class KRaM(NetworkEraser):
         return lambda Z, batch: matched_rate(Z, codes[batch], n_classes, distortion=self.distortion)
 
     def _rate_of_numbers(self, target: Measurements) -> Callable[[Tensor, RowNumbers], Tensor]:
-        spread = target.values.std(axis=0)
-        z = target.values / np.where(spread > 0, spread, 1.0)
+        spread = target.coordinates.std(axis=0)
+        z = target.coordinates / np.where(spread > 0, spread, 1.0)
         concept = self._tensor(z - z.mean(axis=0))
         sigma = self._sigma(concept.cpu())
         kernel = concept_kernel(self.kernel)

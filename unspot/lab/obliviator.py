@@ -13,7 +13,6 @@ from scipy.spatial.distance import pdist
 from torch import Tensor
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
-from unspot.data.features import concept_features
 from unspot.data.labels import Labels
 from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
@@ -215,8 +214,8 @@ class Obliviator(BaseEraser):
     ) -> Callable[[Array], tuple[Array, list[Kept]]]:
         """From the rows of a round: features of the concept, and what is to be kept."""
         weights = self._weights(has_task=goal.keep is not None)
-        z = concept_features(goal.erase)  # type: ignore[arg-type]
-        y = None if goal.keep is None else concept_features(goal.keep, rng)
+        z = goal.erase.features()
+        y = None if goal.keep is None else goal.keep.features(rng)
         of_first = fourier(first, _KEPT_FEATURES, rng)(first)
 
         def targets(rows: Array) -> tuple[Array, list[Kept]]:

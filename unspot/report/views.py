@@ -115,7 +115,7 @@ def as_classes(data: Dataset) -> Dataset:
 
     def cut(split: Split) -> Split:
         thirds = np.searchsorted([low, high], np.asarray(split.z, dtype=float), side="right")
-        return replace(split, z=names[thirds], kind="categories")
+        return replace(split, concept=names[thirds])
 
     return data.mapped(cut)
 
@@ -125,11 +125,11 @@ def _classes(data: Dataset) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     if not is_number(data.train.z, data.train.kind):
         labels = encode(data.train.z, n_rows=len(data.train))
         return labels.classes, labels.codes, encode_as(data.test.z, labels.classes)
-    train, test = (split.target.values[:, 0] for split in (data.train, data.test))
+    train, test = (split.target.coordinates[:, 0] for split in (data.train, data.test))
     low, high = np.quantile(train, [1 / 3, 2 / 3])
     names = np.array([f"below {low:.3g}", f"{low:.3g} to {high:.3g}", f"from {high:.3g}"])
     thirds = [np.searchsorted([low, high], values, side="right") for values in (train, test)]
-    return names, *thirds  # type: ignore[return-value]
+    return names, *thirds
 
 
 def sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:

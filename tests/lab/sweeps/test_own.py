@@ -218,4 +218,4 @@ def test_a_label_that_keeps_the_task():
 
 
 def _without_task(data):
-    return Dataset(*(replace(split, y=None) for split in data), name=data.name)
+    return Dataset(*(replace(split, task=None) for split in data), name=data.name)

@@ -7,8 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from unspot.data.concepts import is_table, read_concepts, read_target
-from unspot.data.labels import Labels, Measurements
+from unspot.data.concept import Classes, Number, Table, is_table, read, read_covariate
 
 COLUMNS = {
     "gender": ["f", "m", "f", "m"],
@@ -25,7 +24,7 @@ def structured(columns):
 
 @pytest.mark.parametrize("form", [dict, pd.DataFrame, pl.DataFrame, structured])
 def test_a_table_in_any_form(form):
-    Z = read_concepts(form(COLUMNS), n_rows=4)
+    Z = Table.read(form(COLUMNS), n_rows=4)
     assert is_table(form(COLUMNS))
     assert Z.names == tuple(COLUMNS)
     assert list(Z.kinds.values()) == ["categories", "categories", "continuous", "categories"]
@@ -35,7 +34,7 @@ def test_a_table_in_any_form(form):
 
 
 def test_columns_of_an_array_are_numbered():
-    Z = read_concepts(np.array([[0, 1.5], [1, 2.5], [1, 0.0]]))
+    Z = Table.read(np.array([[0, 1.5], [1, 2.5], [1, 0.0]]))
     assert Z.kinds == {"0": "categories", "1": "continuous"}
 
 
@@ -60,7 +59,7 @@ def test_one_column_is_no_table(z, table):
 
 @pytest.mark.parametrize("form", [dict, pd.DataFrame])
 def test_missing_values_are_known_by_column(form):
-    Z = read_concepts(form({"a": ["x", None, "y", "x"], "b": [0.5, 1.5, np.nan, 2.5]}))
+    Z = Table.read(form({"a": ["x", None, "y", "x"], "b": [0.5, 1.5, np.nan, 2.5]}))
     assert Z.missing("a").tolist() == [False, True, False, False]
     assert Z.missing("b").tolist() == [False, False, True, False]
     assert Z["a"].values.tolist() == ["x", "y", "x"]
@@ -68,14 +67,14 @@ def test_missing_values_are_known_by_column(form):
 
 
 def test_whole_numbers_with_missing_values_stay_labels():
-    Z = read_concepts(pd.DataFrame({"a": [1.0, np.nan, 2.0], "b": pd.array([1, None, 3])}))
+    Z = Table.read(pd.DataFrame({"a": [1.0, np.nan, 2.0], "b": pd.array([1, None, 3])}))
     assert Z.kinds == {"a": "categories", "b": "categories"}
     assert Z["b"].classes.tolist() == [1, 3]
 
 
 @pytest.mark.parametrize("rows", [[2, 0], np.array([True, False, True, False]), slice(1, 4)])
 def test_rows_of_a_table(rows):
-    Z = read_concepts({"a": ["x", None, "y", "x"], "b": [0.5, 1.5, np.nan, 2.5]})
+    Z = Table.read({"a": ["x", None, "y", "x"], "b": [0.5, 1.5, np.nan, 2.5]})
     part, expected = Z.take(rows), Z.numbers[rows]
     np.testing.assert_array_equal(part.numbers, expected)
     np.testing.assert_array_equal(Z[rows].numbers, expected)
@@ -84,14 +83,14 @@ def test_rows_of_a_table(rows):
 
 
 def test_a_vector_for_each_row_is_one_continuous_concept():
-    target = read_concepts({"place": np.arange(8.0).reshape(4, 2), "x": [0, 1, 0, 1]})["place"]
-    assert isinstance(target, Measurements)
+    target = Table.read({"place": np.arange(8.0).reshape(4, 2), "x": [0, 1, 0, 1]})["place"]
+    assert isinstance(target, Number)
     assert target.values.shape == (4, 2)
 
 
 def test_a_table_can_be_read_twice():
-    Z = read_concepts(COLUMNS)
-    assert read_concepts(Z, n_rows=4) is Z
+    Z = Table.read(COLUMNS)
+    assert Table.read(Z, n_rows=4) is Z
 
 
 @pytest.mark.parametrize(
@@ -107,33 +106,33 @@ def test_a_table_can_be_read_twice():
         ({"a": [0, 1]}, {"aa": "continuous"}, ["'aa'", "Did you mean 'a'"]),
         ({"a": [0, 1]}, {"a": "continous"}, ["'continous'", "Did you mean 'continuous'"]),
         ({"a": ["x", "y"]}, {"a": "continuous"}, ["a of shape", "number"]),
-        ({"a": list(range(30))}, None, ["30 different", "kinds={'a': 'continuous'}", "--kind a="]),
+        ({"a": list(range(30))}, None, ["30 different", "kind={'a': 'continuous'}", "--kind a="]),
         ({"a": np.array(["2020-01-01", "2021-01-01"], "M8[D]")}, None, ["dates", "a"]),
         ({"a": ["x", 3]}, None, ["mixes"]),
     ],
 )
 def test_what_is_no_table_of_concepts(table, kinds, needles):
     with pytest.raises(ValueError) as error:
-        read_concepts(table, kinds=kinds)
+        Table.read(table, kinds=kinds)
     for needle in needles:
         assert needle in str(error.value)
 
 
 def test_two_columns_of_one_name():
     with pytest.raises(ValueError, match="two columns called 'a'"):
-        read_concepts(pd.DataFrame([[0, 1], [1, 0]], columns=["a", "a"]))
+        Table.read(pd.DataFrame([[0, 1], [1, 0]], columns=["a", "a"]))
 
 
 def test_an_unknown_concept_of_a_table():
     with pytest.raises(ValueError, match="Did you mean 'gender'"):
-        read_concepts(COLUMNS)["gendre"]
+        Table.read(COLUMNS)["gendre"]
 
 
 def test_a_single_concept_may_not_be_missing():
-    with pytest.raises(ValueError, match="1 missing values in z"):
-        read_target([1.5, np.nan, 2.5], n_rows=3, kind="continuous")
+    with pytest.raises(ValueError, match="1 missing values in keep"):
+        read_covariate([1.5, np.nan, 2.5], "keep", 3)
 
 
 def test_kinds_of_single_concepts():
-    assert isinstance(read_target(["f", "m"], n_rows=2), Labels)
-    assert read_target([1, 2, 5], n_rows=3, kind="continuous").kind == "continuous"
+    assert isinstance(read(["f", "m"], n_rows=2), Classes)
+    assert read([1, 2, 5], n_rows=3, kind="continuous").kind == "continuous"

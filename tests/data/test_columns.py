@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 import torch
 
+from unspot.data.columns import encode_as, is_continuous
+from unspot.data.concept import Classes, Number
 from unspot.data.dataset import Dataset
-from unspot.data.labels import encode, encode_as, is_continuous, measure
 
 WORDS = ["m", "f", "f", "n", "m", "n"]
 
@@ -32,7 +33,7 @@ WORDS = ["m", "f", "f", "n", "m", "n"]
     ids=["list", "array", "object", "pandas", "categorical", "string", "polars", "polars-cat"],
 )
 def test_strings_of_any_container(z):
-    labels = encode(z)
+    labels = Classes.read(z)
     assert labels.classes.tolist() == ["f", "m", "n"]
     assert labels.codes.tolist() == [1, 0, 0, 2, 1, 2]
     assert labels.counts.tolist() == [2, 2, 2]
@@ -50,7 +51,7 @@ def test_strings_of_any_container(z):
     ],
 )
 def test_integers_and_booleans_are_names(z, classes):
-    assert encode(z).classes.tolist() == classes
+    assert Classes.read(z).classes.tolist() == classes
 
 
 def objects(*values):
@@ -69,7 +70,7 @@ def objects(*values):
     ],
 )
 def test_bytes_and_tuples_are_labels_and_no_vectors(z, classes):
-    labels = encode(z)
+    labels = Classes.read(z)
     assert labels.classes.tolist() == classes
     assert labels.codes.tolist() == [1, 0, 1]
     assert not is_continuous(z)
@@ -95,7 +96,7 @@ def test_bytes_and_tuples_are_labels_and_no_vectors(z, classes):
 )
 def test_bad_labels(z, message):
     with pytest.raises(ValueError, match=message):
-        encode(z, n_rows=3, min_rows=2)
+        Classes.read(z, n_rows=3, min_rows=2)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_bad_labels(z, message):
 def test_a_missing_label_in_a_list_is_no_class(z):
     """numpy would write it as the string 'nan'."""
     with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
-        encode(z)
+        Classes.read(z)
     with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
         encode_as(z, np.array(["f", "m"]))
 
@@ -124,9 +125,9 @@ def test_a_missing_label_in_a_list_is_no_class(z):
 def test_a_missing_label_among_strings_of_any_width_is_no_class(missing):
     """numpy would take it for the string next to it."""
     dtype = np.dtypes.StringDType(na_object=missing)
-    assert encode(np.array(WORDS, dtype=dtype)).classes.tolist() == ["f", "m", "n"]
+    assert Classes.read(np.array(WORDS, dtype=dtype)).classes.tolist() == ["f", "m", "n"]
     with pytest.raises(ValueError, match=r"1 missing labels in z .the first in row 1"):
-        encode(np.array(["f", missing, "m", "f"], dtype=dtype))
+        Classes.read(np.array(["f", missing, "m", "f"], dtype=dtype))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_missing_label_among_strings_of_any_width_is_no_class(missing):
 def test_lists_of_mixed_types_are_refused_as_arrays_are(z, mixture):
     for values in (z, np.array(z, dtype=object)):
         with pytest.raises(ValueError, match=f"Got z that mixes {mixture}, but expected"):
-            encode(values)
+            Classes.read(values)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_lists_of_mixed_types_are_refused_as_arrays_are(z, mixture):
     ],
 )
 def test_classes_of_a_list_have_the_type_of_its_values(z, dtype):
-    assert encode(z).classes.dtype == np.dtype(dtype)
+    assert Classes.read(z).classes.dtype == np.dtype(dtype)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_classes_of_a_list_have_the_type_of_its_values(z, dtype):
 )
 def test_large_integers_stay_apart(z):
     """Together with a negative one they fit no integer type, and as floats they are equal."""
-    labels = encode(z)
+    labels = Classes.read(z)
     assert labels.classes.tolist() == [-1, 2**63, 2**63 + 1]
     assert labels.codes.tolist() == [2, 1, 0, 0]
     assert encode_as(z, labels.classes).tolist() == [2, 1, 0, 0]
@@ -184,7 +185,7 @@ def test_large_integers_stay_apart(z):
 
 def test_empty_labels():
     with pytest.raises(ValueError, match="an empty z"):
-        encode([])
+        Classes.read([])
 
 
 def test_known_classes():
@@ -201,8 +202,8 @@ def test_continuous_is_seen_by_fractions():
 
 
 def test_measurements():
-    assert measure([1, 2], n_rows=2).values.tolist() == [[1.0], [2.0]]
-    assert measure(np.ones((2, 3)) * [[1], [2]], n_rows=2).values.shape == (2, 3)
+    assert Number.read([1, 2], n_rows=2).coordinates.tolist() == [[1.0], [2.0]]
+    assert Number.read(np.ones((2, 3)) * [[1], [2]], n_rows=2).values.shape == (2, 3)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_measurements():
 )
 def test_bad_measurements(z, message):
     with pytest.raises(ValueError, match=message):
-        measure(z, n_rows=2)
+        Number.read(z, n_rows=2)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
@@ -226,7 +227,7 @@ def test_integers_from_end_to_end_of_their_type(dtype):
     ends = np.iinfo(dtype)
     z = np.repeat(np.array([ends.max, ends.min, ends.max - 2], dtype=dtype), 200)
     for values in (z, z[z > ends.max - 3]):
-        labels = encode(values)
+        labels = Classes.read(values)
         classes, codes = np.unique(values, return_inverse=True)
         assert labels.classes.dtype == np.dtype(dtype)
         np.testing.assert_array_equal(labels.classes, classes)
@@ -239,7 +240,7 @@ def test_one_long_text_does_not_widen_all_others():
     names[7] = "x" * 4000  # an array of text would take 480 MB
     tracemalloc.start()
     try:
-        labels = encode(names, name="groups")
+        labels = Classes.read(names, name="groups")
         codes = encode_as(names, labels.classes)
         data = Dataset.from_arrays(np.zeros((n, 1)), np.arange(n) % 2, names=names, groups=names)
         most = tracemalloc.get_traced_memory()[1]

@@ -1,0 +1,850 @@
+"""Concepts: what is erased, given, kept and attacked, behind one protocol.
+
+``Classes`` are labels, ``Number`` is one number or one vector of numbers per row, and ``Table`` is
+several columns of both, in which values may be missing. No other module asks which of them it has:
+whatever depends on the kind of a concept is a method here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.checks import check_choice, did_you_mean
+from unspot.data.columns import (
+    check_length,
+    classes_of,
+    is_continuous,
+    missing_values,
+    numbers_of,
+    plain_objects,
+    refuse_ids,
+    uncast,
+)
+from unspot.data.features import (
+    LOST,
+    centred,
+    class_features,
+    number_features,
+    predicted,
+    products,
+    unit_variance,
+)
+from unspot.data.rows import generator, refuse_masked
+from unspot.data.statistics import ClassStatistics, CrossStatistics
+
+__all__ = ["KINDS", "Classes", "Column", "Concept", "Number", "Table", "is_table", "joined", "read"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+#: Kinds of a column.
+KINDS = ("categories", "continuous")
+#: Integers with more distinct values than this may be labels or measurements: the user has to say.
+FEW_VALUES = 20
+
+
+class Concept(Protocol):
+    """What a fit, a split, an attack and a report need to know about a concept of n rows."""
+
+    kind: ClassVar[str]
+    has_classes: ClassVar[bool]
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Any) -> Self:
+        """Select rows by number, slice or mask; classes without a row stay."""
+        ...
+
+    @property
+    def values(self) -> Any:
+        """Return the concept in the form in which a user passes it."""
+        ...
+
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """Return codes and numbers, NaN where a value is missing, for hashes of the rows."""
+        ...
+
+    @property
+    def strata(self) -> Codes:
+        """Return the cells by which splits of the rows are stratified."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """Return single concepts by name; a concept that is no table is its only column."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of several concepts; empty if there is one, which needs no name."""
+        ...
+
+    def column(self, name: str) -> Column:
+        """Return one column of a table."""
+        ...
+
+    def single(self) -> Any:
+        """Return the concept itself, or ask for one column of a table."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return the concept's entries in the metadata of an eraser."""
+        ...
+
+    def summary(self) -> str:
+        """Describe the concept in a few words."""
+        ...
+
+    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
+        """Count the groups of the class that has the fewest, and say of what they are groups."""
+        ...
+
+
+class Single(Protocol):
+    """A concept that is no table: classes or numbers, without missing values."""
+
+    kind: ClassVar[str]
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Any) -> Self: ...
+
+    @property
+    def numbers(self) -> NDArray[Any]: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+    def design(self) -> Array:
+        """Return the columns that linear erasure decorrelates from the rows, (n, q)."""
+        ...
+
+    def features(self, random_state: Any = None) -> Array:
+        """Return centred features ψ(z) for HSIC, whose variances add to one, (n, m)."""
+        ...
+
+    def features_within(self, cells: Codes, random_state: Any = None) -> Array:
+        """Return features as ``features`` does, for dependence within each cell."""
+        ...
+
+    def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
+        """Return features of another concept given this one, and the cells they count within."""
+        ...
+
+    def condition_design(self, design: Array, random_state: Any = None) -> Array:
+        """Return the design of another concept given this one."""
+        ...
+
+    def determines(self, other: Any) -> bool:
+        """Tell whether this concept determines another one."""
+        ...
+
+    def statistics(self, X: Any, **options: Any) -> Any:
+        """Sum up rows and concept in one pass, for linear erasure."""
+        ...
+
+    def bins(self, n_bins: int) -> Codes:
+        """Return the codes of the classes, or quantile bins of a number, for stratified splits."""
+        ...
+
+    def as_classes(self, n_classes: int) -> Classes:
+        """Return the classes, or cut a number into ordered classes of about as many rows each."""
+        ...
+
+
+class Column(NamedTuple):
+    """One concept of a table: its values where there are any, and where there are none."""
+
+    target: Any  # Classes or Number of the rows that have a value
+    missing: NDArray[np.bool_]  # (n,)
+
+    def take(self, rows: Any) -> Column:
+        """Select rows by number, slice or mask."""
+        place = np.cumsum(~self.missing) - 1
+        missing = self.missing[rows]
+        return Column(self.target.take(place[rows][~missing]), missing)
+
+
+class _Alone:
+    """What classes and numbers share: each is its own only column."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    names: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        return {"z": Column(self, np.zeros(len(self), dtype=bool))}
+
+    def column(self, name: str) -> Column:
+        raise ValueError(
+            f"Got the concept {name!r} of rows that have one concept, but expected a table of "
+            "concepts as z. Leave the name out."
+        )
+
+    def single(self) -> Self:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(_Alone):
+    """Codes 0…K−1 of n rows, and the K sorted classes that they stand for.
+
+    Examples
+    --------
+    >>> z = Classes.read(["f", "m", "f"])
+    >>> z.codes, z.classes, z.counts
+    (array([0, 1, 0]), array(['f', 'm'], dtype='<U1'), array([2, 1]))
+    """
+
+    codes: Codes  # (n,)
+    classes: NDArray[Any]  # (K,)
+    groups: Codes | None = None  # (n,), for a fit that splits its rows
+
+    kind: ClassVar[str] = "categories"
+    has_classes: ClassVar[bool] = True
+
+    @classmethod
+    def read(
+        cls,
+        z: Any,
+        *,
+        n_rows: int | None = None,
+        name: str = "z",
+        min_rows: int = 1,
+        min_classes: int = 2,
+    ) -> Classes:
+        """Encode labels of any type.
+
+        Parameters
+        ----------
+        z : array-like of shape (n,)
+            Strings, integers, booleans, a pandas or polars series (categorical or not), a list.
+        n_rows : int, optional
+            Expected number of labels, one for each row of ``X``.
+        name : str
+            Name of the labels in messages.
+        min_rows : int
+            Fewest rows of a class. Density matching needs pairs, so 2.
+        min_classes : int
+            Fewest classes; a batch of a stream may have only one.
+        """
+        codes, classes = classes_of(z, n_rows=n_rows, name=name)
+        labels = cls(codes, classes)
+        labels._refuse_too_few(name, min_rows, min_classes)
+        return labels
+
+    @property
+    def counts(self) -> Codes:
+        return np.bincount(self.codes, minlength=len(self.classes))
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self.classes[self.codes]
+
+    @property
+    def numbers(self) -> Codes:
+        return self.codes
+
+    @property
+    def strata(self) -> Codes:
+        return self.codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: Any) -> Classes:
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, codes=self.codes[rows], groups=groups)
+
+    def coded_as(self, classes: NDArray[Any]) -> Classes:
+        """Encode the labels by more classes, sorted, which include those of the labels."""
+        return Classes(np.searchsorted(classes, self.classes)[self.codes], classes)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "concept": self.kind,
+            "classes": self.classes.tolist(),
+            "class_counts": self.counts.tolist(),
+        }
+
+    def summary(self) -> str:
+        present = self.classes[self.counts > 0].astype(str)
+        return ", ".join(present) if len(present) <= 6 else f"of {len(present):,} classes"
+
+    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
+        K = len(self.classes)
+        n_groups = np.bincount(np.unique(groups * K + self.codes) % K, minlength=K)
+        k = int(np.argmin(n_groups))
+        return int(n_groups[k]), f"rows of class {self.classes[k]!s}"
+
+    def design(self) -> Array:
+        return np.eye(len(self.classes))[self.codes]
+
+    def features(self, random_state: Any = None) -> Array:
+        return unit_variance(class_features(self.codes))
+
+    def features_within(self, cells: Codes, random_state: Any = None) -> Array:
+        psi = np.zeros((len(self), len(self.classes) - 1))
+        for cell in np.unique(cells):  # class shares are those within the cell
+            rows = cells == cell
+            part = class_features(self.codes[rows])
+            psi[rows, : part.shape[1]] = unit_variance(part)
+        return psi
+
+    def condition(self, concept: Single, random_state: Any = None) -> tuple[Array, Codes]:
+        return concept.features_within(self.codes, random_state), self.codes
+
+    def condition_design(self, design: Array, random_state: Any = None) -> Array:
+        """Centre the design within every class, and give each class columns of its own."""
+        within = centred(design, self.codes)
+        blocks = [within * (self.codes == k)[:, None] for k in np.unique(self.codes)]
+        # Where a class of the task has one class of the concept, only rounding is left.
+        least = 1e-9 * np.abs(design).max()
+        return np.hstack([block for block in blocks if np.abs(block).max() > least] or [0 * within])
+
+    def determines(self, other: Single) -> bool:
+        columns = centred(other.design())
+        return bool(
+            np.square(centred(columns, self.codes)).sum() <= 1e-9 * np.square(columns).sum()
+        )
+
+    def statistics(self, X: Any, **options: Any) -> ClassStatistics:
+        return ClassStatistics.from_rows(X, self.codes, len(self.classes), **options)
+
+    def bins(self, n_bins: int) -> Codes:
+        return self.codes
+
+    def as_classes(self, n_classes: int) -> Classes:
+        return self
+
+    def as_number(self) -> Number:
+        """Read the labels as numbers."""
+        return Number.read(self.values, n_rows=len(self), min_values=1)
+
+    def refuse_ids(self, name: str = "z") -> None:
+        """Raise an error if the labels identify rows instead of grouping them."""
+        refuse_ids(len(self), len(self.classes), name)
+
+    def _refuse_too_few(self, name: str, min_rows: int, min_classes: int) -> None:
+        if len(self.classes) < min_classes:
+            raise ValueError(
+                f"Got one class in {name} ({self.classes[0]!s}), but expected at least two: with "
+                "one class there is nothing to erase."
+            )
+        k = int(np.argmin(self.counts))
+        if self.counts[k] < min_rows:
+            self.refuse_ids(name)  # says more
+            raise ValueError(
+                f"Got {self.counts[k]} row of class {self.classes[k]!s} in {name}, but expected at "
+                f"least {min_rows} rows of every class. Add rows, or merge the class with another."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Number(_Alone):
+    """A continuous concept: m numbers for each of n rows."""
+
+    coordinates: Array  # (n, m)
+    groups: Codes | None = None  # as in ``Classes``
+
+    kind: ClassVar[str] = "continuous"
+    has_classes: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Number:
+        """Check one number, or one vector of numbers, for each row.
+
+        Parameters
+        ----------
+        z : array-like of shape (n,) or (n, m)
+        n_rows : int
+            Expected number of rows.
+        name : str
+            Name of the concept in messages.
+        min_values : {1, 2}
+            Fewest distinct values: 2, or 1 for a batch of a stream.
+        """
+        return cls(numbers_of(z, n_rows=n_rows, name=name, min_values=min_values))
+
+    @property
+    def values(self) -> Array:
+        return self.coordinates[:, 0] if self.coordinates.shape[1] == 1 else self.coordinates
+
+    @property
+    def numbers(self) -> Array:
+        return self.coordinates
+
+    @property
+    def strata(self) -> Codes:
+        return self.bins(int(np.clip(len(self) // 30, 1, 10)))
+
+    def __len__(self) -> int:
+        return len(self.coordinates)
+
+    def take(self, rows: Any) -> Number:
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, coordinates=self.coordinates[rows], groups=groups)
+
+    def describe(self) -> dict[str, Any]:
+        return {"concept": self.kind, "classes": None, "class_counts": None}
+
+    def summary(self) -> str:
+        return f"of numbers from {self.coordinates.min():g} to {self.coordinates.max():g}"
+
+    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
+        return len(np.unique(groups)), "rows"
+
+    def design(self) -> Array:
+        spread = self.coordinates.std(axis=0)
+        return np.asarray(self.coordinates / np.where(spread > 0, spread, 1.0))
+
+    def features(self, random_state: Any = None) -> Array:
+        return unit_variance(number_features(self.coordinates, random_state))
+
+    def features_within(self, cells: Codes, random_state: Any = None) -> Array:
+        return unit_variance(self.features(random_state), cells)
+
+    def condition(self, concept: Single, random_state: Any = None) -> tuple[Array, Codes]:
+        """Return residual features times those of this number: K_y(y, y′)⟨r, r′⟩, K_y = 1 + φ·φ′.
+
+        r are the residuals of ψ in a ridge regression on φ.
+        """
+        rng = generator(random_state)
+        psi = concept.features(rng)
+        phi = number_features(self.coordinates, rng)
+        psi = psi - predicted(psi, phi, rng)
+        psi = products([psi, np.column_stack([np.ones(len(phi)), unit_variance(phi)])], rng)
+        return unit_variance(psi), np.zeros(len(psi), dtype=np.int64)
+
+    def condition_design(self, design: Array, random_state: Any = None) -> Array:
+        """Return the residuals of the design in a regression on this number."""
+        rng = generator(random_state)
+        phi = number_features(self.coordinates, rng)
+        return centred(design - predicted(design, phi, rng))
+
+    def determines(self, other: Single) -> bool:
+        """Tell whether the number explains another concept but for a thousandth of its variance."""
+        if self.coordinates.shape[1] > 1:
+            return False  # vectors have no order
+        columns = centred(other.design())
+        # How far each row is from the line between its neighbours (Gasser et al. 1986).
+        order = np.argsort(self.coordinates[:, 0])
+        y, z = self.coordinates[order], columns[order]
+        wide = y[2:] - y[:-2]
+        share = np.divide(y[2:] - y[1:-1], wide, out=np.full_like(wide, 0.5), where=wide > 0)
+        apart = z[1:-1] - share * z[:-2] - (1 - share) * z[2:]
+        return bool(np.square(apart).sum() <= 1.5 * LOST * np.square(columns).sum())
+
+    def statistics(self, X: Any, **options: Any) -> CrossStatistics:
+        return CrossStatistics.from_rows(X, self.coordinates)
+
+    def as_number(self) -> Number:
+        return self
+
+    def bins(self, n_bins: int) -> Codes:
+        return _quantile_bins(self.coordinates, n_bins)
+
+    def as_classes(self, n_classes: int) -> Classes:
+        values = self.coordinates
+        if values.shape[1] > 1:
+            raise ValueError(
+                f"Got {values.shape[1]} numbers for each row, but expected one: a vector cannot be "
+                "cut into ordered classes. Use LEOPARD or LEACE, which take vectors."
+            )
+        inner = np.arange(1, n_classes) / n_classes
+        # Rows at the maximum are a class if they are many, as those at the minimum are.
+        cuts = np.minimum(np.quantile(values, inner), values[values < values.max()].max())
+        classes, codes = np.unique(np.searchsorted(cuts, values[:, 0]), return_inverse=True)
+        return Classes(codes, classes, self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Several concepts of the same n rows, by name and in order; values may be missing.
+
+    A name gives the ``Classes`` or the ``Number`` of the rows that have a value, which are all but
+    ``missing(name)``.
+
+    Examples
+    --------
+    >>> Z = Table.read({"gender": ["f", "m", None], "age": [31.5, 28.0, 40.25]})
+    >>> len(Z), Z.names, Z.kinds
+    (3, ('gender', 'age'), {'gender': 'categories', 'age': 'continuous'})
+    >>> Z["gender"].values.tolist(), Z.missing("gender").tolist()
+    (['f', 'm'], [False, False, True])
+    >>> Z.take([0, 1])["age"].values
+    array([31.5, 28. ])
+    """
+
+    columns: Mapping[str, Column]
+    groups: Codes | None = None  # as in ``Classes``
+
+    kind: ClassVar[str] = "several"
+    has_classes: ClassVar[bool] = False
+
+    @classmethod
+    def read(
+        cls,
+        Z: Any,
+        *,
+        n_rows: int | None = None,
+        kinds: Mapping[str, str] | None = None,
+        min_rows: int = 1,
+    ) -> Table:
+        """Read a table of concepts.
+
+        Parameters
+        ----------
+        Z : data frame, mapping of columns, structured array or array of shape (n, c)
+            Columns of an array without names are called "0", "1", … A column of a mapping may hold
+            a vector of numbers for each row. None and NaN are missing values.
+        n_rows : int, optional
+            Expected number of rows.
+        kinds : mapping of str to str, optional
+            Kinds of some columns: "categories" or "continuous". By default text, booleans and
+            integers of at most 20 distinct values are categories, and fractional numbers are
+            continuous.
+        min_rows : int
+            Fewest rows of a class.
+        """
+        if isinstance(Z, Table):
+            return Z
+        columns, kinds = _columns_of(Z), dict(kinds or {})
+        for name in kinds:
+            if name not in columns:
+                raise ValueError(
+                    f"Got the kind of {name!r}, but expected one of the table's columns: "
+                    f"{', '.join(columns)}.{did_you_mean(name, columns)}"
+                )
+        length = len(next(iter(columns.values()))) if n_rows is None else n_rows
+        return cls(
+            {
+                name: _read_column(column, name, length, kinds.get(name), min_rows)
+                for name, column in columns.items()
+            }
+        )
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())).missing)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.column(key).target if isinstance(key, str) else self.take(key)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.columns)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Return the kind of every column, by name."""
+        return {name: column.target.kind for name, column in self.columns.items()}
+
+    @property
+    def values(self) -> Table:
+        return self
+
+    @property
+    def numbers(self) -> Array:
+        parts = []
+        for target, missing in self.columns.values():
+            values = target.numbers.reshape(len(target), -1)
+            part = np.full((len(missing), values.shape[1]), np.nan)
+            part[~missing] = values
+            parts.append(part)
+        return np.hstack(parts)
+
+    @property
+    def strata(self) -> Codes:
+        """Combinations of all columns; those of fewer than ten rows are one cell."""
+        n_bins = min(int(np.clip(len(self) // 30, 1, 10)), 3)
+        cells = np.zeros(len(self), dtype=np.int64)
+        for target, missing in self.columns.values():
+            codes = np.zeros(len(missing), dtype=np.int64)
+            codes[~missing] = target.bins(n_bins) + 1
+            cells = np.unique(cells * (codes.max() + 1) + codes, return_inverse=True)[1]
+        rare = np.bincount(cells)[cells] < 10
+        return np.unique(np.where(rare, -1, cells), return_inverse=True)[1].astype(np.int64)
+
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Return which rows have no value of a column, (n,)."""
+        return self.column(name).missing
+
+    def take(self, rows: Any) -> Table:
+        groups = None if self.groups is None else self.groups[rows]
+        return Table({name: column.take(rows) for name, column in self.columns.items()}, groups)
+
+    def select(self, names: Sequence[str]) -> Table:
+        """Select columns by name."""
+        return Table({name: self.column(name) for name in names})
+
+    def single(self) -> Any:
+        raise ValueError(
+            f"Got a table of concepts ({', '.join(self.columns)}), but expected one of them here. "
+            "Choose it: data.of(name)."
+        )
+
+    def describe(self) -> dict[str, Any]:
+        listed = []
+        for name, (target, missing) in self.columns.items():
+            facts = {key: value for key, value in target.describe().items() if value is not None}
+            facts = {"name": name, "kind": facts.pop("concept"), **facts}
+            listed.append({**facts, "missing": int(missing.sum())} if missing.any() else facts)
+        return {"concept": self.kind, "concepts": listed, "classes": None, "class_counts": None}
+
+    def summary(self) -> str:
+        return ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
+
+    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
+        return len(np.unique(groups)), "rows"
+
+    def column(self, name: str) -> Column:
+        if name not in self.columns:
+            raise ValueError(
+                f"Got the concept {name!r}, but expected one of: {', '.join(self.columns)}."
+                f"{did_you_mean(name, self.columns)}"
+            )
+        return self.columns[name]
+
+
+# -- Reading ---------------------------------------------------------------------------------------
+
+
+def read(
+    z: Any,
+    *,
+    n_rows: int,
+    kind: str | Mapping[str, str] | None = None,
+    name: str = "z",
+    min_rows: int = 1,
+    min_values: int = 2,
+) -> Any:
+    """Read a concept in any form: ``Classes``, ``Number`` or ``Table``.
+
+    Parameters
+    ----------
+    z : array-like, table or Concept
+        Fractional numbers are a continuous concept, all other values are labels. A data frame, a
+        dict of columns or an array of several columns is a table.
+    n_rows : int
+        Expected number of rows.
+    kind : {"categories", "continuous"} or mapping of column names to these, optional
+        What z is, where its values do not show it. A matrix is a vector of numbers for each row if
+        it is "continuous".
+    name : str
+        Name of the concept in messages.
+    min_rows, min_values : int
+        Fewest rows of a class, and fewest distinct values.
+
+    Examples
+    --------
+    >>> read([0.5, 1.25], n_rows=2).kind, read([1, 2], n_rows=2).kind
+    ('continuous', 'categories')
+    >>> read([31, 28], n_rows=2, kind="continuous").values
+    array([31., 28.])
+    """
+    if isinstance(z, (Classes, Number, Table)):
+        check_length(z, n_rows, name)
+        return z
+    if isinstance(kind, Mapping):
+        return Table.read(z, n_rows=n_rows, kinds=kind, min_rows=min_rows)
+    if kind is not None:
+        check_choice("kind", kind, KINDS)
+    if is_table(z) and (kind != "continuous" or isinstance(z, Mapping)):
+        if kind is not None:
+            raise ValueError(
+                f"Got kind={kind!r} for a table of concepts, but expected the kinds by name, such "
+                "as {'age': 'continuous'}."
+            )
+        return Table.read(z, n_rows=n_rows, min_rows=min_rows)
+    if kind == "continuous" or (kind is None and z is not None and is_continuous(z)):
+        return Number.read(z, n_rows=n_rows, name=name, min_values=min_values)
+    return Classes.read(z, n_rows=n_rows, name=name, min_rows=min_rows, min_classes=min_values)
+
+
+def read_covariate(values: Any, name: str, n_rows: int) -> Any:
+    """Read a column that is given or kept: fractional numbers are numbers, all others labels."""
+    if is_table(values):
+        raise ValueError(
+            f"Got a table as {name}, but expected one column: one label or number for each row. "
+            "Make one label of those of each row, such as 'f/nurse'."
+        )
+    plain = uncast(values)
+    plain = plain_objects(plain, name) if plain.dtype.kind == "O" else plain
+    missing = missing_values(plain)
+    if missing.any():
+        raise ValueError(
+            f"Got {int(missing.sum())} missing values in {name} (the first in row "
+            f"{int(np.argmax(missing))}), but expected one for every row. Drop those rows; only in "
+            "a table of concepts may some be missing."
+        )
+    if len(plain) and np.all(plain == plain[0]):
+        raise ValueError(
+            f"Got {name} with the same value in every row, but expected at least two values. Leave "
+            f"{name} out."
+        )
+    return read(plain, n_rows=n_rows, name=name)
+
+
+def is_table(z: Any) -> bool:
+    """Tell whether z is a table of concepts rather than one label or number for each row.
+
+    Examples
+    --------
+    >>> is_table({"a": [0, 1]}), is_table([[0, 1], [1, 1]]), is_table(["f", "m"])
+    (True, True, False)
+    """
+    if isinstance(z, (Table, Mapping)):
+        return True
+    if hasattr(z, "columns"):  # a frame of pandas or polars; one column is the column itself
+        return len(_names(z)) != 1
+    if getattr(getattr(z, "dtype", None), "names", None):
+        return True
+    if isinstance(z, Sequence) and not isinstance(z, str):
+        return bool(z) and all(isinstance(row, (list, tuple, np.ndarray)) for row in z[:2])
+    shape: tuple[int, ...] = getattr(z, "shape", ())
+    return len(shape) == 2 and shape[1] != 1
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Concatenate concepts of one kind; classes are those of all parts.
+
+    Labels of different types stay apart: the label "1" is not 1.
+
+    Examples
+    --------
+    >>> joined([Classes.read(["a", "b"]), Classes.read(["b", "c"])]).codes
+    array([0, 1, 1, 2])
+    """
+    first = parts[0]
+    if isinstance(first, Table):
+        together = {}
+        for name in first:
+            missing = np.concatenate([table.missing(name) for table in parts])
+            together[name] = Column(joined([table[name] for table in parts]), missing)
+        return Table(together)
+    if isinstance(first, Number):
+        return Number(np.concatenate([part.coordinates for part in parts]))
+    if all(np.array_equal(part.classes, first.classes) for part in parts[1:]):
+        return Classes(np.concatenate([part.codes for part in parts]), first.classes)
+    values = np.concatenate([part.values.astype(object) for part in parts])
+    return Classes.read(values, min_classes=1)
+
+
+def aligned(parts: Sequence[Any]) -> list[Any]:
+    """Encode the same concept of several splits alike: by the same classes, or all as numbers.
+
+    Numbers of one split may all be whole: they are numbers if those of another split are not.
+    """
+    if len({part.kind for part in parts}) > 1:
+        parts = [part.as_number() for part in parts]
+    first = parts[0]
+    if not first.has_classes or all(np.array_equal(p.classes, first.classes) for p in parts):
+        return list(parts)
+    whole, ends = joined(parts), np.cumsum([0, *map(len, parts)])
+    return [whole.take(slice(*ends[i : i + 2])) for i in range(len(parts))]
+
+
+def _names(Z: Any) -> list[Any]:
+    return list(getattr(Z, "column_names", Z.columns))  # a table of Arrow, or a frame
+
+
+def _columns_of(Z: Any) -> dict[str, Any]:
+    """Return the columns of any table, by their names as text."""
+    if isinstance(Z, Mapping):
+        listed = [(name, Z[name]) for name in Z]
+    elif hasattr(Z, "columns"):
+        names = _names(Z)
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"Got two columns called {twice[0]!r}, but expected names that differ: rename one."
+            )
+        listed = [(name, Z[name]) for name in names]
+    elif getattr(getattr(Z, "dtype", None), "names", None):
+        listed = [(name, Z[name]) for name in Z.dtype.names]
+    else:
+        refuse_masked(Z, "the table of concepts")
+        values = uncast(Z)
+        if values.ndim != 2:
+            raise ValueError(
+                f"Got concepts of shape {values.shape}, but expected a table: a data frame, a dict "
+                "of columns, or an array with one column for each concept."
+            )
+        listed = [(i, values[:, i]) for i in range(values.shape[1])]
+    columns = {str(name): column for name, column in listed}
+    if not columns:
+        raise ValueError(
+            "Got a table without columns, but expected at least one concept. Pass one column for "
+            "each concept, or the labels themselves."
+        )
+    return columns
+
+
+def _read_column(column: Any, name: str, n_rows: int, kind: str | None, min_rows: int) -> Column:
+    refuse_masked(column, name)
+    if kind is not None:
+        check_choice(f"the kind of {name}", kind, KINDS)
+    values = uncast(column)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    check_length(values, n_rows, name)
+    missing = np.isnan(values).any(axis=1) if values.ndim == 2 else missing_values(values)
+    present = values[~missing]
+    if not len(present):
+        raise ValueError(
+            f"Got no value of {name} in any of {n_rows} rows, but expected two values at least. "
+            "Leave the column out."
+        )
+    if present.dtype.kind == "O":
+        present = plain_objects(present, name)
+    if (kind or _kind_of(present, column, name)) == "continuous":
+        return Column(Number.read(present, n_rows=len(present), name=name), missing)
+    return Column(Classes.read(present, name=name, min_rows=min_rows), missing)
+
+
+def _kind_of(values: NDArray[Any], column: Any, name: str) -> str:
+    """Infer the kind of a column from its values, or ask for it."""
+    if values.ndim == 2 or is_continuous(values):
+        return "continuous"
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"Got dates or times in {name}, but expected labels or numbers. Convert them to what "
+            "is to be erased, such as the year as a number or the day of the week."
+        )
+    whole = values.dtype.kind in "iuf" and str(getattr(column, "dtype", "")) != "category"
+    n_values = len(np.unique(values)) if whole else 0
+    if n_values > FEW_VALUES:
+        raise ValueError(
+            f"Got whole numbers of {n_values} different values in {name}, which may be a number or "
+            f"labels, but expected to know which. Say kind={{{name!r}: 'continuous'}} or "
+            f"'categories' (on the command line, --kind {name}=continuous)."
+        )
+    return "categories"
+
+
+def _quantile_bins(values: Array, n_bins: int) -> Codes:
+    """Return quantile bins of a number, for stratified splits.
+
+    Vectors are ordered along their first principal component.
+
+    Examples
+    --------
+    >>> _quantile_bins(np.array([[0.1], [7.0], [0.3], [3.5]]), 2)
+    array([0, 1, 0, 1])
+    """
+    unit = values.std(axis=0)
+    centred_values = (values - values.mean(axis=0)) / np.where(unit > 0, unit, 1.0)
+    along = centred_values @ np.linalg.svd(centred_values, full_matrices=False)[2][0]
+    edges = np.quantile(along, np.arange(1, n_bins) / n_bins)
+    bins = np.searchsorted(edges, along, side="right")
+    return np.unique(bins, return_inverse=True)[1].astype(np.int64)
