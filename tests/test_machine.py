@@ -6,9 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from math import inf
 
 import numpy as np
@@ -21,9 +19,8 @@ from unspot.data.statistics import ClassStatistics
 from unspot.erasers import LEACE, LEOPARD, Cascade
 from unspot.evaluation import mdl
 from unspot.lab import RLACE, AdversarialErasure, FaRM, KernelErasure, KRaM
-from unspot.lab.sweeps import sweep
-from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits, time_limit
-from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits
+from unspot.projections import PaperSolver
 
 
 @pytest.fixture(autouse=True)
@@ -237,26 +234,6 @@ def test_one_thread_inside_is_one_thread(inside):
         assert divisible() == 1
 
 
-def test_a_sweep_has_the_same_bits_for_any_number_of_jobs():
-    """One job runs here, on two threads; two run in processes of their own, on one thread each."""
-    data = Dataset.from_arrays(*_rows(5000, 30, np.float32), random_state=0)
-    solver = ManifoldSolver(max_evaluations=4)  # of steps that are divided over threads
-    frames = [
-        sweep(
-            {"leopard": LEOPARD(solver=solver)},
-            data,
-            ranks=[25],
-            seeds=2,
-            metrics=["neighbours"],
-            n_jobs=n_jobs,
-        )
-        for n_jobs in (1, 2)
-    ]
-    one, two = (frame.drop(columns=["fit_seconds", "seconds"]) for frame in frames)
-    assert set(one["status"]) == {"ok"}
-    assert one.equals(two)
-
-
 def _data():
     X, z = _rows(1200, 10)
     return Dataset.from_arrays(X + 1, z, random_state=0)  # other rows than those of the fit
@@ -386,23 +363,3 @@ def test_libraries_that_are_loaded_inside_are_limited_too():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
     assert done.returncode == 0, done.stderr
     assert set(re.findall(r"\d+", done.stdout)) == {"1"}
-
-
-def test_a_time_limit_is_not_lost_to_code_that_goes_on_after_errors():
-    def stubborn():
-        with suppress(OSError):
-            time.sleep(5)
-        time.sleep(5)
-
-    with pytest.raises(TimeoutError), time_limit(0.05):
-        stubborn()
-
-
-def test_a_limit_inside_of_another():
-    def inner():
-        with time_limit(5):
-            time.sleep(0.05)
-        time.sleep(5)
-
-    with pytest.raises(TimeoutError, match=r"more than 0\.2 s"), time_limit(0.2):
-        inner()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from unspot.lab.sweeps.tables import COLUMNS, ResultLine, display_name
+from unspot.lab.tables import COLUMNS, ResultLine, display_name
 
 #: Red and orange are ours.
 CURVES = {

@@ -14,7 +14,7 @@ from typing import Any
 
 from markdown_table import markdown
 
-from unspot.lab.sweeps.tables import display_name
+from unspot.lab.tables import display_name
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "costs.json"

@@ -19,12 +19,10 @@ from typing import Any
 from markdown_table import markdown
 from results_figures import plane_figure
 
-from unspot.io.journal import read_journal
 from unspot.lab.bench.budgets import BudgetTable, budget_tables, by_method
 from unspot.lab.bench.paper import paper_tables, study_of, with_paper
-from unspot.lab.sweeps.grid import attack_chance
-from unspot.lab.sweeps.run import read_results
-from unspot.lab.sweeps.tables import (
+from unspot.lab.sweep import attack_chance, read_results
+from unspot.lab.tables import (
     COLUMNS,
     ResultLine,
     ResultTable,
@@ -112,9 +110,9 @@ def main() -> None:
 
 def read(key: str, paper: str | None, title: str) -> Source:
     path = RESULTS / f"{key}.jsonl"
-    records = list(read_journal(path)[1].values())
+    records = read_results(path)
     facts = records[0]["data"]
-    cells = with_paper(result_lines(read_results(path)), paper, facts["features"])
+    cells = with_paper(result_lines(records), paper, facts["features"])
     seconds = sum(record["seconds"] for record in records)
     return Source(key, title, cells, facts, seconds)
 

@@ -13,9 +13,7 @@ and their results are put together in the order of the pieces.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +22,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from threading import Lock, current_thread, main_thread
+from threading import Lock
 from typing import Any, TypeVar
 
 from unspot._version import __version__
@@ -37,7 +35,6 @@ __all__ = [
     "quota_of",
     "same_bits",
     "threads",
-    "time_limit",
     "versions",
 ]
 
@@ -274,40 +271,6 @@ def divisible() -> int:
     Outside of ``same_bits`` it is one, since torch divides its products itself.
     """
     return _divisible.get() or 1
-
-
-@contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """End work that takes longer, with a TimeoutError at its next step in Python.
-
-    A signal does it, so only the main thread of a process has limits, and not on Windows.
-
-    Examples
-    --------
-    >>> with time_limit(0.01):
-    ...     while True:
-    ...         pass
-    Traceback (most recent call last):
-    TimeoutError: It took more than 0.01 seconds.
-    """
-    if seconds is None or not hasattr(signal, "setitimer") or current_thread() is not main_thread():
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"It took more than {seconds:g} seconds.")
-
-    began, before = time.monotonic(), signal.signal(signal.SIGALRM, stop)
-    # Again every second: the error may meet code that goes on after any OSError, which it is.
-    left, interval = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if left:  # somebody else's limit goes on
-            left = max(left - (time.monotonic() - began), 1e-6)
-            signal.setitimer(signal.ITIMER_REAL, left, interval)
 
 
 def _threads_now() -> int:

@@ -1,4 +1,4 @@
-"""Paths, choices and sweeps where the concept is a number, or several concepts."""
+"""Paths and choices where the concept is a number, or several concepts."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from unspot.choice.path import rank_path
 from unspot.choice.selection import decidable
 from unspot.datasets.concept_laws import concept_law
 from unspot.erasers.base import BaseEraser
-from unspot.lab.sweeps import sweep
 
 
 class LastCoordinates(BaseEraser):
@@ -66,12 +65,3 @@ def test_a_choice_holds_for_every_concept():
     assert chosen.rank_ == 3  # 14 points of the cells are allowed
     seen = path.select(max_advantage=0.12, attackers=["logistic"], refit=False)
     assert seen.rank_ == 2
-
-
-def test_a_sweep_of_a_number():
-    X, z = unrotated("linear", n=600, d=3)
-    data = Dataset.from_arrays(X, z, random_state=0)
-    frame = sweep({"last": LastCoordinates()}, data, ranks=[3, 2], seeds=1)
-    assert "probe" not in frame
-    assert list(frame.status) == ["ok", "ok"], list(frame.error)
-    assert frame.attack[0] > 0.3 > 0.05 > frame.attack[1]

@@ -93,8 +93,6 @@ def test_files_that_cannot_be_read_are_refused_before_torch_is_loaded(eraser, tm
         "certify e.safetensors no.npz -c z",
         "certify e.safetensors x.csv -c zz",
         "transform e.safetensors no.npz -o new.npz",
-        "sweep no.toml",
-        "bench glove -o there.st",
     ]
     codes, loaded = _loaded_after(lines, tmp_path)
     assert set(codes) == {2}

@@ -54,12 +54,6 @@ def folder(tmp_path, rows, table):
         "path data.npz -c z -m pca -r 3,2 --json data.npz",
         "path data.npz -c z -m pca -r 3,2 --html data.npz",
         "path data.npy --labels labels.txt -m pca -r 3,2 -o labels.txt --force",
-        "sweep sweep.toml --csv data.npz",
-        "sweep sweep.toml --html sweep.toml",
-        "sweep sweep.toml -o data.npz",
-        "bench data.npz --html data.npz",
-        "bench glove --data data.npz --html data.npz",
-        "bench cells.csv -o .",
         "report result.json -o result.json --force",
         "report LEACE=result.json -o result.json --force",
         "report tables.csv -o page.html --tables .",
@@ -81,15 +75,6 @@ def test_an_input_by_another_name_is_no_output(cli, folder, link):
                folder / "same.json")  # fmt: skip
     assert done.code == 2
     assert REFUSED in done.err
-
-
-def test_results_of_a_sweep_are_not_replaced_by_its_table(cli, folder):
-    assert cli("lab", "sweep", folder / "sweep.toml", "-q").code == 0
-    results = folder / "sweep.jsonl"
-    before = results.read_bytes()
-    done = cli("lab", "sweep", folder / "sweep.toml", "--resume", "--csv", results)
-    assert REFUSED in done.err
-    assert results.read_bytes() == before
 
 
 def test_other_files_are_replaced(cli, folder):

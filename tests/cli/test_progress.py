@@ -66,9 +66,7 @@ LINES = {
     f"certify a.safetensors {ROWS} --attackers logistic,trees": (
         "Attacking 2 of 2: trees", "Comparing the classes"),
     f"plan {ROWS} --quick-path": ("Rank 1 of", "Attacking"),
-    "sweep sweep.toml": ("Sweep 1 of 2 cells", "Cell: small, (?i:pca.*), rank 3", "Measuring"),
     "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
-    "bench small.npz --quick --no-figures -m leace": ("Study 1 of 1: main", "Sweep 0 of 1 cells"),
 }  # fmt: skip
 NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|farm", line)) for line in LINES]
 
@@ -177,8 +175,6 @@ def stop_at(monkeypatch):
         (f"evaluate a.safetensors {ROWS} -m chance --json e.json --html e.html", "Drawing", 1,
          "e.json"),
         (f"plan {ROWS} --quick-path", "Rank", 1, "Nothing was written"),
-        ("lab sweep sweep.toml", "Cell", 2, "sweep.jsonl. The same command with --resume goes on"),
-        ("bench small.npz --quick -m original,leace", "Cell", 2, "with --resume goes on"),
         ("transform a.safetensors data.parquet -o c.parquet", "Erasing", 1, "Nothing was written"),
         ("demo", "Fitting LEACE", 1, "Nothing was written"),
     ],

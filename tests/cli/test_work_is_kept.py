@@ -88,7 +88,6 @@ NOT_THERE = """
     evaluate nosuch.safetensors data.parquet
     certify e.safetensors nosuch.parquet
     path nosuch.parquet -c gender
-    sweep nosuch.toml
     report a=nosuch.json -o x.html
     inspect nosuch.safetensors
     export nosuch.safetensors --to onnx
@@ -102,8 +101,6 @@ NO_COLUMN = """
     evaluate e.safetensors data.parquet -f emb -c gendre
     certify e.safetensors data.parquet -f emb -c gendre
     path data.parquet -f emb -c gendre
-    bench data.parquet -c gendre
-    bench nosuch.npz
 """
 
 

@@ -1,22 +1,16 @@
 """Dask on two worker processes: the same numbers as in one process."""
 
-import os
 from datetime import date
 
-import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot import LEACE, Dataset, Eraser
+from unspot import LEACE, Eraser
 from unspot.data.labels import encode
 from unspot.data.statistics import ClassStatistics
-from unspot.evaluation.metrics import METRICS
-from unspot.evaluation.problem import Finding
-from unspot.evaluation.results import Row, Value
-from unspot.lab.sweeps.run import read_results, sweep
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
 pytest.importorskip("distributed", reason="needs Dask: pip install 'unspot[dask]'")
@@ -378,31 +372,3 @@ def test_partitions_that_a_filter_left_empty(client, data, kind):
     assert classes.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(found.counts, expected.counts)
     np.testing.assert_allclose(found.covariance, expected.covariance, atol=1e-6)
-
-
-# -- files and sweeps ----------------------------------------------------------------------------
-
-
-def _process(problem):
-    here = Value(float(os.getpid()))
-    return Finding((Row("process", "Process", "number", here, here),))
-
-
-def test_a_sweep_by_joblib(client, data, tmp_path):
-    """joblib's own Dask backend runs cells on the workers; nothing of ours is needed."""
-    X, z = data
-    dataset = Dataset.from_arrays(X, z, random_state=0)
-    metrics = {name: METRICS[name] for name in ("linear", "variance")} | {"process": _process}
-
-    def swept(**options):
-        return sweep(["leace", "pca"], dataset, [R], seeds=1, metrics=metrics, **options)
-
-    here = swept()
-    with joblib.parallel_config("dask"):
-        there = swept(path=tmp_path / "results.jsonl")
-    assert there["status"].tolist() == ["ok", "ok"]
-    assert set(here["process"]) == {os.getpid()}
-    assert set(there["process"]) <= set(client.run(os.getpid).values())
-    by_place = ["process", "fit_seconds", "seconds"]
-    pd.testing.assert_frame_equal(there.drop(columns=by_place), here.drop(columns=by_place))
-    assert len(read_results(tmp_path / "results.jsonl")) == 2

@@ -28,7 +28,6 @@ __all__ = [
     "check_concept",
     "check_eraser_name",
     "check_files",
-    "check_retry",
     "comma_list",
     "concept_facts",
     "echo_json",
@@ -176,21 +175,6 @@ Budget = Annotated[
 ]
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of seeds for each metric.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same results.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", metavar="", help="Run only the cells that are missing.")
-]
-Retry = Annotated[
-    bool, typer.Option("--retry", metavar="", help="With --resume: run failed cells again.")
-]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", metavar="N", help="Number of cells to run at once.")
-]
-
-MaxSeconds = Annotated[
-    float | None,
-    typer.Option(metavar="S", help="A cell that takes longer has failed; not on Windows."),
-]
-
 Threads = Annotated[
     int | None,
     typer.Option(
@@ -227,12 +211,6 @@ def check_eraser_name(output: Path) -> None:
             f"Got --output {str(output)!r}, but expected a name that ends in .safetensors: that is "
             "what is written. Other forms are made by unspot export."
         )
-
-
-def check_retry(retry: bool, resume: bool) -> None:
-    """Refuse to retry the failed cells of a run that begins."""
-    if retry and not resume:
-        raise ValueError("Got --retry without --resume, but only a resumed run has failed cells.")
 
 
 def comma_list(text: str | None) -> list[str] | None:

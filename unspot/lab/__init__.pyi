@@ -14,3 +14,4 @@ from .mute import MUtE as MUtE
 from .networks import DivergenceError as DivergenceError
 from .obliviator import Obliviator as Obliviator
 from .rlace import RLACE as RLACE
+from .sweep import read_results as read_results

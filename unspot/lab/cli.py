@@ -1,6 +1,176 @@
 """The commands of ``unspot lab``: ``bench`` and ``sweep``."""
 
-from unspot.lab.cli_bench import bench
-from unspot.lab.cli_sweep import sweep
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unspot.cli import options
 
 __all__ = ["bench", "sweep"]
+
+Jobs = Annotated[
+    int | None, typer.Option(metavar="N", help="Cells that run at once, in processes.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", metavar="", help="Run only the cells that are not finished.")
+]
+
+
+def bench(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="glove, bios, dial, translations; a synthetic law: variance, xor, ring, mixture; "
+            "or a file: .npz, .npy, .csv or .parquet.",
+        ),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="The authors' folder, a GloVe text file, or vectors and labels."
+        ),
+    ] = None,
+    concept: Annotated[
+        str, typer.Option("--concept", "-c", metavar="NAME", help="Labels in a file.")
+    ] = "z",
+    task: Annotated[
+        str, typer.Option("--task", "-t", metavar="NAME", help="Task in a file, if it has one.")
+    ] = "y",
+    features: options.Features = None,
+    ranks: options.Ranks = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of seeds per cell.")
+    ] = None,
+    effort: Annotated[
+        str, typer.Option(metavar="NAME", help="quick (minutes), standard or paper (hours).")
+    ] = "standard",
+    studies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Only these of main, field, rivals, task, metric, preserve, kernels, batch, "
+            "solver.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", "-m", metavar="NAMES", help="Only these of the methods."),
+    ] = None,
+    max_rows: options.MaxRows = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="By default unspot-bench-NAME, here."
+        ),
+    ] = None,
+    resume: Resume = False,
+    jobs: Jobs = None,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", metavar="", help="Whether to draw figures.")
+    ] = True,
+    quiet: options.Quiet = False,
+) -> None:
+    """Regenerate the paper's tables and figures, with its numbers in brackets.
+
+    unspot lab bench glove --effort quick
+    unspot lab bench bios --data folder-of-the-authors --seeds 5 -o results/bios
+
+    Every finished cell is on the disk at once: an interrupted run goes on with --resume.
+    """
+    from unspot.checks import require
+
+    folder = output or Path(f"unspot-bench-{Path(name).stem}")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"Got --output {folder}, which is a file, but expected a folder.")
+    if figures:
+        require("unspot lab bench", "report", "matplotlib")
+    with options.loading():
+        from unspot.lab.bench import bench as run
+        from unspot.lab.bench.paper import paper_tables
+
+    with options.saying_what_is_kept(lambda: _go_on(folder)):
+        result = run(
+            name,
+            source=data,
+            concept=concept,
+            task=task,
+            features=features,
+            max_rows=max_rows,
+            effort=effort,
+            ranks=options.parse_ranks(ranks),
+            seeds=seeds,
+            only=options.comma_list(studies),
+            methods=options.comma_list(methods),
+            out=folder,
+            resume=resume,
+            n_jobs=jobs,
+            figures=figures,
+        )
+    if not quiet:
+        for table in paper_tables(result.lines)[:1]:
+            typer.echo(f"{table.title}\n{table.to_markdown()}")
+        typer.echo("\n".join([result.source.about_paper, *map(str, result.files)]))
+    _report_failed_cells(result.records, quiet=quiet)
+
+
+def sweep(
+    file: Annotated[
+        Path, typer.Argument(metavar="SWEEP", help="A .toml file: methods, data, ranks, seeds.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Results: by default SWEEP with .jsonl."
+        ),
+    ] = None,
+    resume: Resume = False,
+    jobs: Jobs = None,
+    tables: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write tables too: LaTeX and CSV.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure methods at ranks and seeds on data sets, as a TOML file says.
+
+    unspot lab sweep sweep.toml -o results.jsonl --tables paper/
+
+    Every finished cell is on the disk at once: an interrupted sweep goes on with --resume.
+    """
+    results = output or file.with_suffix(".jsonl")
+    options.check_files({"--output": results}, [file])
+    with options.loading():
+        from unspot.lab.sweep import sweep as run
+        from unspot.lab.sweep_file import read_sweep_file
+        from unspot.lab.tables import save_tables, sweep_tables
+
+    arguments = read_sweep_file(file)
+    with options.saying_what_is_kept(lambda: _go_on(results)):
+        records = run(**arguments, path=results, resume=resume, n_jobs=jobs)
+    made = sweep_tables(records)
+    written = [results, *([] if tables is None else save_tables(tables, made))]
+    if not quiet:
+        for table in made:
+            typer.echo(f"{table.title}\n{table.to_markdown()}\n")
+        typer.echo(f"{len(records)} cells: {', '.join(map(str, written))}")
+    _report_failed_cells(records, quiet=quiet)
+
+
+def _go_on(place: Path) -> str:
+    return f"Finished cells are in {place}. The same command with --resume goes on."
+
+
+def _report_failed_cells(records: list[dict[str, Any]], *, quiet: bool) -> None:
+    """Say how many cells failed, on stderr if quiet; exit with code 1 if all did."""
+    failed = [record for record in records if record["status"] == "failed"]
+    if failed:
+        typer.echo(
+            f"{len(failed)} of {len(records)} cells failed, the first ({failed[0]['method']}) "
+            f"with: {failed[0]['error']} Try them again with --resume.",
+            err=quiet,
+        )
+    if failed and len(failed) == len(records):
+        raise typer.Exit(1)

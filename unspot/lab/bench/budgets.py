@@ -1,4 +1,4 @@
-"""The leak at a utility budget: what each method still leaks when utility may fall by so much.
+"""Leak at a utility budget: how much each method still leaks if utility may fall by so much.
 
 A method stands for all its ranks and settings. For each budget it may choose the one that leaks
 least among those that keep enough. So methods with a dial and methods without one can be compared,
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from unspot.lab.sweeps.run import results_frame
-from unspot.lab.sweeps.tables import COLUMNS, ResultLine, display_name, result_lines
+from unspot.lab.tables import COLUMNS, ResultLine, display_name
 from unspot.tables import latex, markdown
 
-__all__ = ["BudgetTable", "budget_tables", "by_method", "lines_of_file"]
+__all__ = ["BudgetTable", "budget_tables", "by_method"]
 
 #: How far a measure of utility may fall, as a share. Neighbours are lost long before the task is.
 BUDGETS = {
@@ -63,9 +61,8 @@ class BudgetTable:
         budgets = [f"≤ {100 * budget:.0f}" for budget in BUDGETS[self.utility]]
         rows = [["method", *budgets, "at the last budget"]]
         for method, chosen in self.leaks.items():
-            last = chosen[-1]
-            setting = "–" if last is None else _setting(last)
-            rows.append([display_name(method), *map(self._cell, chosen), setting])
+            setting = "" if chosen[-1] is None else chosen[-1].setting
+            rows.append([display_name(method), *map(self._cell, chosen), setting or "–"])
         return rows
 
     def _cell(self, line: ResultLine | None) -> str:
@@ -111,23 +108,6 @@ def budget_tables(lines: Sequence[ResultLine], chance: float) -> list[BudgetTabl
     return [table for table in tables if table.leaks]
 
 
-def lines_of_file(
-    records: Iterable[Mapping[str, Any]], dataset: str, own_keys: Iterable[str] = ()
-) -> list[ResultLine]:
-    """The lines of all studies that a result file holds of one data set.
-
-    Of cells that differ only in settings that their label does not tell, as those of a quick and
-    of a longer run, the one of ``own_keys`` counts, or else the last.
-    """
-    first = set(own_keys)
-    cells: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for record in records:
-        place = (record["method"], record["rank"], record["seed"])
-        if record["dataset"] == dataset and not (place in cells and cells[place]["key"] in first):
-            cells[place] = record
-    return result_lines(results_frame(list(cells.values()))) if cells else []
-
-
 def by_method(lines: Iterable[ResultLine]) -> dict[str, list[ResultLine]]:
     """Lines by the label without its settings; the original is no method."""
     methods: dict[str, list[ResultLine]] = {}
@@ -146,10 +126,3 @@ def _least(lines: Sequence[ResultLine], utility: str, least: float) -> ResultLin
 
 def _leak(line: ResultLine | None) -> float:
     return float("inf") if line is None else line.values["attack"][0]
-
-
-def _setting(line: ResultLine) -> str:
-    """What distinguishes a line from others of its method."""
-    setting = line.method.partition("/")[2]
-    rank = "" if line.rank is None else f"rank {line.rank}"
-    return ", ".join(filter(None, (setting, rank))) or "–"

@@ -1,52 +1,41 @@
-"""The paper's figures from the cells of a benchmark: maps, rank and trade-off curves, gaps."""
+"""The paper's figures from the records of a benchmark: maps, rank and trade-off curves, gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unspot.checks import require
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leopard import LEOPARD
+from unspot.lab.bench.budgets import by_method
 from unspot.lab.bench.paper import pick
-from unspot.lab.sweeps.tables import COLUMNS, ResultLine, display_name, plane
-from unspot.report.contents import Contents, GapPoint, Gaps
-from unspot.report.figures import before_after_figure, gaps_figure, save, tradeoff_figure
-from unspot.report.views import make_views
+from unspot.lab.tables import COLUMNS, ResultLine, display_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unspot.data.dataset import Dataset
 
-__all__ = ["curves_figure", "gap_contents", "map_figure", "save_figures", "save_frontier"]
+__all__ = ["curves_figure", "frontier_figure", "gaps_figure", "map_figure", "save_figures"]
 
-#: Methods that are drawn as lines over ranks, and methods without a rank.
-_CURVES = (
-    *("leopard", "cascade", "transport:leopard", "cascade/metric=whitened"),
-    *("pca", "cascade:pca"),
-)
-_POINTS = (
-    *("leace", "inlp", "rlace", "farm", "cascade:farm", "kram", "cascade:kram"),
-    *("kernel", "adversarial", "matching", "transport"),
-)
+#: Rows of the map, which t-SNE can place in seconds.
+_MAP_ROWS = 1500
+#: Measures of utility for the frontier; the first that was measured is shown.
+_UTILITIES = ("task_linear", "task", "neighbours", "words", "variance")
 
 
 def save_figures(
-    lines: Sequence[ResultLine], records: Sequence[Mapping[str, Any]], data: Dataset, folder: Path
+    lines: Sequence[ResultLine],
+    records: Sequence[Mapping[str, Any]],
+    data: Dataset,
+    chance: float,
+    folder: Path,
 ) -> list[Path]:
-    """Draw figures 2, 3 and 4 as PNG and PDF, and the plane of the strongest attacker.
-
-    Parameters
-    ----------
-    lines : sequence of ResultLine
-    records : sequence of mappings
-        Cells of the result file, with their details.
-    data : Dataset
-    folder : path
-    """
+    """Draw figures 2, 3 and 4 and the frontier of all methods, as PNG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = [*pick(lines, "main"), *pick(lines, "metric")]
     utility = "task" if any("task" in line.values for line in shown) else "neighbours"
@@ -55,98 +44,123 @@ def save_figures(
         "figure-3-mdl": curves_figure(shown, "mdl", utility),
         "figure-3-mdl-of-the-paper": curves_figure(shown, "mdl_paper", utility),
         "figure-3-attacker": curves_figure(shown, "attack", utility),
+        "figure-4-gaps": gaps_figure(records),
+        "figure-frontier": frontier_figure(lines, chance),
     }
-    contents = gap_contents(records)
-    if contents is not None:
-        figures["figure-4-gaps"] = gaps_figure(contents.gaps[0], contents)
-    return [
-        save(figure, folder / f"{name}.{ending}")
-        for name, figure in figures.items()
-        if figure is not None
-        for ending in ("png", "pdf")
-    ]
+    files = []
+    for name, figure in figures.items():
+        if figure is not None:
+            for ending in ("png", "pdf"):
+                files.append(folder / f"{name}.{ending}")
+                figure.savefig(files[-1], dpi=200)
+    return files
 
 
-def save_frontier(lines: Sequence[ResultLine], chance: float, folder: Path) -> list[Path]:
-    """Draw every method with all its settings, as erasure against utility, as PNG and PDF."""
-    # One series for a method: its settings are points of one curve.
-    series = [replace(line, method=line.method.partition("/")[0], label="") for line in lines]
-    tradeoff = plane(series, chance)
-    if tradeoff is None:
-        return []
-    figure = tradeoff_figure(tradeoff)
-    figure.set_size_inches(8.4, 6.4)  # many methods
-    return [save(figure, folder / f"figure-frontier.{ending}") for ending in ("png", "pdf")]
-
-
-def curves_figure(lines: Sequence[ResultLine], erasure: str, utility: str) -> Figure | None:
-    """Figure 3: a measure of erasure against the rank, and against utility."""
-    if not any(erasure in line.values and line.rank for line in lines):
-        return None
+def _new_figure(width: float, height: float, columns: int = 1) -> Any:
     require("A figure", "report", "matplotlib")
-    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
-    by_rank, by_utility = figure.subplots(1, 2, sharey=True)
-    for i, method in enumerate((*_CURVES, *_POINTS)):
-        of_method = [line for line in lines if line.method == method]
-        measured = [line for line in of_method if {erasure, utility} <= set(line.values)]
-        if measured:
-            _draw((by_rank, by_utility), measured, colormaps["tab20"](i % 20), erasure, utility)
-    y, x = COLUMNS[erasure], COLUMNS[utility]
-    by_rank.set(xlabel="rank: dimensions kept", ylabel=f"{y.title} {y.better}")
-    by_utility.set(xlabel=f"{x.title} {x.better}")
-    by_utility.legend(fontsize=8, frameon=False, loc="best")
-    for axes in (by_rank, by_utility):
-        axes.grid(linewidth=0.4, alpha=0.5)
-    return figure
-
-
-def _draw(axes: Any, lines: Sequence[ResultLine], colour: Any, erasure: str, utility: str) -> None:
-    """Draw one method: erasure by rank, and erasure by utility."""
-    by_rank, by_utility = axes
-    up, across = (100 if COLUMNS[key].unit == "share" else 1 for key in (erasure, utility))
-    y = [up * line.values[erasure][0] for line in lines]
-    bars = [up * line.values[erasure][1] for line in lines]
-    x = [across * line.values[utility][0] for line in lines]
-    style = {"color": colour, "capsize": 2, "markersize": 4, "linewidth": 1.2}
-    if lines[0].rank is None:
-        by_rank.axhline(y[0], color=colour, linewidth=0.8, linestyle=":")
-        by_utility.errorbar(x, y, bars, fmt="s", label=lines[0].name, **style)
-    else:
-        by_rank.errorbar([line.rank for line in lines], y, bars, fmt="o-", **style)
-        by_utility.errorbar(x, y, bars, fmt="o-", label=lines[0].name, **style)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns)
 
 
 def map_figure(lines: Sequence[ResultLine], data: Dataset) -> Figure | None:
-    """Figure 2: t-SNE before and after cascaded L̄EOPARD at the middle rank."""
+    """Draw figure 2: t-SNE of test rows before and after cascaded L̄EOPARD at the middle rank."""
     ranks = [line.rank for line in lines if line.method == "cascade" and line.values and line.rank]
     if not ranks:
         return None
+    from sklearn.manifold import TSNE
+
     rank = ranks[len(ranks) // 2]
-    fitted = Cascade(LEOPARD(rank, max_rows=4096, random_state=0)).fit(data.train.X, data.train.z)
-    named = {f"{display_name('cascade')}, rank {rank}": fitted}
-    return before_after_figure(make_views(named, data, map_kind="tsne", max_points=1500))
+    eraser = Cascade(LEOPARD(rank, random_state=0)).fit(data.train.X, data.train.z)
+    rows = np.random.default_rng(0).permutation(len(data.test.X))[:_MAP_ROWS]
+    X, z = np.asarray(data.test.X)[rows], np.asarray(data.test.z)[rows]
+    figure, panels = _new_figure(8.4, 4.2, 2)
+    titles = ("before erasure", f"after {display_name('cascade')}, rank {rank}")
+    for axes, title, shown in zip(panels, titles, (X, eraser.transform(X)), strict=True):
+        places = TSNE(perplexity=min(30, len(rows) // 4), random_state=0).fit_transform(shown)
+        for label in np.unique(z):
+            axes.scatter(*places[z == label].T, s=5, label=str(label))
+        axes.set(title=title, xticks=[], yticks=[])
+    panels[0].legend(fontsize=8, frameon=False)
+    return figure
 
 
-def gap_contents(records: Sequence[Mapping[str, Any]], rank: int | None = None) -> Contents | None:
-    """Figure 4: gaps without erasure and after cascaded L̄EOPARD, at a rank or the middle one."""
+def curves_figure(lines: Sequence[ResultLine], erasure: str, utility: str) -> Figure | None:
+    """Draw figure 3: a measure of erasure against the rank, and against utility."""
+    if not any(erasure in line.values and line.rank for line in lines):
+        return None
+    figure, (by_rank, by_utility) = _new_figure(8.4, 3.6, 2)
+    for i, method in enumerate(dict.fromkeys(line.method for line in lines)):
+        measured = [
+            line
+            for line in lines
+            if line.method == method != "original" and {erasure, utility} <= set(line.values)
+        ]
+        if not measured:
+            continue
+        style = {"color": f"C{i % 10}", "capsize": 2, "markersize": 4, "linewidth": 1.2}
+        (x, _), (y, bars) = _scaled(measured, utility), _scaled(measured, erasure)
+        if measured[0].rank is None:
+            by_rank.axhline(y[0], color=style["color"], linewidth=0.8, linestyle=":")
+        else:
+            by_rank.errorbar([line.rank for line in measured], y, bars, fmt="o-", **style)
+        by_utility.errorbar(x, y, bars, fmt="o-", label=measured[0].name, **style)
+    by_rank.set(xlabel="rank: dimensions kept", ylabel=_title(erasure))
+    by_utility.set(xlabel=_title(utility))
+    by_utility.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def frontier_figure(lines: Sequence[ResultLine], chance: float) -> Figure | None:
+    """Draw every method with all its settings, as the strongest attacker against utility."""
+    utility = next((u for u in _UTILITIES if any(u in line.values for line in lines)), "")
+    measured = [line for line in lines if {"attack", utility} <= set(line.values)]
+    methods = by_method(measured)
+    if not methods:
+        return None
+    figure, axes = _new_figure(8.4, 6.4)
+    for i, (method, of_method) in enumerate(methods.items()):
+        of_method = sorted(of_method, key=lambda line: line.values[utility][0])
+        (x, _), (y, bars) = _scaled(of_method, utility), _scaled(of_method, "attack")
+        marker = "osD^v"[i // 10 % 5]
+        axes.errorbar(x, y, bars, fmt=f"{marker}-", color=f"C{i % 10}", label=display_name(method))
+    axes.axhline(100 * chance, color="0.3", linestyle="--", linewidth=0.8)
+    axes.set(xlabel=_title(utility), ylabel=_title("attack"))
+    axes.legend(fontsize=7, frameon=False, ncols=2)
+    return figure
+
+
+def gaps_figure(records: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Draw figure 4: TPR gaps before and after cascaded L̄EOPARD at its middle rank."""
     with_gaps = [record for record in records if record.get("details", {}).get("gaps")]
     original = [record for record in with_gaps if record["method"] == "original"]
     cascades = [record for record in with_gaps if record["method"] == "cascade"]
-    ranks = sorted({record["rank"] for record in cascades})
-    if not original or not cascades or (rank is not None and rank not in ranks):
+    if not original or not cascades:
         return None
-    rank = ranks[len(ranks) // 2] if rank is None else rank
-    erased = next(record for record in cascades if record["rank"] == rank)
-    before, after = (record["details"]["gaps"] for record in (original[0], erased))
-    first = before[0]["class"]
-    after_by_label = {gap["label"]: gap["after"] for gap in after if gap["class"] == first}
-    points = tuple(
-        GapPoint(gap["label"], gap["share"], gap["after"], (after_by_label.get(gap["label"]),))
-        for gap in before
-        if gap["class"] == first
+    cascades.sort(key=lambda record: record["rank"])
+    erased = cascades[len(cascades) // 2]
+    concept_class = original[0]["details"]["gaps"][0]["class"]
+    figure, axes = _new_figure(5.6, 3.8)
+    names = {"before erasure": original[0], f"cascade, rank {erased['rank']}": erased}
+    for name, record in names.items():
+        gaps = [g for g in record["details"]["gaps"] if g["class"] == concept_class]
+        axes.scatter([g["share"] for g in gaps], [g["after"] for g in gaps], s=26, label=name)
+    axes.axhline(0, color="0.3", linestyle="--", linewidth=1)
+    axes.set(
+        xlabel=f"share of {concept_class} among the rows of the label",
+        ylabel=f"TPR gap of {concept_class}",
     )
-    name = f"{display_name('cascade')}, rank {rank}"
-    return Contents("gaps", columns=(name,), gaps=(Gaps(first, points),))
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def _scaled(lines: Sequence[ResultLine], metric: str) -> tuple[list[float], list[float]]:
+    """Means and standard deviations, shares in per cent."""
+    scale = 100 if COLUMNS[metric].unit == "share" else 1
+    means, spreads = zip(*(line.values[metric] for line in lines), strict=True)
+    return [scale * mean for mean in means], [scale * spread for spread in spreads]
+
+
+def _title(metric: str) -> str:
+    return f"{COLUMNS[metric].title} {COLUMNS[metric].better}"

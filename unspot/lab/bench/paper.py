@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from unspot.data.dataset import Dataset
-from unspot.lab.sweeps.data import open_data, replaces_rows, sample_train
-from unspot.lab.sweeps.tables import ResultLine, ResultTable
+from unspot.lab.data import open_data, replaces_rows, sample_train
+from unspot.lab.tables import ResultLine, ResultTable
 
 __all__ = ["BenchData", "open_bench_data", "paper_rows", "paper_tables", "with_paper"]
 
@@ -135,14 +135,11 @@ def paper_row_like(paper: str, method: str, rank: int | None, n_features: int) -
 
 
 def with_paper(lines: Iterable[ResultLine], paper: str | None, n_features: int) -> list[ResultLine]:
-    """The lines under the methods' names, with the paper's numbers for the same cells."""
-    named = [replace(line, label="") for line in lines]  # a study's labels are not a user's
-    if paper is None:
-        return named
+    """Add the paper's numbers for the same cells."""
     compared = []
-    for line in named:
-        row = paper_row_like(paper, line.method, line.rank, n_features)
-        if row is not None:
+    for line in lines:
+        row = paper and paper_row_like(paper, line.method, line.rank, n_features)
+        if row:
             values = {OUR_NAMES.get(key, key): value for key, value in row.values.items()}
             line = replace(line, published=values, published_in=row.table)
         compared.append(line)
@@ -175,7 +172,7 @@ def open_bench_data(
     Parameters
     ----------
     name, source, max_rows, **columns
-        See ``unspot.lab.sweeps.data.open_data``.
+        See ``unspot.lab.data.open_data``.
 
     Examples
     --------

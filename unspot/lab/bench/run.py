@@ -1,15 +1,13 @@
-"""The benchmark: its studies as sweeps into one result file, then tables, figures and a page."""
+"""The benchmark: its studies as sweeps into one result file, then tables and figures."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +16,13 @@ from unspot.data.dataset import Dataset
 from unspot.evaluation.metrics import METRICS, lacking, one_row
 from unspot.evaluation.problem import Finding, MetricFunction, Problem
 from unspot.evaluation.results import Value
-from unspot.io.progress import steps
-from unspot.lab.bench.output import write_all
-from unspot.lab.bench.paper import BenchData, open_bench_data, with_paper
+from unspot.io.files import write_atomically
+from unspot.lab.bench.budgets import budget_tables
+from unspot.lab.bench.figures import save_figures
+from unspot.lab.bench.paper import BenchData, open_bench_data, paper_tables, with_paper
 from unspot.lab.bench.studies import SCHEDULES, Schedule, Study, studies
-from unspot.lab.sweeps.run import sweep
-from unspot.lab.sweeps.tables import ResultLine, result_lines
-
-if TYPE_CHECKING:
-    import pandas as pd
+from unspot.lab.sweep import Record, attack_chance, read_results, sweep
+from unspot.lab.tables import ResultLine, result_lines, save_tables
 
 __all__ = ["BenchResult", "bench", "bench_metrics", "probe_binary", "probe_reference"]
 
@@ -35,26 +31,26 @@ NEUTRAL = "neutral"
 
 
 def probe_reference(problem: Problem) -> Finding:
-    """The probe behind the paper's tables: scikit-learn's defaults, 20 iterations."""
+    """Measure the probe behind the paper's tables: scikit-learn's defaults, 20 iterations."""
     value = _accuracy(problem, np.ones(len(problem.train), bool), np.ones(len(problem.test), bool))
     return one_row("probe_reference", None, value)
 
 
 def probe_binary(problem: Problem) -> Finding:
-    """The same probe on two of the three classes, male and female."""
+    """Measure the reference probe on two of the three classes, male and female."""
     value = _accuracy(problem, problem.train.z != NEUTRAL, problem.test.z != NEUTRAL)
     return one_row("probe_binary", None, value)
 
 
 def bench_metrics(data: Dataset) -> dict[str, MetricFunction]:
-    """All that the paper reports and the data allow, and the strongest attacker."""
+    """Choose the metrics that the paper reports and the data allow, and the strongest attacker."""
     names = (
         *("attack", "probe", "mdl", "mdl_paper", "neighbours", "neighbours_paper", "variance"),
         *("words", "task_linear", "task", "fairness"),
     )
     missing = lacking(data)
     chosen = {name: METRICS[name] for name in names if name not in missing}
-    if "fairness" in chosen:  # under its old name, so that results of earlier runs are found
+    if "fairness" in chosen:
         chosen["fairness"] = METRICS["fairness_paper"]
     chosen["probe_reference"] = probe_reference
     if NEUTRAL in data.train.z and len(np.unique(data.train.z)) == 3:
@@ -86,47 +82,45 @@ def _accuracy(
 
 @dataclass(frozen=True, eq=False)
 class BenchResult:
-    """All cells as a frame, the data that they were run on, and the files that were written."""
+    """Records of all cells, the data that they were run on, and the files that were written."""
 
-    frame: pd.DataFrame
+    records: list[Record]
     source: BenchData
-    seconds: float
     files: tuple[Path, ...] = ()
 
     @cached_property
     def lines(self) -> list[ResultLine]:
-        """The cells summed up over seeds, with the paper's numbers."""
-        lines = result_lines(self.frame)
+        """The cells summarised over seeds, with the paper's numbers."""
+        lines = result_lines(self.records)
         return with_paper(lines, self.source.paper, self.source.data.n_features)
+
+    @property
+    def chance(self) -> float:
+        """Balanced accuracy of an attacker who guesses."""
+        return attack_chance(self.records[0]["data"])
 
 
 def bench(
     name: str,
     *,
-    source: str | os.PathLike[str] | None = None,
-    concept: str = "z",
-    task: str | None = "y",
-    features: str | None = None,
     effort: str | Schedule = "standard",
     ranks: Sequence[int | float] | None = None,
     seeds: int | Sequence[int] | None = None,
     only: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
-    max_train_rows: int | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    retry: bool = False,
     n_jobs: int | None = None,
-    max_seconds: float | None = None,
     figures: bool = True,
     verbose: bool = False,
+    **data: Any,
 ) -> BenchResult:
     """Regenerate the paper's tables and figures on a data set.
 
     Parameters
     ----------
-    name, source, concept, task, features
-        The data: see ``unspot.lab.sweeps.data.open_data``.
+    name, **data
+        The data: see ``unspot.lab.data.open_data``.
     effort : {"quick", "standard", "paper"} or Schedule
         How much is run: minutes, tens of minutes, or the paper's schedule.
     ranks : sequence of int or fractions, optional
@@ -137,76 +131,43 @@ def bench(
         Studies to run: main, field, rivals, task, metric, preserve, kernels, batch, solver.
     methods : sequence of str, optional
         Labels of the studies' methods to run.
-    max_train_rows : int, optional
-        Fit on a sample of the training rows.
     out : path, optional
-        A folder for ``results.jsonl``, to which every finished cell is added, and for tables,
-        figures and the page.
-    resume : bool
-        Continue the run in ``out``.
-    retry : bool
-        With ``resume``, run failed cells again.
-    n_jobs : int, optional
-        The number of cells that run at once; as in ``sweep``.
-    max_seconds : float, optional
-        The most that a cell may take; as in ``sweep``.
+        A folder for ``results.jsonl``, to which every finished cell is added, tables and figures.
+    resume, n_jobs, verbose
+        See ``sweep``.
     figures : bool
         Whether to draw figures, which needs matplotlib.
-    verbose : bool
-        Show progress.
     """
-    started = time.perf_counter()
-    if isinstance(effort, Schedule):
-        schedule = effort
-    else:
-        schedule = SCHEDULES[check_choice("effort", effort, SCHEDULES)]
-    columns = {"concept": concept, "task": task, "features": features}
-    source_data = open_bench_data(name, source=source, max_rows=max_train_rows, **columns)
-    to_run = studies(only or schedule.studies, source_data.data, source_data.paper, schedule, ranks)
+    if not isinstance(effort, Schedule):
+        effort = SCHEDULES[check_choice("effort", effort, SCHEDULES)]
+    source = open_bench_data(name, **data)
+    to_run = studies(only or effort.studies, source.data, source.paper, effort, ranks)
     if methods is not None:
         to_run = _limited(to_run, methods)
     folder = None if out is None else Path(out)
-    frame = _run(
-        to_run,
-        source_data,
-        folder,
-        seeds=schedule.seeds if seeds is None else seeds,
-        budget=schedule.budget,
-        resume=resume,
-        retry=retry,
-        n_jobs=n_jobs,
-        max_seconds=max_seconds,
-        verbose=verbose,
-    )
-    result = BenchResult(frame, source_data, time.perf_counter() - started)
-    if folder is None:
-        return result
-    return replace(result, files=tuple(write_all(result, folder, figures=figures)))
-
-
-def _run(
-    to_run: Sequence[Study], source: BenchData, folder: Path | None, *, resume: bool, **options: Any
-) -> pd.DataFrame:
-    import pandas as pd
-
-    frames: list[pd.DataFrame] = []
-    for study in steps(to_run, "Study", name=attrgetter("name"), verbose=options["verbose"]):
-        frame = sweep(
+    records: list[Record] = []
+    for study in to_run:
+        records += sweep(
             study.methods,
             {source.data.name: source.data},
             study.ranks,
-            metrics=bench_metrics(source.data),
+            effort.seeds if seeds is None else seeds,
+            bench_metrics(source.data),
+            budget=effort.budget,
             path=None if folder is None else folder / "results.jsonl",
             # All studies go into one file, which holds results after the first of them.
-            resume=folder is not None and (resume or bool(frames)),
-            **options,
+            resume=folder is not None and (resume or bool(records)),
+            n_jobs=n_jobs,
+            verbose=verbose,
         )
-        frames.append(frame.drop(columns="label"))  # tables have names for the labels of studies
-    return pd.concat(frames, ignore_index=True)
+    result = BenchResult(records, source)
+    if folder is None:
+        return result
+    return replace(result, files=tuple(_write_all(result, folder, figures)))
 
 
 def _limited(to_run: Sequence[Study], methods: Sequence[str]) -> list[Study]:
-    """The studies with only these methods, without studies that have none of them."""
+    """Keep only these methods of the studies, and no study without a method."""
     labels = [label for study in to_run for label in study.methods]
     for method in methods:
         check_choice("method", method, labels)
@@ -215,3 +176,43 @@ def _limited(to_run: Sequence[Study], methods: Sequence[str]) -> list[Study]:
         for study in to_run
     ]
     return [study for study in limited if study.methods]
+
+
+# -- Files -----------------------------------------------------------------------------------------
+
+_ABOUT_BUDGETS = (
+    "The strongest attacker on rows that the eraser has not seen, in points above guessing, when "
+    "the utility may fall by so many points below that of the original rows. Each method stands "
+    "with the best of its ranks and settings that are within the budget (–: none is). They are "
+    "chosen on the rows that are judged, which favours methods with many of them a little."
+)
+
+
+def _write_all(result: BenchResult, folder: Path, figures: bool) -> list[Path]:
+    """Write tables as Markdown, LaTeX and CSV, and figures.
+
+    The tables of leaks compare all methods in the result file, also those of earlier runs.
+    """
+    name = result.source.data.name
+    earlier = [r for r in read_results(folder / "results.jsonl") if r["dataset"] == name]
+    every = result_lines([*earlier, *result.records])
+    tables, budgets = paper_tables(result.lines), budget_tables(every, result.chance)
+    data = result.source.data
+    rows = " / ".join(f"{len(split):,}" for split in data)
+    parts = [
+        f"# Benchmark on {name}",
+        f"{rows} rows of train, validation and test, {data.n_features} features. Mean ± spread "
+        f"over seeds. {result.source.about_paper}".strip(),
+    ]
+    for table in tables:
+        parts += [f"## {table.title}", table.to_markdown()]
+    for budget in budgets:
+        parts += [f"## {budget.title}", _ABOUT_BUDGETS, budget.to_markdown()]
+    failed = [f"- {line.name}: {error}" for line in result.lines for error in line.errors]
+    if failed:
+        parts += ["## Cells that failed", "\n".join(failed)]
+    write_atomically(folder / "tables.md", ("\n\n".join(parts) + "\n").encode())
+    files = [*save_tables(folder, tables, budgets), folder / "tables.md"]
+    if figures:
+        files += save_figures(every, result.records, data, result.chance, folder / "figures")
+    return files

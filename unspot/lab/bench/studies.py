@@ -19,7 +19,7 @@ from unspot.erasers.leopard import LEOPARD
 from unspot.erasers.registry import make
 from unspot.lab.bench.foreign import foreign_contestants
 from unspot.lab.bench.paper import paper_data, paper_rows
-from unspot.lab.sweeps.run import KEEPS_TASK
+from unspot.lab.sweep import KEEPS_TASK
 from unspot.projections import ManifoldSolver, PaperSolver
 
 __all__ = ["SCHEDULES", "STUDIES", "Schedule", "Study", "studies"]

@@ -1,4 +1,4 @@
-"""The data of a sweep: a data set by its name, or a file of vectors and labels."""
+"""Data of sweeps and benchmarks: a data set by its name, or a file of vectors and labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unspot.checks import check_count, did_you_mean
-from unspot.data.dataset import Dataset, strata, stratified_parts
+from unspot.data.dataset import Dataset, stratified_parts
 from unspot.datasets import load_glove_gender, load_translations
 from unspot.datasets.synthetic import LAWS, law
 from unspot.io import read_table
@@ -86,7 +86,7 @@ def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset
     """The data set with a stratified sample of at most ``max_rows`` training rows."""
     if len(data.train) <= check_count("max_rows", max_rows):
         return data
-    codes = strata(data.train.z if data.concepts else data.train.target)
+    codes = data.train.concept.strata
     share = max_rows / len(codes)
     rng = np.random.default_rng(random_state)
     rows = stratified_parts(codes, (share, 1 - share), rng)[0]

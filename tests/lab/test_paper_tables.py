@@ -13,7 +13,7 @@ import pytest
 from unspot import methods
 from unspot.lab.bench.paper import paper_tables, pick, study_of
 from unspot.lab.registry import METHODS
-from unspot.lab.sweeps.tables import ResultLine, to_csv
+from unspot.lab.tables import ResultLine, to_csv
 
 PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}
 
@@ -91,7 +91,7 @@ def test_studies(lines):
 
 
 def test_the_page_of_methods_has_the_costs_of_the_result_file(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "tools"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
     tool = import_module("write_costs_table")
     found = json.loads(tool.RESULT.read_text())
     assert tool.PAGE.read_text() == tool.table(found)

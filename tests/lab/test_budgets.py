@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
-from unspot.lab.bench import figures
-from unspot.lab.bench.budgets import budget_tables, lines_of_file
-from unspot.lab.bench.figures import save_frontier
-from unspot.lab.sweeps.tables import ResultLine
-from unspot.report.figures import tradeoff_figure
-from unspot.report.style import texts_beside
+from unspot.lab.bench.budgets import budget_tables
+from unspot.lab.bench.figures import frontier_figure
+from unspot.lab.tables import ResultLine
 
 
 def line(method, attack, task, rank=None, n_seeds=1):
@@ -74,47 +68,8 @@ def test_without_the_original_there_is_no_budget(lines):
     assert budget_tables([], chance=0.5) == []
 
 
-def test_the_frontier_has_one_curve_per_method(lines, tmp_path, monkeypatch):
-    drawn = []
-
-    def keep(tradeoff):
-        drawn.append(tradeoff)
-        return tradeoff_figure(tradeoff)
-
-    monkeypatch.setattr(figures, "tradeoff_figure", keep)
-    named = [replace(line, label=line.method) for line in lines]  # as cells have them
-    paths = save_frontier(named, 0.5, tmp_path)
-    assert [path.suffix for path in paths] == [".png", ".pdf"]
-    names = [point.series for point in drawn[0].points]
-    assert names.count("MUtE") == 2
-    assert names.count("L̄EOPARD, cascaded") == 3
-    assert "None" not in texts_beside(drawn[0], width=260, height=190)
-    assert save_frontier(lines[:2], 0.5, tmp_path) == []
-
-
-def record(key, method, seed=0, attack=0.5, **facts):
-    metrics = {"attack": attack, "neighbours": 0.9}
-    return {
-        **{"key": key, "dataset": "words", "method": method, "rank": None, "seed": seed},
-        **{"metrics": metrics, "status": "ok", "seconds": 1.0, "fit_seconds": 1.0},
-        **facts,
-    }
-
-
-def test_all_studies_of_a_file_count_once():
-    records = [
-        record("a", "original", attack=0.9),
-        record("b", "leace", attack=0.8),
-        record("c", "leace", seed=1, attack=0.6),
-        record("d", "mute", attack=0.5),  # of this run
-        record("e", "mute", attack=0.1),  # of another, with other settings behind the same label
-        record("f", "leace", dataset="tweets", attack=0.0),
-        record("g", "farm", status="failed", error="no", metrics={}),
-    ]
-    found = {line.method: line for line in lines_of_file(records, "words", ["d"])}
-    assert set(found) == {"original", "leace", "mute", "farm"}
-    assert found["leace"].n_seeds == 2
-    np.testing.assert_allclose(found["leace"].values["attack"], (0.7, 0.1))
-    assert found["mute"].values["attack"][0] == 0.5
-    assert "attack" not in found["farm"].values
-    assert lines_of_file([], "words") == []
+def test_the_frontier_has_one_curve_per_method(lines):
+    figure = frontier_figure(lines, 0.5)
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["LEACE", "L̄EOPARD, cascaded", "MUtE", "FaRM"]
+    assert frontier_figure(lines[:1], 0.5) is None

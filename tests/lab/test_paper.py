@@ -16,7 +16,7 @@ from unspot.lab.bench.paper import (
     same_share,
     with_paper,
 )
-from unspot.lab.sweeps.tables import ResultLine
+from unspot.lab.tables import ResultLine
 
 SHARES = {"probe", "probe_binary", "task", "neighbours_paper", "tpr_gap", "demographic_parity"}
 
@@ -141,11 +141,3 @@ def test_a_sample_of_the_training_rows_is_said(file):
     assert len(opened.data.train) == 40
     assert "Fitted on 40 of 150 training rows." in opened.difference
     assert open_bench_data(str(file), max_rows=4000).difference == ""
-
-
-def test_a_study_s_labels_are_shown_under_the_methods_names() -> None:
-    line = ResultLine("igbp/rounds=3", None, 1, label="igbp/rounds=3")
-    assert [with_paper([line], paper, 100)[0].name for paper in (None, "glove")] == [
-        "IGBP, rounds=3",
-        "IGBP, rounds=3",
-    ]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from unspot.datasets.synthetic import law
-from unspot.lab.sweeps.data import open_data
+from unspot.lab.data import open_data
 
 
 @pytest.fixture
