@@ -28,7 +28,7 @@ __all__ = [
 
 
 def check_count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
-    """An integer within bounds."""
+    """Check an integer within bounds."""
     if _is_integer(value) and value >= least and (most is None or value <= most):
         return int(value)
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -36,14 +36,14 @@ def check_count(name: str, value: Any, *, least: int = 1, most: int | None = Non
 
 
 def check_positive(name: str, value: Any) -> float:
-    """A finite number above zero."""
+    """Check a finite number above zero."""
     if _is_number(value) and 0 < value < np.inf:
         return float(value)
     raise ValueError(f"Got {name}={value!r}, but expected a positive number.")
 
 
 def check_share(name: str, value: Any) -> float:
-    """A number from 0 to below 1."""
+    """Check a number from 0 to below 1."""
     if _is_number(value) and 0 <= value < 1:
         return float(value)
     raise ValueError(
@@ -52,7 +52,7 @@ def check_share(name: str, value: Any) -> float:
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
-    """One of several words."""
+    """Check one of several words."""
     listed = list(choices)
     if isinstance(value, str) and value in listed:
         return value
@@ -62,7 +62,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 
 def check_bandwidth(value: Any, rules: Sequence[str] = ("median",)) -> float | None:
-    """A positive number, or None for the name of a rule that finds one from the data."""
+    """Check a positive number; return None for the name of a rule."""
     if isinstance(value, str) and value in rules:
         return None
     if _is_number(value) and 0 < value < np.inf:
@@ -73,7 +73,7 @@ def check_bandwidth(value: Any, rules: Sequence[str] = ("median",)) -> float | N
 
 
 def check_seeds(seeds: Any) -> list[int]:
-    """Seeds as a list: a number n stands for 0 … n − 1, a list for itself.
+    """List the seeds: a number n stands for 0 … n − 1, a list for itself.
 
     Where only a number of seeds makes sense, use ``check_count("seeds", seeds)``.
 
@@ -95,7 +95,7 @@ def check_seeds(seeds: Any) -> list[int]:
 
 
 def check_rank(rank: Any, n_features: int, what: str = "the number of features") -> int:
-    """A rank as an integer from 1 to ``n_features``; 0.5 stands for half of the features."""
+    """Convert a rank to an integer from 1 to ``n_features``; 0.5 is half of the features."""
     if isinstance(rank, (float, np.floating)) and 0 < rank < 1:
         return max(1, round(float(rank) * n_features))
     if _is_integer(rank) and 1 <= rank <= n_features:
@@ -107,7 +107,7 @@ def check_rank(rank: Any, n_features: int, what: str = "the number of features")
 
 
 def default_ranks(n_features: int) -> tuple[int, ...]:
-    """Nine tenths to one tenth of the features, and one twentieth.
+    """List ranks from nine tenths to one tenth of the features, and one twentieth.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def default_ranks(n_features: int) -> tuple[int, ...]:
 
 
 def did_you_mean(name: Any, among: Iterable[Any]) -> str:
-    """The end of a message about an unknown name: the known names most like it, or nothing.
+    """Suggest known names that are close to an unknown one, to end a message.
 
     Examples
     --------

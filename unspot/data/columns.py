@@ -138,7 +138,7 @@ def _sorted_classes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def encode_as(z: Any, classes: NDArray[Any], *, name: str = "z") -> NDArray[np.int64]:
-    """Codes of labels for given classes. Other labels are an error."""
+    """Encode labels by given classes; other labels are an error."""
     values, classes = _as_vector(z, name), np.asarray(classes)
     _refuse_missing(values, name)
     codes = {label: code for code, label in enumerate(classes.tolist())}
@@ -195,7 +195,7 @@ def _to_numpy(z: Any) -> NDArray[Any]:
 
 
 def uncast(z: Any) -> NDArray[Any]:
-    """Labels as an array that still shows missing labels and labels of other types."""
+    """Convert labels to an array that still shows missing labels and mixed types."""
     # numpy would turn a NaN among strings into the string 'nan', and a zero into '0'.
     if isinstance(z, Sequence):
         return np.asarray(z, dtype=object)
@@ -265,7 +265,7 @@ def _described(cls: type) -> str:
 
 
 def missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where there is None, NaN, pandas.NA or NaT."""
+    """Locate None, NaN, pandas.NA and NaT."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind in "mM":

@@ -49,112 +49,35 @@ FEW_VALUES = 20
 
 
 class Concept(Protocol):
-    """What a fit, a split, an attack and a report need to know about a concept of n rows."""
+    """What fits, splits, attacks and reports need to know about a concept of n rows."""
 
     kind: ClassVar[str]
     has_classes: ClassVar[bool]
+    names: tuple[str, ...]  # of the columns of a table; empty for a single concept
+    columns: Mapping[str, Column]  # a concept that is no table is its only column
+    values: Any  # in the form in which a user passes it
+    numbers: NDArray[Any]  # codes and numbers, NaN where a value is missing, for hashes
+    strata: Codes  # cells by which splits are stratified
 
     def __len__(self) -> int: ...
 
     def take(self, rows: Any) -> Self:
         """Select rows by number, slice or mask; classes without a row stay."""
-        ...
-
-    @property
-    def values(self) -> Any:
-        """Return the concept in the form in which a user passes it."""
-        ...
-
-    @property
-    def numbers(self) -> NDArray[Any]:
-        """Return codes and numbers, NaN where a value is missing, for hashes of the rows."""
-        ...
-
-    @property
-    def strata(self) -> Codes:
-        """Return the cells by which splits of the rows are stratified."""
-        ...
-
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        """Return single concepts by name; a concept that is no table is its only column."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of several concepts; empty if there is one, which needs no name."""
-        ...
 
     def column(self, name: str) -> Column:
         """Return one column of a table."""
-        ...
 
     def single(self) -> Any:
         """Return the concept itself, or ask for one column of a table."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return the concept's entries in the metadata of an eraser."""
-        ...
 
     def summary(self) -> str:
         """Describe the concept in a few words."""
-        ...
 
     def fewest_groups(self, groups: Codes) -> tuple[int, str]:
         """Count the groups of the class that has the fewest, and say of what they are groups."""
-        ...
-
-
-class Single(Protocol):
-    """A concept that is no table: classes or numbers, without missing values."""
-
-    kind: ClassVar[str]
-
-    def __len__(self) -> int: ...
-
-    def take(self, rows: Any) -> Self: ...
-
-    @property
-    def numbers(self) -> NDArray[Any]: ...
-
-    def describe(self) -> dict[str, Any]: ...
-
-    def design(self) -> Array:
-        """Return the columns that linear erasure decorrelates from the rows, (n, q)."""
-        ...
-
-    def features(self, random_state: Any = None) -> Array:
-        """Return centred features ψ(z) for HSIC, whose variances add to one, (n, m)."""
-        ...
-
-    def features_within(self, cells: Codes, random_state: Any = None) -> Array:
-        """Return features as ``features`` does, for dependence within each cell."""
-        ...
-
-    def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
-        """Return features of another concept given this one, and the cells they count within."""
-        ...
-
-    def condition_design(self, design: Array, random_state: Any = None) -> Array:
-        """Return the design of another concept given this one."""
-        ...
-
-    def determines(self, other: Any) -> bool:
-        """Tell whether this concept determines another one."""
-        ...
-
-    def statistics(self, X: Any, **options: Any) -> Any:
-        """Sum up rows and concept in one pass, for linear erasure."""
-        ...
-
-    def bins(self, n_bins: int) -> Codes:
-        """Return the codes of the classes, or quantile bins of a number, for stratified splits."""
-        ...
-
-    def as_classes(self, n_classes: int) -> Classes:
-        """Return the classes, or cut a number into ordered classes of about as many rows each."""
-        ...
 
 
 class Column(NamedTuple):
@@ -170,8 +93,17 @@ class Column(NamedTuple):
         return Column(self.target.take(place[rows][~missing]), missing)
 
 
-class _Alone:
-    """What classes and numbers share: each is its own only column."""
+class _Single:
+    """A concept that is no table: classes or numbers, without missing values.
+
+    Both kinds also have: ``design()``, the columns that linear erasure decorrelates from the rows,
+    (n, q); ``features(rng)``, centred features ψ(z) for HSIC of unit total variance, (n, m), and
+    ``features_within(cells, rng)`` for dependence within cells; ``condition(other, rng)``, features
+    of another concept given this one with the cells they count within, and
+    ``condition_design(design, rng)``; ``determines(other)``; ``statistics(X)``, the sums over the
+    rows for linear erasure; ``bins(n)``, codes for stratified splits; ``as_classes(n)`` and
+    ``as_number()``.
+    """
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -193,7 +125,7 @@ class _Alone:
 
 
 @dataclass(frozen=True, eq=False)
-class Classes(_Alone):
+class Classes(_Single):
     """Codes 0…K−1 of n rows, and the K sorted classes that they stand for.
 
     Examples
@@ -298,7 +230,7 @@ class Classes(_Alone):
             psi[rows, : part.shape[1]] = unit_variance(part)
         return psi
 
-    def condition(self, concept: Single, random_state: Any = None) -> tuple[Array, Codes]:
+    def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
         return concept.features_within(self.codes, random_state), self.codes
 
     def condition_design(self, design: Array, random_state: Any = None) -> Array:
@@ -309,7 +241,7 @@ class Classes(_Alone):
         least = 1e-9 * np.abs(design).max()
         return np.hstack([block for block in blocks if np.abs(block).max() > least] or [0 * within])
 
-    def determines(self, other: Single) -> bool:
+    def determines(self, other: Any) -> bool:
         columns = centred(other.design())
         return bool(
             np.square(centred(columns, self.codes)).sum() <= 1e-9 * np.square(columns).sum()
@@ -348,7 +280,7 @@ class Classes(_Alone):
 
 
 @dataclass(frozen=True, eq=False)
-class Number(_Alone):
+class Number(_Single):
     """A continuous concept: m numbers for each of n rows."""
 
     coordinates: Array  # (n, m)
@@ -411,7 +343,7 @@ class Number(_Alone):
     def features_within(self, cells: Codes, random_state: Any = None) -> Array:
         return unit_variance(self.features(random_state), cells)
 
-    def condition(self, concept: Single, random_state: Any = None) -> tuple[Array, Codes]:
+    def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
         """Return residual features times those of this number: K_y(y, y′)⟨r, r′⟩, K_y = 1 + φ·φ′.
 
         r are the residuals of ψ in a ridge regression on φ.
@@ -429,7 +361,7 @@ class Number(_Alone):
         phi = number_features(self.coordinates, rng)
         return centred(design - predicted(design, phi, rng))
 
-    def determines(self, other: Single) -> bool:
+    def determines(self, other: Any) -> bool:
         """Tell whether the number explains another concept but for a thousandth of its variance."""
         if self.coordinates.shape[1] > 1:
             return False  # vectors have no order

@@ -62,12 +62,12 @@ class Split:
 
     @property
     def z(self) -> Any:
-        """The concept as a user passes it: labels, numbers, or the table itself."""
+        """Return the concept as a user passes it: labels, numbers, or the table itself."""
         return self.concept.values
 
     @property
     def y(self) -> Any:
-        """The task as a user passes it, or None."""
+        """Return the task as a user passes it, or None."""
         return None if self.task is None else self.task.values
 
     def contents(self) -> str:
@@ -79,7 +79,7 @@ class Split:
 
     @property
     def target(self) -> Any:
-        """The concept, if it is no table."""
+        """Return the concept if it is no table."""
         return self.concept.single()
 
     @property
@@ -88,7 +88,7 @@ class Split:
 
     @property
     def group_codes(self) -> NDArray[np.int64] | None:
-        """The groups as numbers, if there are any."""
+        """Return the groups as codes, or None."""
         return None if self.groups is None else group_codes(self.groups, len(self))
 
     def take(self, rows: Any) -> Split:
@@ -136,7 +136,7 @@ def _concatenated(columns: Sequence[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Words and their vectors, for word similarity. They are not rows of a split."""
+    """Words and their vectors for word similarity, beside the rows of the splits."""
 
     words: NDArray[Any]  # (m,)
     X: NDArray[Any]  # (m, d)
@@ -193,7 +193,7 @@ class Dataset:
 
     @property
     def grouped(self) -> bool:
-        """Whether it is known what rows come in."""
+        """Tell whether any split has groups."""
         return any(split.groups is not None for split in self)
 
     @property
@@ -202,15 +202,15 @@ class Dataset:
 
     @property
     def concepts(self) -> tuple[str, ...]:
-        """The names of several concepts; empty if there is one, which needs no name."""
+        """Return the names of the columns of a table of concepts; empty for a single concept."""
         return self.train.concept.names
 
     def of(self, name: str) -> Dataset:
-        """The rows that have a value of one concept of a table, with that concept alone."""
+        """Select the rows that have a value of one column of a table, with that column alone."""
         return replace(self.mapped(lambda split: split.of(name)), concept=name)
 
     def mapped(self, change: Callable[[Split], Split]) -> Dataset:
-        """The data with every split changed; splits that are the same rows stay so."""
+        """Apply a function to every split; splits that are the same rows stay so."""
         changed = {id(split): change(split) for split in self}
         splits = {name: changed[id(split)] for name, split in zip(SPLITS, self, strict=True)}
         return replace(self, **splits)  # type: ignore[arg-type]
@@ -307,9 +307,9 @@ def stratified_parts(
     rng: np.random.Generator,
     groups: Any = None,
 ) -> list[NDArray[np.int64]]:
-    """Sorted row numbers of disjoint parts, each with the given share of every cell.
+    """Split row numbers into disjoint sorted parts with the given shares of every cell.
 
-    Of rows in groups the parts are whole groups, and their shares as near as these allow.
+    With groups, parts hold whole groups, and shares are as close as these allow.
     """
     if groups is not None:
         return grouped_parts(cells, groups, sizes, rng)
@@ -348,7 +348,7 @@ def refuse_shared_groups(**splits: Split) -> None:
 
 
 def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> None:
-    """Warn where rows of splits without groups, with their labels as codes, look grouped."""
+    """Warn if rows look grouped and no groups were given; labels come as codes."""
     if any(split.groups is not None for split, _ in splits):
         return
     chosen = [(split.X, codes, first_rows(codes)) for split, codes in splits if len(split)]
@@ -368,7 +368,7 @@ def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> None:
 
 
 def was_fitted_on(eraser: Any, split: Split) -> bool:
-    """Whether an eraser's metadata says that it was fitted on these rows, or on many of them."""
+    """Tell whether an eraser was fitted on these rows or many of them, by its metadata."""
     return share_fitted_on(eraser, split) > MAX_SEEN
 
 
@@ -399,7 +399,7 @@ def share_fitted_on(eraser: Any, split: Split) -> float:
 
 
 def share_among(split: Split, others: Split) -> float:
-    """The share of the rows that are among the others too; 1 if both are the same rows.
+    """Compute the share of the rows that are among other rows; 1 if both are the same.
 
     Rows that occur more than once in the split do not count: where rows repeat, other rows of the
     same source repeat them too.

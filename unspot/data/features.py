@@ -48,7 +48,7 @@ def centred(values: Array, groups: NDArray[Any] | None = None) -> Array:
 
 
 def class_features(codes: NDArray[np.int64]) -> Array:
-    """Features of classes in which every pair of classes weighs the same, as in the paper.
+    """Compute class features in which every pair of classes weighs the same, as in the paper.
 
     ψ·ψ′ = (1[k = l] − 1/K)/(pₖpₗ), so that HSIC is the sum of MMD² over all pairs of classes, but
     for a factor. Classes of few rows weigh less: pₖ is that of a class with ten rows more.
@@ -62,7 +62,7 @@ def class_features(codes: NDArray[np.int64]) -> Array:
 
 
 def number_features(values: NDArray[Any], random_state: Any = None) -> Array:
-    """Features of a Gaussian kernel of numbers, at their median distance. (n, m), m ≤ 32.
+    """Compute features (n, m ≤ 32) of a Gaussian kernel of numbers at their median distance.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _squared_distances(A: Array, B: Array) -> Array:
 
 
 def _principal(psi: Array) -> Array:
-    """The directions of most variance, in their order and without what hardly varies."""
+    """Project onto the principal components that hold nearly all variance."""
     variances, vectors = np.linalg.eigh(psi.T @ psi / len(psi))
     variances, vectors = variances[::-1], vectors[:, ::-1]
     lost = 1 - np.cumsum(variances) / max(variances.sum(), np.finfo(float).tiny)
@@ -120,9 +120,9 @@ def _principal(psi: Array) -> Array:
 
 
 def products(parts: list[Array], random_state: Any = None) -> Array:
-    """All products of one column of each part: features of combinations. (n, Πm) or (n, 128).
+    """Multiply one column of each part in all combinations: (n, Πm), or (n, 128) at random.
 
-    Of more columns than that random combinations are taken, which keep ψ·ψ′ on average.
+    More columns than that are replaced by random combinations, which keep ψ·ψ′ on average.
     """
     psi = parts[0]
     for part in parts[1:]:

@@ -45,7 +45,7 @@ _STEP, _NEAR_EXCESS = 1.5, 0.15
 
 
 def counts_at_worst(codes: Codes, groups: Codes | None, n_classes: int) -> Codes:
-    """Rows of each class, or groups with rows of it: at worst a group tells as much as one row.
+    """Count the rows of each class, or its groups: at worst a group tells as much as one row.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def counts_at_worst(codes: Codes, groups: Codes | None, n_classes: int) -> Codes
 
 
 def group_codes(groups: Any, n_rows: int) -> Codes:
-    """Groups of any type as numbers 0…G−1.
+    """Encode groups of any type as 0…G−1.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def group_codes(groups: Any, n_rows: int) -> Codes:
 
 
 def group_shares(codes: Codes, groups: Codes | None, n_classes: int) -> Array:
-    """The share of each class, every group counted alike.
+    """Compute class shares in which every group has the same weight.
 
     Handing the labels of one group to another leaves it as it is, where a class's share of the
     rows changes if groups differ in size.
@@ -93,9 +93,9 @@ def group_shares(codes: Codes, groups: Codes | None, n_classes: int) -> Array:
 def shuffler(
     codes: Codes, groups: Codes | None, strata: Codes | None = None
 ) -> Callable[[np.random.Generator], Codes]:
-    """A function that gives labels to other rows; in groups, those of one group to another.
+    """Return a function that permutes labels over rows, or over whole groups of rows.
 
-    With strata, to other rows of the same stratum.
+    With strata, labels stay in their stratum.
 
     Labels that are the same throughout a group are so permuted over the groups. Labels that vary
     within groups are handed on in their order, from a place drawn at random and around the end:
@@ -118,7 +118,7 @@ def shuffler(
 def row_shuffler(
     labels: Array, groups: Codes | None, strata: Codes | None = None
 ) -> Callable[[np.random.Generator], Codes]:
-    """The same, as the numbers of the rows whose labels are given; these may be numbers too.
+    """Return a function that permutes row numbers as ``shuffler`` permutes labels.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def row_shuffler(
 
 
 def _of_like_size(sizes: Array) -> list[Codes]:
-    """Groups by size, those of at most twice the rows together, and ten or more where there are."""
+    """Gather groups of similar size: at most twice the rows, and ten groups where possible."""
     order = np.argsort(sizes, kind="stable")
     cuts, first = [], 0
     for i in range(len(order)):
@@ -179,7 +179,7 @@ def _of_like_size(sizes: Array) -> list[Codes]:
 def grouped_parts(
     cells: Codes, groups: Any, sizes: Sequence[float], rng: np.random.Generator
 ) -> list[Codes]:
-    """Sorted row numbers of disjoint parts of whole groups, each with about its share of each cell.
+    """Split row numbers into parts of whole groups, each with about its share of every cell.
 
     A group counts by the cell that most of its rows are in. Large groups are dealt first, each to a
     part drawn by what the parts still lack, so that small ones even out the sizes. Every part gets
@@ -211,7 +211,7 @@ def grouped_parts(
 
 
 def _dealt(n_rows: Array, sizes: Sequence[float], draws: Array) -> list[int]:
-    """The part of each group: drawn by the rows that the parts lack, and none left without any."""
+    """Draw the part of each group by the rows that parts still lack; no part stays empty."""
     lacks = [size * float(n_rows.sum()) for size in sizes]
     empty = set(range(len(sizes)))
     dealt = []
@@ -231,7 +231,7 @@ def _dealt(n_rows: Array, sizes: Sequence[float], draws: Array) -> list[int]:
 
 
 def looks_grouped(X: Any, codes: Codes) -> bool:
-    """Whether rows look as if they came in groups: near-duplicates that share their label.
+    """Tell whether rows look grouped: near-duplicates that share their label.
 
     Two things must come together. Within a class, distances grow in a step: a row has some rows
     close by, then none for a while. Of independent rows the distance grows ever faster from one
@@ -274,7 +274,7 @@ def looks_grouped(X: Any, codes: Codes) -> bool:
 
 
 def first_rows(codes: Codes) -> Codes:
-    """The numbers of the rows that are searched for groups: the first of each class."""
+    """Select the rows that are searched for groups: the first of each class."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
     place = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
@@ -282,7 +282,7 @@ def first_rows(codes: Codes) -> Codes:
 
 
 def _distances(rows: Array, queries: Codes) -> Array:
-    """From the queried rows to all, (queries, n); infinite to themselves."""
+    """Compute distances from the queried rows to all, (queries, n); infinite to themselves."""
     centred = rows - rows.mean(axis=0)
     norms = (centred**2).sum(axis=1)
     squared = norms[queries, None] + norms - 2 * centred[queries] @ centred.T
@@ -291,7 +291,7 @@ def _distances(rows: Array, queries: Codes) -> Array:
 
 
 def _first_step(distances: Array, neighbours: Codes) -> int | None:
-    """The doubling of the neighbours in which distances grow far faster than in a later one."""
+    """Find the doubling of neighbours in which distances grow far faster than in a later one."""
     nearest = np.sort(np.partition(distances, neighbours[-1] - 1)[:, : neighbours[-1]])
     floor = 1e-6 * nearest[:, -1].max()  # rows that occur twice are at no distance
     if not floor > 0:

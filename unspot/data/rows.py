@@ -39,7 +39,7 @@ PIECE_ROWS = 512
 #: The entries of metadata by which rows are known again: long, and nothing to read.
 KNOWN = ("known_rows", "known_below")
 
-#: Rows of a fit that are known again: enough of 1,000 rows out of a million, in 120 kB of a file.
+#: Row hashes to store (at most 120 kB): enough to recognise 1,000 rows in a million.
 _FEWEST_KNOWN, _MOST_KNOWN = 1_000, 10_000
 
 #: Values up to this, which vary by its inverse at least: hashes of rows are of their values in
@@ -90,7 +90,7 @@ def refuse_extreme(X: Any) -> None:
 
 
 def in_memory(values: Any) -> Any:
-    """A tensor as an array without its gradient, a column of vectors as a matrix; or as it is.
+    """Convert a tensor to an array and a column of vectors to a matrix; keep anything else.
 
     numpy has no bfloat16, so that becomes float32, which holds the same numbers.
 
@@ -108,13 +108,13 @@ def in_memory(values: Any) -> Any:
 
 
 def _is_column(values: Any) -> bool:
-    """Whether it is one column of a data frame whose values are no numbers."""
+    """Tell whether values are a data frame column of objects."""
     dtype = str(getattr(values, "dtype", "")).lower()
     return dtype.startswith(("object", "list", "array")) and len(getattr(values, "shape", ())) == 1
 
 
 def _stacked(column: Any) -> Any:
-    """The matrix of a column of vectors; any other column as it is."""
+    """Stack a column of vectors into a matrix; keep any other column."""
     rows = list(column)
     # Texts, bytes (of HDF5) and tuples are labels and groups, and no vectors.
     if not rows or isinstance(rows[0], (str, bytes, tuple)) or not hasattr(rows[0], "__len__"):
@@ -129,7 +129,7 @@ def _stacked(column: Any) -> Any:
 
 
 def identity(X: Any, target: NDArray[Any]) -> dict[str, Any]:
-    """Metadata to recognise the rows of a fit: a hash of all, and hashes of some of them.
+    """Compute metadata that recognise the rows of a fit: one hash of all, and some row hashes.
 
     Of rows in memory those with the smallest hashes are known, a hundredth of them and at least
     1,000: then any part of the rows holds its share, and ``known_below`` is the largest known hash
@@ -147,12 +147,12 @@ def identity(X: Any, target: NDArray[Any]) -> dict[str, Any]:
 
 
 def fingerprint(X: NDArray[Any], target: NDArray[Any]) -> str:
-    """A short hash of shape, labels and a fixed sample of rows, which tells data sets apart."""
+    """Hash shape, labels and a fixed sample of rows, to tell data sets apart."""
     return _digest(X.shape, _sampled(X), target)
 
 
 def row_hashes(X: NDArray[Any]) -> list[str]:
-    """A short hash of each row, the same for all floating types that hold its numbers.
+    """Hash each row, equally for all floating types that hold its numbers.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class Scaling:
 
     @classmethod
     def of(cls, X: NDArray[Any]) -> Scaling:
-        """From rows, in float64 and around the mean, so that a large mean costs no precision."""
+        """Compute mean and scale in float64 around the mean, so that a large mean costs nothing."""
         mean = X.mean(axis=0, dtype=np.float64)
         parts = (X[i : i + _CHUNK_ROWS] for i in range(0, len(X), _CHUNK_ROWS))
         variance = sum(float(np.sum((part - mean) ** 2)) for part in parts) / X.size
@@ -219,7 +219,7 @@ RowNumbers = NDArray[np.int64]
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A numpy Generator from any ``random_state`` that scikit-learn accepts."""
+    """Make a numpy Generator from any ``random_state`` that scikit-learn accepts."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     from sklearn.utils import check_random_state  # slow to load
@@ -228,14 +228,14 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def as_seed(random_state: Any) -> int:
-    """An integer from any ``random_state``; an integer stays as it is."""
+    """Make an integer seed from any ``random_state``; an integer stays as it is."""
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(generator(random_state).integers(2**31 - 1))
 
 
 def in_own_order(X: NDArray[Any], codes: NDArray[np.int64]) -> tuple[RowNumbers, NDArray[np.int64]]:
-    """Row numbers in an order that the rows themselves decide, and the codes of these rows.
+    """Order rows by their values alone, and renumber their codes in that order.
 
     Codes are counted anew, in the order in which the classes come. What is computed from both
     depends neither on the order of the rows nor on the names of the classes. Rows are ordered by
@@ -262,7 +262,7 @@ def sample_and_held_out(
     min_held_out: int = 10,
     max_held_out: int | None = None,
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Row numbers to fit on and row numbers to check on: disjoint, both with every class.
+    """Draw disjoint rows to fit on and to validate on, both with every class.
 
     If all rows fit the budget, the classes keep their shares. If not, the budget is divided as
     evenly as the sizes of the classes allow, since the smaller class limits the precision of a
@@ -286,7 +286,7 @@ def sample_and_held_out(
 
 
 def balanced_counts(counts: NDArray[Any], budget: int) -> NDArray[np.int64]:
-    """The number of rows to take from each class, so that the total is at most ``budget``.
+    """Allocate a budget of rows to the classes as evenly as their sizes allow.
 
     Small classes are taken whole, and the others share the rest of the budget evenly. From each
     class at least two rows are taken, even if that exceeds the budget.
@@ -305,7 +305,7 @@ def balanced_counts(counts: NDArray[Any], budget: int) -> NDArray[np.int64]:
 def stratified_batches(
     codes: NDArray[np.int64], size: int, rng: np.random.Generator
 ) -> list[RowNumbers]:
-    """Row numbers of mini-batches that together hold all rows, each with every class in its share.
+    """Deal all rows into mini-batches that are stratified by class.
 
     The number of batches is limited so that each batch has at least two rows of every class.
     """
@@ -319,7 +319,7 @@ def stratified_batches(
 
 
 def by_rows(work: Callable[[NDArray[Any]], NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
-    """``work(X)`` for work that treats every row alike, in pieces of rows by ``in_threads``.
+    """Apply row-wise work to pieces of rows in threads, and concatenate the results.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class ClassStatistics:
 
     @classmethod
     def empty(cls, n_classes: int, n_features: int, *, per_class: bool = True) -> ClassStatistics:
-        """Statistics of no rows."""
+        """Create the statistics of no rows."""
         d = n_features
         return cls(
             np.zeros(n_classes, dtype=np.int64),
@@ -93,7 +93,7 @@ class ClassStatistics:
     def from_rows(
         cls, X: Any, codes: NDArray[Any], n_classes: int, *, per_class: bool = True
     ) -> ClassStatistics:
-        """One pass over an array or a ``RowSource``. O(nd²) time, O(d²) memory (K·d² per class).
+        """Sum up an array or a ``RowSource`` in one pass: O(nd²) time, O(d²) memory or K·d².
 
         Several threads work on chunks of rows, which are merged in order. Sums are in float64,
         except for many rows of single precision. Those are summed in blocks of 4096 rows, shifted
@@ -120,7 +120,7 @@ class ClassStatistics:
         )
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
-        """Statistics of the rows of both."""
+        """Merge the statistics of two sets of rows."""
         if self.means.shape != other.means.shape:
             raise ValueError(
                 f"Got statistics of shapes {self.means.shape} and {other.means.shape}, but "
@@ -141,7 +141,7 @@ class ClassStatistics:
         return ClassStatistics(counts, means, within, class_scatter, repeats)
 
     def settled(self) -> ClassStatistics:
-        """The same, with the columns that only rounding moves as constants."""
+        """Replace columns that vary only by rounding with constants."""
         still, values = _moved_by_rounding(self)
         if not still.any():
             return self
@@ -160,7 +160,7 @@ class ClassStatistics:
 
     @property
     def mean(self) -> Array:
-        """The mean of all rows, (d,)."""
+        """Mean of all rows, (d,)."""
         n = max(self.n_rows, 1)
         mean = self.counts @ self.means / n
         # The second step takes the rounding error away: of equal means, this is exactly theirs.
@@ -195,7 +195,7 @@ def _merged(
     n_rows: int,
     n_scatters: int = 1,
 ) -> Statistics:
-    """``start`` merged with the statistics of every chunk of ``n_rows`` rows, in order."""
+    """Merge the statistics of chunks of ``n_rows`` rows into ``start``, in order."""
     n, d = X.shape
     # A chunk has its rows, two copies of them in double precision, and its scatter.
     bytes_of_chunk = 8 * d * (3 * n_rows + 2 * n_scatters * d)
@@ -209,7 +209,7 @@ def _merged(
 def _chunks(
     X: Any, labels: NDArray[Any], n_rows: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Chunks of rows with their labels. A source reads its chunks in the order of its files."""
+    """Yield chunks of rows with their labels, in order."""
     in_memory = isinstance(X, np.ndarray)
     parts = (X[i : i + n_rows] for i in range(0, len(X), n_rows)) if in_memory else X.chunks(n_rows)
     start = 0
@@ -237,7 +237,7 @@ def _of_chunk(
 
 
 def _is_well_spread(statistics: ClassStatistics) -> bool:
-    """Whether all eigenvalues within classes, in units of the columns', exceed SINGLE_LEAST."""
+    """Tell whether all eigenvalues of the within-class correlations exceed SINGLE_LEAST."""
     variances = np.diagonal(statistics.covariance) * statistics.n_rows
     varies = variances > 0
     scale = np.sqrt(variances[varies])
@@ -271,7 +271,7 @@ def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> Cl
 
 
 def _shift(X: NDArray[Any]) -> NDArray[Any] | None:
-    """Roughly the mean of the rows, if it is so far from zero that squares would cancel."""
+    """Estimate the mean of the rows if it is so far from zero that squares would cancel."""
     some = X[:: max(1, len(X) // 256)].astype(np.float64)
     mean = some.mean(axis=0)
     near = np.all(mean**2 <= 0.25 * some.var(axis=0))
@@ -279,7 +279,7 @@ def _shift(X: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _class_sums(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> NDArray[Any]:
-    """Sums of the rows of every class, (K, d)."""
+    """Sum the rows of every class, (K, d)."""
     if n_classes <= FEW_CLASSES:
         members: Any = (codes == np.arange(n_classes)[:, None]).astype(X.dtype)
     else:  # O(nd) time for any number of classes
@@ -290,7 +290,7 @@ def _class_sums(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> NDArray
 
 
 def _repeats(X: NDArray[Any], scatter: Array) -> NDArray[np.int64]:
-    """How many rows have the value of the row before, (d,), in columns that hardly vary."""
+    """Count rows that repeat the value of the row before, (d,), in columns that hardly vary."""
     repeats = np.zeros(X.shape[1], dtype=np.int64)
     deviations = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
     # Of some rows only: the columns that count in the end are among ten times as many.
@@ -302,7 +302,7 @@ def _repeats(X: NDArray[Any], scatter: Array) -> NDArray[np.int64]:
 
 
 def _typical(deviations: Array) -> float:
-    """The median of the columns that vary."""
+    """Compute the median deviation of the columns that vary."""
     varying = deviations[deviations > 0]
     return float(np.median(varying)) if len(varying) else 0.0
 
@@ -314,15 +314,15 @@ def _added(a: NDArray[np.int64] | None, b: NDArray[np.int64] | None) -> NDArray[
 def _moved_by_rounding(
     statistics: ClassStatistics | CrossStatistics,
 ) -> tuple[NDArray[np.bool_], Array]:
-    """Columns (d,) that hold next to nothing, on a grid of rounded numbers, and where they rest.
+    """Find columns (d,) of rounding noise on a grid, and the constants that replace them.
 
     What a projection takes from such a column can be less than the steps of its grid. Between the
     steps the column then shows what was removed, and to trees more clearly than any column did
     before. Small numbers that do not repeat are kept, and so are numbers that repeat in another
     unit, such as counts beside large amounts; but not the rounding errors of a constant.
 
-    Next to zero they rest at zero: rows are often normalised later, and another constant would
-    show by how much.
+    Constants near zero become exactly zero; otherwise normalising the rows later would reveal
+    their norm.
     """
     mean, n_rows = statistics.mean, statistics.n_rows
     deviations = np.sqrt(np.maximum(np.diagonal(statistics.covariance), 0.0))
@@ -347,7 +347,7 @@ class CrossStatistics:
 
     @classmethod
     def from_rows(cls, X: Any, Z: NDArray[Any]) -> CrossStatistics:
-        """One pass over an array or a ``RowSource``. O(n(d + m)²) time."""
+        """Sum up an array or a ``RowSource`` in one pass. O(n(d + m)²) time."""
         d, width = X.shape[1], X.shape[1] + Z.shape[1]
 
         def of(x: NDArray[Any], z: NDArray[Any]) -> CrossStatistics:
@@ -360,7 +360,7 @@ class CrossStatistics:
         return _merged(start, of, X, Z, BLOCK_ROWS)
 
     def merge(self, other: CrossStatistics) -> CrossStatistics:
-        """Statistics of the rows of both."""
+        """Merge the statistics of two sets of rows."""
         (d, m), (other_d, other_m) = (
             (s.n_features, s.joint_mean.size - s.n_features) for s in (self, other)
         )
@@ -379,7 +379,7 @@ class CrossStatistics:
         return CrossStatistics(n, self.n_features, mean, scatter, repeats)
 
     def settled(self) -> CrossStatistics:
-        """The same, with the columns that only rounding moves as constants."""
+        """Replace columns that vary only by rounding with constants."""
         still, values = _moved_by_rounding(self)
         moving = np.append(~still, np.ones(len(self.joint_mean) - len(still), dtype=bool))
         mean = self.joint_mean.copy()
@@ -413,7 +413,7 @@ class CrossStatistics:
 def whitening(
     covariance: Array, *, rtol: float = 1e-10, invertible: bool = False
 ) -> tuple[Array, Array]:
-    """W and W⁻¹, (d, d): rows times W have unit covariance, and W⁻¹ takes them back.
+    """Compute W and W⁻¹, (d, d), such that rows times W have unit covariance.
 
     W = D⁻¹R^(−½) with the standard deviations D of the columns and their correlations R, so the
     units of the columns do not matter. A direction whose eigenvalue of R is below ``rtol`` times
@@ -434,7 +434,7 @@ def whitening(
 def support(
     mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13, least: float = 1e-13
 ) -> tuple[Array, Array] | None:
-    """Orthonormal bases (d, s) and (d, d − s) of the directions in which rows vary and do not.
+    """Compute orthonormal bases of the directions in which rows vary (d, s) and do not.
 
     The answer is None if they vary in all.
 
@@ -470,7 +470,7 @@ def support(
 
 
 def _orthonormal(A: Array) -> Array:
-    """Orthonormal basis of the span of columns, in which small rows are as precise as large ones.
+    """Orthonormalise columns so that small rows are as precise as large ones.
 
     Reflections would round all rows at the size of the largest. A row of a column in a large unit
     is small, and that column makes its rounding errors large again.
@@ -484,7 +484,7 @@ def _orthonormal(A: Array) -> Array:
 
 
 def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:
-    """Orthonormal basis (d, q) of span{μₖ − μ}, q its numerical rank, at most K − 1.
+    """Compute an orthonormal basis (d, q) of span{μₖ − μ}, q ≤ K − 1 its numerical rank.
 
     A direction counts if the means differ in it by ``rtol`` of the standard deviation within
     classes. So classes whose means agree up to rounding do not cost a dimension, and classes that

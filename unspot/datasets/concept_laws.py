@@ -80,7 +80,7 @@ def concept_law(name: str, *, n: int = 2000, d: int = 8, random_state: Any = 0) 
 
 
 def _number(of: Callable[[Array], Array], best: float = SHARE) -> Callable[..., Any]:
-    """A number with a signal of unit variance in it, and noise."""
+    """Draw a number: a signal of unit variance plus noise."""
 
     def draw(x: Array, rng: np.random.Generator) -> tuple[Array, Array, None, float]:
         noise = rng.normal(size=len(x))

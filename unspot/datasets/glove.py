@@ -195,7 +195,7 @@ def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
 
 
 def gender_direction(words: Any, X: Any) -> NDArray[np.float64]:
-    """The unit vector along which the definitional pairs differ most, male being positive.
+    """Compute the unit vector along which definitional pairs differ most, male positive.
 
     Vectors are scaled to unit length, the words of each pair centred on their mean, and the
     direction is the first principal component of the twenty centred vectors (Bolukbasi et al.
@@ -216,12 +216,12 @@ def gender_direction(words: Any, X: Any) -> NDArray[np.float64]:
 
 
 def cosines(X: NDArray[Any], direction: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cosine of each row with a unit vector; a row of zeros is neutral."""
+    """Compute the cosine of each row with a unit vector; a row of zeros is neutral."""
     return _unit(X) @ direction
 
 
 def to_bundle(data: Dataset) -> dict[str, NDArray[Any]]:
-    """A data set as plain arrays: vectors in half precision, words as UTF-8 text."""
+    """Convert a data set to plain arrays: vectors in half precision, words as UTF-8 text."""
     names = [split.names for split in data if split.names is not None]
     if data.lexicon is None or len(names) < 3:
         raise ValueError("Got a data set without words or lexicon, but expected both to bundle.")
@@ -236,7 +236,7 @@ def to_bundle(data: Dataset) -> dict[str, NDArray[Any]]:
 
 
 def from_bundle(arrays: Mapping[str, NDArray[Any]]) -> Dataset:
-    """The data set of :func:`to_bundle`."""
+    """Read the data set that :func:`to_bundle` wrote."""
     whole = Split(
         arrays["X"].astype(np.float32), CLASSES[arrays["z"]], names=_as_words(arrays["words"])
     )
@@ -247,7 +247,7 @@ def from_bundle(arrays: Mapping[str, NDArray[Any]]) -> Dataset:
 
 
 def _classes_by_score(scores: NDArray[np.float64], per_class: int) -> NDArray[np.int64]:
-    """Codes into ``CLASSES``, and −1 for words that belong to none; ties go to frequent words."""
+    """Encode words by ``CLASSES``, −1 for none; ties go to frequent words."""
     z = np.full(len(scores), -1)
     order = np.argsort(scores, kind="stable")
     z[order[:per_class]] = 0
@@ -257,7 +257,7 @@ def _classes_by_score(scores: NDArray[np.float64], per_class: int) -> NDArray[np
 
 
 def _parts(words: NDArray[Any], z: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Rows of train, validation and test, the sizes being those of 30 % off, twice, rounded up."""
+    """Draw the rows of train, validation and test: 30 % off, twice, rounded up."""
     n = len(words)
     n_test = -(-3 * n // 10)
     n_validation = -(-3 * (n - n_test) // 10)
@@ -272,7 +272,7 @@ def _parts(words: NDArray[Any], z: NDArray[np.int64]) -> list[NDArray[np.int64]]
 
 
 def _share(n: int, k: int) -> int:
-    """How many of n rows class k gets, so that the classes add to n and differ by one at most."""
+    """Count the rows of class k if n rows are divided evenly."""
     return (k + 1) * n // len(CLASSES) - k * n // len(CLASSES)
 
 
@@ -397,7 +397,7 @@ def _read_lines(lines: IO[str], path: Path, top: int) -> tuple[Words, Vectors]:
 
 
 def _announced_width(first_lines: Sequence[str]) -> int:
-    """How many numbers a header of word2vec announces; 0 if the first line is a word's."""
+    """Read the width from a word2vec header; 0 if the first line is a word's."""
     if len(first_lines) < 2:
         return 0
     heading, following = map(_cells, first_lines)
@@ -413,7 +413,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _vector(cells: Sequence[str]) -> Vectors:
-    """The numbers in these cells, or none if one of them holds something else."""
+    """Parse the numbers in these cells, or return none if one is something else."""
     try:
         return np.array(cells, dtype=np.float64).astype(np.float32)
     except ValueError:

@@ -64,17 +64,17 @@ class SyntheticLaw:
         return len(self._classes.means)
 
     def sample(self, n: int, *, random_state: Any = None) -> tuple[Array, NDArray[np.int64]]:
-        """More rows of the same law, in the same rotation: ``X`` (n, d) and ``z`` (n,)."""
+        """Draw more rows of this law, in the same rotation: ``X`` (n, d) and ``z`` (n,)."""
         return _draw(self._classes, self._rotation, n, np.random.default_rng(random_state))
 
     def posterior(self, X: Any, U: Array | None = None) -> Array:
-        """Probabilities (n, K) of the classes given the rows, or given their projections Uᵀx."""
+        """Compute class probabilities (n, K) given the rows, or given their projections Uᵀx."""
         U = np.eye(len(self._rotation)) if U is None else _orthonormal(U, len(self._rotation))
         projected = np.asarray(X, dtype=np.float64) @ U  # (n, r)
         return _softmax(_log_densities(self._classes, self.concept_basis, U, projected))
 
     def bayes_after(self, U: Any) -> float:
-        """Accuracy of the best classifier that sees only Uᵀx (equally, UUᵀx).
+        """Compute the accuracy of the best classifier that sees only Uᵀx (equally, UUᵀx).
 
         By numerical integration in the at most two dimensions where the classes still differ,
         with an error below 1e-3; in closed form for the heavy-tailed law.
@@ -206,7 +206,7 @@ def _random_rotation(d: int, rng: np.random.Generator) -> Array:
 
 
 def _log_densities(classes: _Classes, basis: Array, U: Array, projected: Array) -> Array:
-    """log p(Uᵀx | class) of projected rows (n, r), up to a constant: (n, K)."""
+    """Compute log p(Uᵀx | class), (n, K), of projected rows (n, r), up to a constant."""
     A = U.T @ basis  # (r, q): how much of each concept coordinate is kept
     if classes.df is not None:
         means = classes.means[:, 0] @ A.T  # (K, r)
@@ -218,7 +218,7 @@ def _log_densities(classes: _Classes, basis: Array, U: Array, projected: Array) 
 
 
 def _differing(classes: _Classes, A: Array) -> tuple[Array, Array, Array]:
-    """The kept coordinates in which the classes differ: a basis, and their means, covariances.
+    """Find the projected coordinates in which classes differ: basis, means, covariances.
 
     Uᵀx has covariance I + A(D − I)Aᵀ, so outside the range of A it is noise, independent of the
     rest.
@@ -248,7 +248,7 @@ def _mixture_log_densities(means: Array, covariances: Array, Y: Array) -> Array:
 
 
 def _bayes(classes: _Classes, basis: Array, U: Array) -> float:
-    """∫ maxₖ p(y, k) dy over the kept coordinates in which the classes differ."""
+    """Integrate maxₖ p(y, k) over the coordinates in which the classes differ."""
     from scipy.stats import t
 
     K = len(classes.means)
