@@ -3,8 +3,7 @@
 Small rows and three seeds, so that it takes minutes; of biographies ten where splits make much of a
 difference. Attackers learn from rows that the erasers have not seen and are judged on others.
 Biographies and tweets are read from the folder UNSPOT_DATA if they are there: 2,205 rows that are
-confounded by their source, a demonstration rather than evidence, and 6,160 rows of MiniLM. Names
-are those of the package nomquamgender (MIT) in vectors of wordllama (MIT), if both are installed.
+confounded by their source, a demonstration rather than evidence, and 6,160 rows of MiniLM.
 Times are CPU seconds of one thread. With PARTS=number_words,given_bios only these are measured, and
 the others stay as the result file has them.
 """
@@ -15,7 +14,6 @@ import json
 import os
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +30,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from unspot import LEACE, LEOPARD, Cascade
 from unspot.datasets import load_glove_gender
 from unspot.datasets.glove import cosines
-from unspot.density import PairWeights, Term, hsic_and_grad, mmd2_and_grad
-from unspot.erasers import Transport, leopard
-from unspot.evaluation import attack, fairness, neighbour_overlap
+from unspot.erasers import Transport
+from unspot.evaluation import fairness, neighbour_overlap
 from unspot.lab import KRaM
 from unspot.machine import one_thread
 
@@ -54,10 +51,7 @@ def run() -> dict[str, Any]:
     figures = json.loads(RESULTS.read_text()) if any(chosen) else {}
     figures.pop("versions", None)
     with one_thread():
-        if not any(chosen) or "step" in chosen:
-            figures["step"] = step_ratios()
         parts: dict[str, Callable[[int], dict[str, Any]]] = {
-            "softened": left_of_directions,
             "several_synthetic": lambda seed: several(*synthetic(seed), seed=seed),
             "given_synthetic": lambda seed: given(*jobs(seed), seed=seed),
             "keep_synthetic": lambda seed: kept(*jobs(seed), seed=seed),
@@ -71,11 +65,7 @@ def run() -> dict[str, Any]:
             }
         if TWEETS.is_file():
             parts["given_tweets"] = lambda seed: given(*tweets(seed), seed=seed)
-            parts["given_rows"] = lambda seed: given_rows(*tweets(seed), seed=seed)
-        parts["unlabelled"] = unlabelled
         parts["number_words"] = lambda seed: number(words(seed), seed=seed)
-        if find_spec("nomquamgender") and find_spec("wordllama"):
-            parts["number_names"] = lambda seed: number(names(seed), seed=seed)
         for name, part in parts.items():
             if any(chosen) and name not in chosen:
                 continue
@@ -167,50 +157,6 @@ def _seconds(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - began
 
 
-# -- One step of the loss --------------------------------------------------------------------------
-
-
-def step_ratios(rows: int = 4096) -> dict[str, Any]:
-    """Times of value and gradient with m features of the concept, over those with two classes."""
-    import torch
-
-    g = torch.Generator().manual_seed(0)
-    found = {}
-    for r, m in ((32, 8), (50, 24), (125, 24), (125, 50)):
-        Y, z = torch.randn(rows, r, generator=g), torch.arange(rows) % 2
-        weights = PairWeights.of([Term(torch.randn(rows, m, generator=g))])
-        classes, features = [], []
-        for _ in range(5):
-            classes.append(_seconds(lambda Y=Y, z=z: mmd2_and_grad(Y, z))[1])
-            features.append(_seconds(lambda Y=Y, w=weights: hsic_and_grad(Y, w))[1])
-        found[f"r={r}, m={m}"] = {
-            "ratio": round(min(features) / min(classes), 3),
-            "allowed": round((1 + m / r) * 1.3, 3),
-        }
-    return found
-
-
-# -- Directions that go count in part --------------------------------------------------------------
-
-
-def left_of_directions(seed: int) -> dict[str, Any]:
-    """What is left of two directions that tell a class and a number by their squares."""
-    found: dict[str, Any] = {}
-    usual = leopard.SOFT
-    try:
-        for rows in (800, 1600):
-            rng = np.random.default_rng(seed)
-            X, z = rng.normal(size=(rows, 5)), rng.integers(2, size=rows)
-            X[z == 1, 0] *= 3.0
-            age = X[:, 1] ** 2 + 0.1 * rng.normal(size=rows)
-            for leopard.SOFT in (0.0, usual):
-                P = LEOPARD(rank=3, random_state=0).fit(X, {"z": z, "age": age}).eraser_.P
-                found[f"{rows} rows, share {leopard.SOFT}"] = {"z": P[0, 0], "age": P[1, 1]}
-    finally:
-        leopard.SOFT = usual
-    return found
-
-
 # -- A number --------------------------------------------------------------------------------------
 
 
@@ -233,29 +179,6 @@ def words(seed: int, rows: int = 1500) -> Parts:
         X = split.X[np.sort(rng.permutation(len(split))[:rows])].astype(np.float64)
         parts.append((X, np.asarray(cosines(X, direction), dtype=np.float64)))
     return parts
-
-
-def names(seed: int, rows: int = 2000, least: int = 1000) -> Parts:
-    """First names of many people, as the mean vector of their tokens, and the share of women."""
-    from safetensors.numpy import load_file
-    from tokenizers import Tokenizer
-
-    known = json.loads((_folder("nomquamgender") / "name_data.json").read_text())
-    shares = {name: facts[2] for name, facts in known.items() if facts[1] >= least}
-    model = _folder("wordllama")
-    tokens = Tokenizer.from_file(str(model / "tokenizers" / "l2_supercat_tokenizer_config.json"))
-    (vectors,) = load_file(str(model / "weights" / "l2_supercat_256.safetensors")).values()
-    chosen = np.random.default_rng(seed).permutation(sorted(shares))[: 3 * rows].tolist()
-    pieces = tokens.encode_batch([name.title() for name in chosen], add_special_tokens=False)
-    X = np.stack([vectors[piece.ids].astype(np.float64).mean(axis=0) for piece in pieces])
-    z = np.array([shares[name] for name in chosen], dtype=np.float64)
-    return [(X[part], z[part]) for part in np.array_split(np.arange(len(z)), 3)]
-
-
-def _folder(package: str) -> Path:
-    """Where a package is, which need not be imported for its data."""
-    found = find_spec(package)
-    return Path(str(found and found.origin)).parent
 
 
 def number(parts: Parts, *, seed: int) -> dict[str, Any]:
@@ -362,36 +285,6 @@ def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str,
     return found
 
 
-# -- Rows without a label --------------------------------------------------------------------------
-
-
-def unlabelled(seed: int) -> dict[str, Any]:
-    """What the strongest quick attacker finds in words, fitted with rows without labels and not."""
-    data = load_glove_gender()
-    learn, test = data.validation, data.test
-    X, z = data.train.X, np.asarray(data.train.z, dtype=object)
-    methods = {"LEACE": LEACE(), "LEOPARD 75": Cascade(LEOPARD(rank=75, random_state=seed))}
-    found: dict[str, Any] = {}
-    for n in (300, 1000, 3000):
-        known = np.random.default_rng(seed).permutation(len(z))[:n]
-        some = np.full(len(z), None)
-        some[known] = z[known]
-        for name, method in methods.items():
-            for way, rows, labels in (
-                ("labelled rows only", X[known], z[known]),
-                ("all rows", X, {"gender": some}),
-            ):
-                method.fit(rows, labels)
-                erased = method.transform(test.X)
-                attacks = attack(method.transform(learn.X), learn.z, erased, test.z, budget="quick")
-                found[f"{name}, {n} labels, {way}"] = {
-                    "strongest": max(one.advantage for one in attacks),
-                    "linear": next(one.advantage for one in attacks if one.name == "logistic"),
-                    "A_50": neighbour_overlap(test.X, erased, max_queries=500),
-                }
-    return found
-
-
 # -- A task ----------------------------------------------------------------------------------------
 
 
@@ -471,31 +364,6 @@ def given(X: Array, z: Array, y: Array, *, seed: int) -> dict[str, Any]:
 def _erased(method: Any, conditional: bool, X: Array, z: Array, y: Array, fit: Array) -> Array:
     task = y[fit] if conditional else None
     return np.asarray(method.fit(X[fit], z[fit], given=task).transform(X))
-
-
-def given_rows(X: Array, z: Array, y: Array, *, seed: int) -> dict[str, Any]:
-    """The gaps after linear erasure that is fitted on one, two or four sixths of the rows."""
-    folds = np.array_split(np.random.default_rng(seed).permutation(len(X)), 6)
-    ways: dict[str, tuple[Any, bool]] = {
-        "LEACE": (LEACE(), False),
-        "LEACE given": (LEACE(), True),
-        "orthogonal LEACE given": (LEACE(method="orthogonal"), True),
-    }
-    found = {}
-    for sixths in (1, 2, 4):
-        for name, (method, conditional) in ways.items():
-            guesses = np.empty_like(y)
-            for turn in range(6):
-                test, learn, *others = folds[turn:] + folds[:turn]
-                fit = np.concatenate(others[:sixths])
-                rows = _erased(method, conditional, X, z, y, fit)
-                guesses[test] = _head().fit(rows[learn], y[learn]).predict(rows[test])
-            found[f"{sixths}/6, {name}"] = {
-                "rows": len(X) * sixths // 6,
-                "RMS TPR gap": fairness(y, guesses, z).rms_gap,
-                "accuracy": float(np.mean(guesses == y)),
-            }
-    return found
 
 
 def _drawn_within(y: Array, z: Array, seed: int) -> Array:

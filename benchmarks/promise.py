@@ -5,10 +5,6 @@ choice for each a by attackers on validation rows (cross-fitted where these are 
 on train and validation rows, and both ways of attacking the test rows. A finished repetition is a
 line of ``results/promise.jsonl`` and is not run again; ``python -m benchmarks.promise variance xor
 --repetitions 5`` runs some of them, and ``python -m benchmarks promise`` all.
-
-``results/promise_quick.jsonl`` has repetitions of an earlier choice, by quick attackers alone and
-with fits on 2,000 rows, of which attackers of budget standard broke three: since then they confirm
-what is chosen.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@
   step; after a few steps, since more of them take no more memory.
 - ``by_rows``, ``by_features``: both methods, and the transform, at five sizes of n and of d.
 
-``python -m benchmarks scale`` writes ``results/scale.json``; ``python tools/write_scale_page.py``
-draws the curves and writes the numbers of ``docs/scale.md`` from it. ``python -m benchmarks.scale
---every-row`` measures only that, and adds it to the results. Each measurement runs in a
-separate process, so that its peak memory can be measured. The compared programs take turns.
+``python -m benchmarks.scale --every-row`` measures only that, and adds it to the results. Each
+measurement runs in a separate process, so that its peak memory can be measured. The compared
+programs take turns.
 """
 
 from __future__ import annotations
