@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from math import inf
 
 import numpy as np
 import pytest
@@ -15,11 +14,9 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from unspot import Dataset, certify, evaluate, machine
-from unspot.data.statistics import ClassStatistics
 from unspot.erasers import LEACE, LEOPARD, Cascade
 from unspot.evaluation import mdl
-from unspot.lab import RLACE, AdversarialErasure, FaRM, KernelErasure, KRaM
-from unspot.machine import divisible, in_threads, one_thread, quota_of, same_bits
+from unspot.machine import divisible, in_threads, one_thread, pieces_in_threads
 from unspot.projections import PaperSolver
 
 
@@ -116,18 +113,6 @@ def test_alone_where_threads_are_limited(limited_by):
     assert here.isdisjoint(names())
 
 
-@pytest.mark.parametrize("per_class", [True, False])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_statistics_have_the_same_bits_with_one_thread_and_with_two(dtype, per_class):
-    rng = np.random.default_rng(0)
-    X, codes = rng.normal(size=(70_000, 6)).astype(dtype), rng.integers(0, 3, 70_000)
-    two = ClassStatistics.from_rows(X, codes, 3, per_class=per_class)
-    with threadpool_limits(1, "blas"):
-        one = ClassStatistics.from_rows(X, codes, 3, per_class=per_class)
-    np.testing.assert_array_equal(two.means, one.means)
-    np.testing.assert_array_equal(two.within, one.within)
-
-
 @pytest.mark.parametrize("the_first_leaves", ["first", "last"])
 def test_overlapping_callers_in_threads_give_all_limits_back(the_first_leaves):
     inside, leave = threading.Event(), threading.Event()
@@ -169,47 +154,21 @@ def _rows(n, d, dtype=np.float64):
     return X, z
 
 
-@pytest.fixture
-def _large(monkeypatch):
-    """Small fits take the way of large ones: divided over threads."""
-    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
-
-
-@pytest.mark.usefixtures("_large")
 @pytest.mark.parametrize(
     "eraser",
     [
         Cascade(LEOPARD(rank=20, random_state=0)),
-        LEOPARD(rank=20, metric="whitened", preserve=0.5, random_state=0),
         LEOPARD(rank=20, solver=PaperSolver(epochs=3, batch_size=600), random_state=0),
         LEACE(),
-        RLACE(n_iterations=10, random_state=0),
-        FaRM(n_epochs=2, random_state=0),
-        KRaM(n_epochs=2, random_state=0),
-        AdversarialErasure(n_epochs=2, random_state=0),
-        KernelErasure(n_epochs=2, random_state=0),
     ],
     ids=lambda eraser: type(eraser).__name__,
 )
-def test_a_fit_gives_the_same_bits_with_one_thread_and_with_two(eraser):
+def test_the_same_seed_and_number_of_threads_give_the_same_bits(eraser, monkeypatch):
+    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)  # divided over threads
     X, z = _rows(1500, 40, np.float32)
-    results = []
-    for n_threads in (1, 2):
-        torch.set_num_threads(n_threads)
-        with threadpool_limits(n_threads, "blas"):
-            results.append(eraser.fit(X, z).transform(X))
-        assert torch.get_num_threads() == n_threads
-    np.testing.assert_array_equal(*results)
-
-
-def test_erased_rows_have_the_same_bits_with_one_thread_and_with_two():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 150))
-    eraser = LEACE().fit(X[:600], np.arange(600) % 3)
-    with threadpool_limits(1, "blas"):
-        one = eraser.transform(X)
-    np.testing.assert_array_equal(eraser.transform(X), one)
-    np.testing.assert_array_equal(eraser.eraser_(X.reshape(30, 100, 150)).reshape(X.shape), one)
+    first, second = (eraser.fit(X, z).transform(X) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert (torch.get_num_threads(), _blas_threads()) == (2, {2})
 
 
 def test_tensors_are_worked_on_by_several_threads_of_one_each():
@@ -218,16 +177,16 @@ def test_tensors_are_worked_on_by_several_threads_of_one_each():
         return threading.current_thread().name, torch.get_num_threads()
 
     meeting = threading.Barrier(2, timeout=20)
-    with same_bits():
+    with pieces_in_threads():
         assert divisible() == 2
         names, numbers = zip(*in_threads(work, range(4), most=divisible()), strict=True)
     assert (len(set(names)), set(numbers)) == (2, {1})
     assert (divisible(), torch.get_num_threads(), _blas_threads()) == (1, 2, {2})
 
 
-@pytest.mark.parametrize("inside", [one_thread, same_bits])
+@pytest.mark.parametrize("inside", [one_thread, pieces_in_threads])
 def test_one_thread_inside_is_one_thread(inside):
-    with same_bits(), one_thread(), inside():
+    with pieces_in_threads(), one_thread(), inside():
         assert divisible() == 1
     with one_thread(), inside():
         assert list(in_threads(lambda _: _blas_threads(), [0], most=2)) == [{1}]
@@ -280,76 +239,23 @@ def test_fits_and_measurements_in_a_forked_process_end(monkeypatch):
 # -- Cores -----------------------------------------------------------------------------------------
 
 
-def _group(folder, **files):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text)
-
-
-def test_the_quota_of_a_container(tmp_path):
-    _group(tmp_path, cpu__max="max 100000")
-    assert quota_of("0::/\n", tmp_path) == inf
-    _group(tmp_path / "slice" / "job", cpu__max="350000 100000")
-    assert quota_of("0::/slice/job\n", tmp_path) == 3
-    _group(tmp_path / "slice", cpu__max="150000 100000")  # a group around it grants less
-    assert quota_of("0::/slice/job\n", tmp_path) == 1
-    _group(tmp_path, cpu__max="50000 100000")  # half a core still is one thread
-    assert quota_of("0::/of/the/host\n", tmp_path) == 1
-    assert quota_of("", tmp_path) == inf
-
-
-def test_the_quota_of_version_1(tmp_path):
-    lines = "5:memory:/x\n4:cpu,cpuacct:/docker/1\n0::/\n"
-    _group(tmp_path / "cpu,cpuacct", cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
-    assert quota_of(lines, tmp_path) == inf
-    job = tmp_path / "cpu,cpuacct" / "docker" / "1"
-    _group(job, cpu__cfs_quota_us="200000\n", cpu__cfs_period_us="100000\n")
-    assert quota_of(lines, tmp_path) == 2
-    _group(tmp_path / "other" / "cpu", cpu__cfs_quota_us="100000\n", cpu__cfs_period_us="50000\n")
-    assert quota_of("1:cpu:/docker/2\n", tmp_path / "other") == 2
-
-
 def test_work_is_divided_by_the_quota(monkeypatch):
     limit = threadpool_limits(4, user_api="blas")
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        with same_bits():
+        monkeypatch.setattr(machine, "cores", lambda: 8)
+        with pieces_in_threads():
             assert divisible() == 4
-        monkeypatch.setattr(machine, "_quota", lambda: 3)
-        with same_bits():
+        monkeypatch.setattr(machine, "cores", lambda: 3)
+        with pieces_in_threads():
             assert divisible() == 3
-        monkeypatch.setattr(machine, "_quota", lambda: 1)
-        assert machine.cores() == 1
+        monkeypatch.setattr(machine, "cores", lambda: 1)
+        with pieces_in_threads():
+            assert divisible() == 1
     finally:
         torch.set_num_threads(before)
         limit.restore_original_limits()
-
-
-def test_threads_limit_what_is_loaded_and_what_will_be(monkeypatch):
-    for name in machine._VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MKL_NUM_THREADS", "7")
-    before, cores = torch.get_num_threads(), machine.cores()
-    environment = dict(os.environ)
-    with machine.threads(1):
-        assert torch.get_num_threads() == machine.cores() == 1
-        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
-        assert {library["num_threads"] for library in threadpool_info()} == {1}
-    assert (torch.get_num_threads(), machine.cores()) == (before, cores)
-    assert dict(os.environ) == environment
-
-
-def test_by_default_threads_are_the_cores_of_the_quota(monkeypatch):
-    for name in machine._VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(machine, "_quota", lambda: 1)
-    with machine.threads():
-        assert os.environ["OMP_NUM_THREADS"] == "1"
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")  # somebody knows better
-    with machine.threads():
-        assert os.environ["OMP_NUM_THREADS"] == "5"
 
 
 def test_libraries_that_are_loaded_inside_are_limited_too():
@@ -363,3 +269,12 @@ def test_libraries_that_are_loaded_inside_are_limited_too():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
     assert done.returncode == 0, done.stderr
     assert set(re.findall(r"\d+", done.stdout)) == {"1"}
+
+
+def test_threads_limit_what_will_be_loaded(monkeypatch):
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    environment = dict(os.environ)
+    with machine.threads(1):
+        assert machine.cores() == 1
+        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
+    assert dict(os.environ) == environment

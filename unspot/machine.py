@@ -1,13 +1,11 @@
-"""What a result depends on besides the data: the number of threads, and versions of packages.
+"""Decide how many threads a computation uses, and name the versions that it depends on.
 
 Small models call thousands of small matrix products. If each is spread over threads, the threads
 wait for each other at every product: on a busy machine that made a logistic regression seventy
-times slower, and on an idle one it gains nothing. So small work runs on one thread. BLAS is also
-slow at dividing a tall and narrow product, so large work is cut into pieces with one thread each.
-
-That is also what makes bits the same for any number of threads. A library that divides a sum over
-its threads adds it up in another order with each number of them. Pieces are cut by the data alone,
-and their results are put together in the order of the pieces.
+times slower. So small work runs on one thread. BLAS is also slow at dividing a tall and narrow
+product, so large work is cut into pieces with one thread each. Pieces are cut by the data alone and
+their results are combined in order: the same seed, machine and number of threads give the same
+bits.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import lru_cache
-from math import inf
-from pathlib import Path
+from functools import lru_cache, partial
+from importlib.util import find_spec
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -32,196 +29,50 @@ __all__ = [
     "divisible",
     "in_threads",
     "one_thread",
-    "quota_of",
-    "same_bits",
+    "pieces_in_threads",
     "threads",
     "versions",
 ]
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+
+#: How libraries learn the number of their threads when they are loaded.
+_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
+#: The threads that ``in_threads`` may use where libraries are limited to one; None: not limited.
+_divisible: ContextVar[int | None] = ContextVar("divisible", default=None)
 #: Only one caller at a time divides its work over threads.
 _dividing = Lock()
 
 
-class _Shared:
-    """A context that the first of overlapping callers enters and the last one leaves.
-
-    Limits of the whole process need this. If each caller restored what it found, a caller that
-    came second and left last would restore the limit of the first.
-    """
-
-    def __init__(self, context: Callable[[], AbstractContextManager[Any]]) -> None:
-        self._context = context
-        self._users = 0
-        self.lock = Lock()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self.lock:
-            if self._users == 0:
-                self._entered = self._context()
-                self._entered.__enter__()
-            self._users += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._entered.__exit__(None, None, None)
-
-
-@contextmanager
-def _blas_limited() -> Iterator[None]:
-    blas = _libraries("blas")
-    limit = blas.limit(limits=1)
-    yield
-    _release(blas)
-    limit.restore_original_limits()
-    _release(blas)
-
-
-def _release(blas: Any) -> None:
-    """Let any thread set the limit: threadpoolctl 3.8 obeys only the thread that set it first."""
-    for library in blas.lib_controllers:
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
-
-
-@contextmanager
-def _torch_restored() -> Iterator[None]:
-    torch = sys.modules["torch"]
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-_one_of_blas = _Shared(_blas_limited)
-_one_of_torch = _Shared(_torch_restored)
-
-
-#: The threads that ``in_threads`` may use where every library is limited to one. None: no limit.
-_divisible: ContextVar[int | None] = ContextVar("divisible", default=None)
-
-
-#: How libraries learn the number of their threads when they are loaded.
-_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
-#: What ``threads`` allows.
-_allowed: float = inf
-
-
 def cores() -> int:
-    """The cores for this process, by its affinity, the quota of its container and ``threads``.
+    """Count the cores for this process: by its affinity, and by the quota of its container.
 
     Examples
     --------
     >>> 1 <= cores() <= os.cpu_count()
     True
     """
-    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(min(mine, _quota(), _allowed))
+    try:
+        from joblib import cpu_count
+    except ImportError:  # where erasers are only applied
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return int(cpu_count())
 
 
 @contextmanager
 def threads(n: int | None = None) -> Iterator[None]:
-    """Let every library use at most n threads, also those that are loaded later.
-
-    By default as many as there are ``cores``, if the environment does not say otherwise. Libraries
-    count the cores of the machine: in a container that may use two of 64, that are 64 threads.
-    """
-    global _allowed
-    if n is None and (any(map(os.environ.get, _VARIABLES)) or cores() == os.cpu_count()):
+    """Let libraries that are loaded inside, and ``in_threads``, use at most n threads."""
+    if n is None:
         yield
         return
-    most, before, allowed = n or cores(), dict(os.environ), _allowed
-    os.environ.update(dict.fromkeys(_VARIABLES, str(most)))
-    _allowed = most
-    loaded = _limit_loaded(most)
+    before = dict(os.environ)
+    os.environ.update(dict.fromkeys(_VARIABLES, str(n)))
     try:
         yield
     finally:
-        _allowed = allowed
-        for name in _VARIABLES:
-            os.environ.pop(name)
-            os.environ.update({name: before[name]} if name in before else {})
-        loaded()
-
-
-def _limit_loaded(most: int) -> Callable[[], None]:
-    """Limit the libraries that are loaded; a function that undoes it."""
-    if "numpy" not in sys.modules:  # nor those that need it
-        return lambda: None
-    from threadpoolctl import threadpool_limits
-
-    torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch else 0  # of OpenMP, which the next line limits too
-    limit = threadpool_limits(most)
-    if torch:
-        torch.set_num_threads(most)
-
-    def undo() -> None:
-        limit.restore_original_limits()
-        if torch:
-            torch.set_num_threads(before)
-
-    return undo
-
-
-@lru_cache(maxsize=1)
-def _quota() -> float:
-    """The whole cores that control groups of Linux grant, as containers use them; at least one."""
-    try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8")
-    except OSError:
-        return inf
-    return quota_of(groups, Path("/sys/fs/cgroup"))
-
-
-def quota_of(groups: str, mount: Path) -> float:
-    """The smallest quota of a process's groups and those that they are in, in whole cores.
-
-    Parameters
-    ----------
-    groups : str
-        The lines of ``/proc/self/cgroup``: number, controllers and path.
-    mount : path
-        Where the groups are files. Inside a container the path may be that of its host, which is
-        not there: then the top of the mount is the container's own group.
-    """
-    quota = inf
-    for line in groups.splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        names: tuple[str, ...] = ("cpu.max",)
-        if number == "0":  # version 2
-            top = mount
-        elif "cpu" in controllers.split(","):
-            top, names = mount / controllers, ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-            top = top if top.is_dir() else mount / "cpu"
-        else:
-            continue
-        here = top / path.lstrip("/")
-        for folder in (here, *here.parents):
-            quota = min(quota, _granted(folder, names))
-            if folder == top:
-                break
-    return quota if quota == inf else max(1, int(quota))
-
-
-def _granted(folder: Path, names: tuple[str, ...]) -> float:
-    """The cores that the files of one group grant; infinity if they set no limit."""
-    try:
-        numbers = " ".join((folder / name).read_text(encoding="utf-8") for name in names)
-        quota, period = map(float, numbers.split())
-    except (OSError, ValueError):  # no such file, or "max"
-        return inf
-    return quota / period if quota > 0 < period else inf
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager
@@ -232,32 +83,24 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def same_bits() -> Iterator[None]:
-    """``one_thread`` for all but ``in_threads``: bits are the same for any number of threads.
-
-    ``in_threads`` divides its pieces over as many threads as torch and BLAS may use outside. In a
-    process that was forked that is one: OpenMP would wait for ever for the threads of the parent
-    process, which did not come along.
-    """
-    allowed = 1 if _is_fork else _divisible.get()
-    with _limited(_threads_now() if allowed is None else allowed):
+def pieces_in_threads() -> Iterator[None]:
+    """Limit libraries to one thread, and let ``in_threads`` use those that they could use."""
+    with _limited(None):
         yield
 
 
 @contextmanager
-def _limited(divisible: int) -> Iterator[None]:
-    """One thread for every library, and some number of them for ``in_threads``."""
+def _limited(n: int | None) -> Iterator[None]:
     # It brings an OpenMP of its own, which could not be limited if it came later: boosted trees
     # then took minutes on a busy machine.
     import sklearn.base  # noqa: F401
 
     torch, before = sys.modules.get("torch"), _divisible.get()
-    _divisible.set(divisible)
-    # The number of OpenMP belongs to the calling thread, and torch sets it as well: so each caller
-    # restores its own.
-    openmp = _libraries("openmp")
+    _divisible.set(n or before or _threads_now())
+    # The number of OpenMP belongs to the calling thread, and torch sets it as well.
+    openmp = _libraries().select(user_api="openmp")
     try:
-        with _one_of_blas(), _one_of_torch() if torch else nullcontext(), openmp.limit(limits=1):
+        with _torch_restored(), _one_of_blas(), openmp.limit(limits=1):
             if torch:
                 torch.set_num_threads(1)
             yield
@@ -265,100 +108,122 @@ def _limited(divisible: int) -> Iterator[None]:
         _divisible.set(before)
 
 
-def divisible() -> int:
-    """The threads over which torch's work can be divided by ``in_threads``.
+class _Limit:
+    """Set a limit of this process until the last of overlapping callers has left.
 
-    Outside of ``same_bits`` it is one, since torch divides its products itself.
+    If each caller restored what it found, one that came second and left last would restore the
+    limit of the first.
+    """
+
+    def __init__(self, set_limit: Callable[[], Callable[[], None]]) -> None:
+        self._set_limit, self._users, self._lock = set_limit, 0, Lock()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            restore = self._set_limit()
+            if self._users == 0:
+                self._restore = restore
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._restore()
+
+
+def _limit_blas() -> Callable[[], None]:
+    limit = _libraries().select(user_api="blas").limit(limits=1)
+    # threadpoolctl 3.8 obeys only the thread that set a limit first: let any thread restore it.
+    for library in _libraries().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+    return limit.restore_original_limits
+
+
+def _threads_of_torch() -> Callable[[], None]:
+    torch = sys.modules.get("torch")
+    return partial(torch.set_num_threads, torch.get_num_threads()) if torch else lambda: None
+
+
+_one_of_blas, _torch_restored = _Limit(_limit_blas), _Limit(_threads_of_torch)
+
+
+def divisible() -> int:
+    """Count the threads over which torch's work can be divided by ``in_threads``.
+
+    Outside of ``pieces_in_threads`` it is one, since torch divides its products itself.
     """
     return _divisible.get() or 1
 
 
 def _threads_now() -> int:
-    """The threads that BLAS and torch may both use."""
+    """Count the threads that BLAS and torch may both use."""
     torch = sys.modules.get("torch")
-    blas = [library["num_threads"] for library in _libraries("blas").info()]
-    libraries = [max(blas, default=1)] + ([torch.get_num_threads()] if torch else [])
-    return int(min(*libraries, _quota()))
+    blas = [library["num_threads"] for library in _libraries().select(user_api="blas").info()]
+    return min(max(blas, default=1), torch.get_num_threads() if torch else cores(), cores())
 
 
-def _libraries(kind: str) -> Any:
-    return _loaded_libraries(kind, len(sys.modules))
+def _libraries() -> Any:
+    return _loaded_libraries(len(sys.modules))
 
 
 @lru_cache(maxsize=8)
-def _loaded_libraries(kind: str, n_modules: int) -> Any:
-    """To look for them takes a millisecond; only an import can bring new ones."""
+def _loaded_libraries(n_modules: int) -> Any:
+    """Find the libraries: it takes a millisecond, and only an import can bring new ones."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api=kind)
-
-
-_is_fork = False
-
-
-def _mark_fork() -> None:
-    global _is_fork, _dividing
-    _is_fork = True
-    # Threads that held these locks do not exist here, and would never release them.
-    _dividing = Lock()
-    _one_of_blas.lock, _one_of_torch.lock = Lock(), Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_fork)
+    return ThreadpoolController()
 
 
 def in_threads(
     work: Callable[[Piece], Result], pieces: Iterable[Piece], *, most: int
 ) -> Generator[Result]:
-    """Results of ``work`` in the order of the pieces, several at a time, each on one thread.
+    """Yield results of ``work`` in the order of the pieces, several at a time on one thread each.
 
-    Uses as many threads as BLAS may use now, or outside of ``same_bits``, but at most ``most``, so
-    that a limit on BLAS also limits this. A call from another thread at the same time, such as from
-    the tasks of a cluster, runs on that thread only. Memory: one piece per thread, and one that
-    waits.
+    Uses as many threads as BLAS may use now, or outside of ``pieces_in_threads``, but at most
+    ``most``. A call from another thread at the same time runs on that thread only. Memory: one
+    piece per thread, and one that waits. Without threadpoolctl, BLAS divides the pieces itself.
 
     Examples
     --------
     >>> list(in_threads(len, ["a", "bcd", "ef"], most=4))
     [1, 3, 2]
     """
-    with _dividing_over(most) as n:
+    allowed = _divisible.get()
+    if most <= 1 or allowed == 1 or not _dividing.acquire(blocking=False):
+        yield from map(work, pieces)
+        return
+    try:
+        n = 1 if find_spec("threadpoolctl") is None else min(most, allowed or _threads_now())
         if n == 1:
             yield from map(work, pieces)
             return
         coming: deque[Future[Result]] = deque()
-        with ThreadPoolExecutor(n, initializer=_begin_thread, initargs=(_divisible.get(),)) as pool:
+        with (
+            _one_of_blas(),
+            ThreadPoolExecutor(n, initializer=_begin_thread, initargs=(allowed,)) as pool,
+        ):
             for piece in pieces:
                 coming.append(pool.submit(work, piece))
                 if len(coming) > n:
                     yield coming.popleft().result()
             while coming:
                 yield coming.popleft().result()
+    finally:
+        _dividing.release()
 
 
 def _begin_thread(divisible: int | None) -> None:
-    """Torch's number of threads belongs to the thread that asks for it."""
+    """Limit torch in a thread that begins, since its number belongs to the thread."""
     if divisible is not None and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
 
 
-@contextmanager
-def _dividing_over(most: int) -> Iterator[int]:
-    """The number of threads to use, while BLAS is limited to one."""
-    dividing, allowed = _dividing, _divisible.get()
-    divides = most > 1 and allowed != 1 and dividing.acquire(blocking=False)
-    try:
-        n = min(most, allowed or _threads_now()) if divides else 1
-        with _one_of_blas():
-            yield n
-    finally:
-        if divides:
-            dividing.release()
-
-
 def versions() -> dict[str, str]:
-    """Versions of the packages that the numbers depend on, for the metadata."""
+    """Look up the versions of the packages that numbers depend on, for metadata."""
     from importlib.metadata import PackageNotFoundError, version
 
     installed = {"unspot": __version__}

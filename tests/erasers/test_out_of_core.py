@@ -19,7 +19,7 @@ from unspot.erasers.goals import Goal
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.erasers.transport import Transport
 from unspot.io import as_source
-from unspot.io.sources import prefetched
+from unspot.io.files import prefetched
 from unspot.lab.farm import FaRM
 from unspot.lab.matching import MomentMatching
 from unspot.projections import ManifoldSolver, PaperSolver

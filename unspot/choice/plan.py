@@ -20,7 +20,7 @@ from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.attackers import BUDGETS, MIN_OF_A_CLASS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
-from unspot.machine import same_bits
+from unspot.machine import pieces_in_threads
 from unspot.report.figures import plan_figure
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Plan:
         return f"The test rows show {shown} in 80 of 100 cases, and {confirmed}."
 
 
-@same_bits()
+@pieces_in_threads()
 def plan(
     X: Any,
     z: Any,

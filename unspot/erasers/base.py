@@ -37,7 +37,7 @@ from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.io.progress import phase
-from unspot.machine import same_bits, versions
+from unspot.machine import pieces_in_threads, versions
 from unspot.maps import Oblique
 from unspot.scale.batches import erase_batch
 
@@ -151,7 +151,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows, part = X, target
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, target)
-        with same_bits():
+        with pieces_in_threads():
             eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
             if self._normalises():
                 eraser = eraser.normalised(ROUNDING * _usual_norm(rows))

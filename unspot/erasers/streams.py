@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from unspot.data.labels import Measurements
-from unspot.io.sources import LOAD_BYTES, Floats, RowSource, as_source, prefetched
+from unspot.io.files import prefetched
+from unspot.io.sources import LOAD_BYTES, Floats, RowSource, as_source
 
 __all__ = ["Blocks", "Rows", "is_stream", "opened", "sampled"]
 

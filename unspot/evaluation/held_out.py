@@ -27,7 +27,7 @@ from unspot.evaluation.unseen import (
     checked_labels,
 )
 from unspot.io.progress import phase, steps
-from unspot.machine import same_bits, versions
+from unspot.machine import pieces_in_threads, versions
 
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
@@ -48,7 +48,7 @@ _MAX_PERMUTED = 2**25
 _SMALLEST_ALPHA = 1e-4
 
 
-@same_bits()
+@pieces_in_threads()
 def certify(
     eraser: Any,
     data: Dataset,

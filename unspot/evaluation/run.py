@@ -31,7 +31,7 @@ from unspot.evaluation.problem import Finding, MetricFunction, Problem, erased
 from unspot.evaluation.results import Evaluation, concept_name, eraser_facts, eraser_name
 from unspot.evaluation.several import naming_concept, parts_of, restricted
 from unspot.io.progress import steps
-from unspot.machine import same_bits, versions
+from unspot.machine import pieces_in_threads, versions
 
 __all__ = [
     "Scores",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-@same_bits()
+@pieces_in_threads()
 def evaluate(
     eraser: Any,
     data: Dataset,
@@ -163,7 +163,7 @@ class _AfterOnly(Problem):
         return after, after
 
 
-@same_bits()
+@pieces_in_threads()
 def score(
     eraser: Any,
     data: Dataset,

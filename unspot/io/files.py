@@ -6,12 +6,12 @@ import errno
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "FORMATS",
@@ -22,12 +22,15 @@ __all__ = [
     "finished_file",
     "is_hidden",
     "naming_full_disk",
+    "prefetched",
     "refuse_existing",
     "sampled_hash",
     "temporary_name",
     "try_lock",
     "write_atomically",
 ]
+
+Chunk = TypeVar("Chunk")
 
 #: How the name of an unfinished file ends.
 TEMPORARY = ".unspot-tmp"
@@ -351,3 +354,18 @@ def split_name(entry: str) -> tuple[str, Path]:
     if not sign or Path(entry).exists():
         return "", Path(entry)
     return name, Path(path)
+
+
+def prefetched(chunks: Iterator[Chunk]) -> Generator[Chunk]:
+    """Read the next chunk in a thread while this one is used. Memory: two chunks.
+
+    Examples
+    --------
+    >>> list(prefetched(iter([2, 1])))
+    [2, 1]
+    """
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = pool.submit(next, chunks, None)
+            yield chunk

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -35,7 +34,7 @@ from unspot.io.columns import OTHER, check_matrix, choose_features, missing
 from unspot.io.files import file_format
 from unspot.io.tables import READERS, Read, Table, read_table, read_with, without_missing
 
-__all__ = ["LOAD_BYTES", "ParquetSource", "RowSource", "as_source", "open_table", "prefetched"]
+__all__ = ["LOAD_BYTES", "ParquetSource", "RowSource", "as_source", "open_table"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -587,19 +586,3 @@ def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool
 
 
 # -- Reading ahead ---------------------------------------------------------------------------------
-
-
-def prefetched(chunks: Iterator[NDArray[Any]]) -> Generator[NDArray[Any]]:
-    """The same chunks; a thread reads the next one while this one is used. Memory: two chunks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [len(chunk) for chunk in prefetched(iter([np.ones(2), np.ones(1)]))]
-    [2, 1]
-    """
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, chunks, None)
-        while (chunk := coming.result()) is not None:
-            coming = pool.submit(next, chunks, None)
-            yield chunk

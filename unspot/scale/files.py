@@ -36,8 +36,14 @@ from unspot.io.arrow import (
     require_pyarrow,
 )
 from unspot.io.columns import check_matrix
-from unspot.io.files import Sink, file_format, finished_file, refuse_existing, temporary_name
-from unspot.io.sources import prefetched
+from unspot.io.files import (
+    Sink,
+    file_format,
+    finished_file,
+    prefetched,
+    refuse_existing,
+    temporary_name,
+)
 from unspot.scale.batches import ArrowEraser, Erasure, erase_batch, width_out
 
 __all__ = ["Written", "count_rows", "erase_file", "transform_file"]
