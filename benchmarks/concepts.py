@@ -210,7 +210,7 @@ def number(parts: Parts, *, seed: int) -> dict[str, Any]:
     for rank in ranks[:2]:
         inner = LEOPARD(rank=rank, concept="continuous", random_state=seed)
         methods[f"Transport, LEOPARD {rank}"] = Cascade(inner, first=moved)
-    methods["KRaM"] = KRaM(concept="continuous", n_epochs=40, random_state=seed)
+    methods["KRaM"] = KRaM(training={"epochs": 40}, concept="continuous", random_state=seed)
     found: dict[str, Any] = {"before": {"R2": explained(learn, test), "A_50": 1.0, "seconds": 0.0}}
     for name, method in methods.items():
         _, seconds = _seconds(lambda method=method: method.fit(*fit))

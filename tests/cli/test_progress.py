@@ -59,7 +59,8 @@ LINES = {
     f"fit {ROWS} -r 3 -o g.safetensors": ("Reading: data.parquet", "Fitting Cascade", "Matching"),
     f"fit {ROWS} -m leopard -r auto --max-advantage 0.4 -o g.safetensors": (
         r"Rank 2 of \d", "Choosing: rank 3", "Attacking 3 of 9", "loss"),
-    f"fit {ROWS} -m farm --set n_epochs=3 -o g.safetensors": ("Training", "held-out loss"),
+    f'fit {ROWS} -m farm --set training={{"epochs":3}} -o g.safetensors': (
+        "Training", "held-out loss"),
     f"path {ROWS} -r 4,2 --metrics linear": ("Rank 2 of 2: 2", "Measuring 1 of 1: linear"),
     f"evaluate a.safetensors {ROWS} -m chance,attack --html e.html": (
         "Measuring 2 of 2: attack", "Attacking 1 of 9: logistic", "Drawing"),

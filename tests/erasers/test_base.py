@@ -55,7 +55,7 @@ ERASERS = [
     INLP(),
     RLACE(),
     MomentMatching(),
-    KernelErasure(n_landmarks=10, n_epochs=1),
+    KernelErasure(training={"epochs": 1}, n_landmarks=10),
 ]
 
 
@@ -100,9 +100,9 @@ def test_a_stream_that_fails_leaves_nothing_to_erase_by(rows, last_width, labels
 
 
 def test_training_that_diverges_at_once_does_not_keep_an_older_eraser(rows):
-    eraser = FaRM(n_epochs=1, random_state=0).fit(*rows)
+    eraser = FaRM(training={"epochs": 1}, random_state=0).fit(*rows)
     with pytest.raises(DivergenceError, match="no state to keep"):
-        eraser.set_params(learning_rate=1e30, n_epochs=5).fit(*rows)
+        eraser.set_params(training={"learning_rate": 1e30, "epochs": 5}).fit(*rows)
     with pytest.raises(NotFittedError):
         eraser.transform(rows[0])
 

@@ -346,8 +346,8 @@ def test_a_part_of_a_goal(data, monkeypatch):
 def test_networks_are_fitted_on_paths(data, tmp_path):
     X, z = data
     path = _placed("path", X, z, tmp_path)
-    found = FaRM(n_epochs=1, random_state=0).fit(path, z)
-    expected = FaRM(n_epochs=1, random_state=0).fit(X, z)
+    found = FaRM(training={"epochs": 1}, random_state=0).fit(path, z)
+    expected = FaRM(training={"epochs": 1}, random_state=0).fit(X, z)
     np.testing.assert_array_equal(found.transform(X[:5]), expected.transform(X[:5]))
 
 

@@ -135,9 +135,9 @@ def test_make_takes_parameters_and_ignores_case():
     assert make("PCA", rank=3).rank == 3
     assert make("cascade", rank=7).eraser.rank == 7
     assert isinstance(make("cascade").eraser, unspot.LEOPARD)
-    inner = make("cascade:farm", n_epochs=9).eraser
+    inner = make("cascade:farm", training={"epochs": 9}).eraser
     assert isinstance(inner, FaRM)
-    assert inner.n_epochs == 9
+    assert inner.training == {"epochs": 9}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_make_takes_parameters_and_ignores_case():
         ("cascade:cascade", {}, "a cascade cannot hold another cascade"),
         ("pca:farm", {}, "only cascade:NAME and transport:NAME hold another"),
         ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean 'rank'"),
-        ("cascade:farm", {"n_epoch": 3}, r"parameter 'n_epoch' for method 'farm'.*n_epochs"),
+        ("cascade:farm", {"n_layer": 3}, r"parameter 'n_layer' for method 'farm'.*n_layers"),
     ],
 )
 def test_wrong_names_show_the_nearest(name, params, message):

@@ -54,9 +54,9 @@ def test_onnx_files_are_checked_small_and_the_same_for_the_same_eraser(tmp_path)
 
 FITTED = {
     "leace": LEACE(normalise=True),
-    "farm": FaRM(n_epochs=1, random_state=0),
-    "kernel": KernelErasure(n_landmarks=10, n_epochs=1, random_state=0),
-    "adversarial": AdversarialErasure(n_epochs=1, random_state=0),
+    "farm": FaRM(training={"epochs": 1}, random_state=0),
+    "kernel": KernelErasure(training={"epochs": 1}, n_landmarks=10, random_state=0),
+    "adversarial": AdversarialErasure(training={"epochs": 1}, random_state=0),
     "matching": MomentMatching(),
     "transport": Transport(),
 }

@@ -64,7 +64,9 @@ def test_reversal_turns_the_gradient_only():
 
 def test_same_bits_save_and_load(ring, tmp_path):
     X, z = ring[0].X[:200], ring[0].z[:200]
-    once, again = (AdversarialErasure(n_epochs=2, random_state=0).fit(X, z) for _ in range(2))
+    once, again = (
+        AdversarialErasure(training={"epochs": 2}, random_state=0).fit(X, z) for _ in range(2)
+    )
     np.testing.assert_array_equal(once.transform(X), again.transform(X))
     once.eraser_.save(tmp_path / "adversarial.safetensors")
     loaded = load(tmp_path / "adversarial.safetensors")
@@ -73,8 +75,8 @@ def test_same_bits_save_and_load(ring, tmp_path):
 
 def test_unit_and_origin_come_back(ring):
     X, z = ring[0].X[:200], ring[0].z[:200]
-    plain = AdversarialErasure(n_epochs=2, random_state=0).fit(X, z).transform(X)
-    scaled = AdversarialErasure(n_epochs=2, random_state=0).fit(100 * X + 7, z)
+    plain = AdversarialErasure(training={"epochs": 2}, random_state=0).fit(X, z).transform(X)
+    scaled = AdversarialErasure(training={"epochs": 2}, random_state=0).fit(100 * X + 7, z)
     np.testing.assert_allclose((scaled.transform(100 * X + 7) - 7) / 100, plain, atol=1e-3)
 
 

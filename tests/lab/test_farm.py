@@ -26,7 +26,7 @@ def ring():
 @pytest.fixture(scope="module")
 def fitted(ring):
     rows, _ = ring
-    return FaRM(n_epochs=120, batch_size=256, random_state=0).fit(rows.X, rows.z)
+    return FaRM(training={"epochs": 120, "batch_size": 256}, random_state=0).fit(rows.X, rows.z)
 
 
 def boosted_accuracy(eraser, rows, held_out):
@@ -67,7 +67,7 @@ def test_the_held_out_objective_improves_and_is_reported(fitted):
 def test_same_seed_same_bits_and_another_seed_another_network(ring):
     X, z = ring[0].X[:300], ring[0].z[:300]
     once, again, other = (
-        FaRM(n_epochs=3, random_state=seed).fit(X, z).transform(X) for seed in (0, 0, 1)
+        FaRM(training={"epochs": 3}, random_state=seed).fit(X, z).transform(X) for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(once, again)
     assert not np.allclose(once, other)
@@ -75,14 +75,16 @@ def test_same_seed_same_bits_and_another_seed_another_network(ring):
 
 def test_the_global_generator_is_left_alone(ring):
     before = torch.random.get_rng_state()
-    FaRM(n_epochs=1, random_state=0).fit(ring[0].X[:300], ring[0].z[:300])
+    FaRM(training={"epochs": 1}, random_state=0).fit(ring[0].X[:300], ring[0].z[:300])
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_unit_and_origin_of_the_embeddings_do_not_matter(ring):
     X, z = ring[0].X[:300], ring[0].z[:300]
-    plain = FaRM(n_epochs=5, random_state=0).fit(X, z).transform(X)
-    scaled = FaRM(n_epochs=5, random_state=0).fit(1000 * X + 7, z).transform(1000 * X + 7)
+    plain = FaRM(training={"epochs": 5}, random_state=0).fit(X, z).transform(X)
+    scaled = (
+        FaRM(training={"epochs": 5}, random_state=0).fit(1000 * X + 7, z).transform(1000 * X + 7)
+    )
     np.testing.assert_allclose(scaled, plain, atol=1e-3)
 
 
@@ -102,7 +104,7 @@ def test_divergence_keeps_the_best_eraser(ring, monkeypatch):
         return value * (torch.nan if len(calls) > 10 else 1.0)
 
     monkeypatch.setattr("unspot.lab.farm.farm_objective", diverging)
-    eraser = FaRM(learning_rate=0.02, random_state=0)
+    eraser = FaRM(training={"learning_rate": 0.02}, random_state=0)
     with pytest.raises(DivergenceError, match=r"step \d+ with learning_rate=0.02") as caught:
         eraser.fit(X, z)
     assert caught.value.eraser is eraser.eraser_
@@ -113,12 +115,18 @@ def test_divergence_keeps_the_best_eraser(ring, monkeypatch):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_epochs": 0}, "n_epochs=0, but expected an integer of at least 1"),
-        ({"batch_size": 2.5}, "batch_size=2.5, but expected an integer"),
+        ({"training": {"epochs": 0}}, "epochs=0, but expected an integer of at least 1"),
+        ({"training": {"batch_size": 2.5}}, "batch_size=2.5, but expected an integer"),
         ({"n_layers": 0}, "n_layers=0, but expected an integer of at least 1"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0, but expected a positive number"),
+        (
+            {"training": {"learning_rate": -1.0}},
+            "learning_rate=-1.0, but expected a positive number",
+        ),
         ({"distortion": 0}, "distortion=0, but expected a positive number"),
-        ({"validation_fraction": 1.0}, "validation_fraction=1.0, but expected a number from 0"),
+        (
+            {"training": {"validation_fraction": 1.0}},
+            "validation_fraction=1.0, but expected a number from 0",
+        ),
     ],
 )
 def test_bad_parameters(parameters, message, ring):

@@ -64,14 +64,14 @@ def test_three_maps_that_need_numpy_alone(ring, fitted, tmp_path):
 
 def test_same_seed_same_bits(ring):
     X, z = ring[0].X[:300], ring[0].z[:300]
-    options = {"n_landmarks": 30, "n_epochs": 3, "random_state": 0}
+    options = {"n_landmarks": 30, "training": {"epochs": 3}, "random_state": 0}
     once, again = (KernelErasure(**options).fit(X, z).transform(X) for _ in range(2))
     np.testing.assert_array_equal(once, again)
 
 
 def test_unit_and_origin_do_not_matter(ring):
     X, z = ring[0].X[:300], ring[0].z[:300]
-    options = {"n_landmarks": 30, "n_epochs": 3, "random_state": 0}
+    options = {"n_landmarks": 30, "training": {"epochs": 3}, "random_state": 0}
     plain = KernelErasure(**options).fit(X, z)
     scaled = KernelErasure(**options).fit(100 * X + 7, z)
     assert scaled.bandwidth_ == pytest.approx(100 * plain.bandwidth_)
@@ -83,7 +83,7 @@ def test_unit_and_origin_do_not_matter(ring):
 def test_the_unit_of_rows_that_are_mostly_equal_does_not_matter(rng, unit):
     X, z = rng.normal(size=(500, 4)), np.arange(500) % 2
     X[100:] = X[0]
-    options = {"n_landmarks": 50, "n_epochs": 3, "random_state": 0}
+    options = {"n_landmarks": 50, "training": {"epochs": 3}, "random_state": 0}
     plain, scaled = (KernelErasure(**options).fit(rows, z) for rows in (X, unit * X))
     assert scaled.bandwidth_ == pytest.approx(unit * plain.bandwidth_)
     assert plain.bandwidth_ == pytest.approx(pdist(X).mean())
@@ -92,14 +92,14 @@ def test_the_unit_of_rows_that_are_mostly_equal_does_not_matter(rng, unit):
 
 def test_single_precision_gives_the_rows_of_double_precision(rng):
     X = rng.normal(size=(200, 3)).astype(np.float32)
-    eraser = KernelErasure(n_epochs=3, random_state=0).fit(X, np.arange(200) % 2)
+    eraser = KernelErasure(training={"epochs": 3}, random_state=0).fit(X, np.arange(200) % 2)
     single = eraser.transform(X)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, eraser.transform(X.astype(float)), atol=1e-3)
 
 
 def test_rows_are_drawn_up_to_the_budget(ring):
-    eraser = KernelErasure(n_landmarks=500, max_rows=100, n_epochs=2, random_state=0)
+    eraser = KernelErasure(training={"epochs": 2}, n_landmarks=500, max_rows=100, random_state=0)
     eraser.fit(ring[0].X, ring[0].z)
     assert len(eraser.eraser_.maps[0].landmarks) == 100
 

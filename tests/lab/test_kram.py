@@ -33,7 +33,9 @@ def held_out_r2(eraser, train, test):
 def fitted():
     train = radial(2000, 0)
     return KRaM(
-        concept="continuous", n_epochs=60, batch_size=200, learning_rate=3e-3, random_state=0
+        training={"epochs": 60, "batch_size": 200, "learning_rate": 3e-3},
+        concept="continuous",
+        random_state=0,
     ).fit(*train)
 
 
@@ -52,7 +54,7 @@ def test_what_has_nothing_to_do_with_the_concept_is_still_there(fitted):
 
 def test_categories_are_erased_too():
     rows = law("ring", n=2000, d=20, random_state=0)
-    eraser = KRaM(n_epochs=120, batch_size=256, random_state=0).fit(rows.X, rows.z)
+    eraser = KRaM(training={"epochs": 120, "batch_size": 256}, random_state=0).fit(rows.X, rows.z)
     radius = np.linalg.norm(rows.X @ rows.concept_basis, axis=1)
     X, z = rows.sample(1000, random_state=1)
     probe = KNeighborsClassifier(25).fit(eraser.transform(rows.X), rows.z)
@@ -85,7 +87,7 @@ def test_median_bandwidth_survives_ties():
 def test_vector_concept_and_its_units():
     X, radius = radial(300, 0)
     z = np.column_stack([radius, X[:, 3]])
-    options = {"concept": "continuous", "n_epochs": 4, "random_state": 0}
+    options = {"concept": "continuous", "training": {"epochs": 4}, "random_state": 0}
     once = KRaM(**options).fit(X, z).transform(X)
     rescaled = KRaM(**options).fit(X, z * [1000.0, 0.01] + 5).transform(X)
     np.testing.assert_allclose(rescaled, once, atol=1e-3)
@@ -93,7 +95,7 @@ def test_vector_concept_and_its_units():
 
 def test_same_bits_save_load_and_metadata(tmp_path):
     X, z = radial(300, 0)
-    options = {"concept": "continuous", "n_epochs": 3, "random_state": 0}
+    options = {"concept": "continuous", "training": {"epochs": 3}, "random_state": 0}
     once, again = KRaM(**options).fit(X, z), KRaM(**options).fit(X, z)
     np.testing.assert_array_equal(once.transform(X), again.transform(X))
     once.eraser_.save(tmp_path / "kram.safetensors")
@@ -105,7 +107,7 @@ def test_same_bits_save_load_and_metadata(tmp_path):
 def test_cascade_around_a_continuous_concept():
     X, z = radial(300, 0)
     z = z + X[:, 5]
-    eraser = Cascade(KRaM(concept="continuous", n_epochs=3, random_state=0)).fit(X, z)
+    eraser = Cascade(KRaM(training={"epochs": 3}, concept="continuous", random_state=0)).fit(X, z)
     assert eraser.transform(X).shape == X.shape
     assert eraser.reduce(X).shape == (300, 5)
 
@@ -116,7 +118,7 @@ def test_cascade_around_a_continuous_concept():
         ({"kernel": "cosine"}, "kernel='cosine', but expected 'gaussian' or 'laplacian'"),
         ({"bandwidth": 0}, "bandwidth=0, but expected 'median' or a positive number"),
         ({"concept": "ordinal"}, "concept='ordinal', but expected 'categories' or 'continuous'"),
-        ({"batch_size": 0}, "batch_size=0, but expected an integer of at least 1"),
+        ({"training": {"batch_size": 0}}, "batch_size=0, but expected an integer of at least 1"),
     ],
 )
 def test_bad_parameters(parameters, message):

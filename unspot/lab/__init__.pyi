@@ -12,6 +12,7 @@ from .kram import KRaM as KRaM
 from .matching import MomentMatching as MomentMatching
 from .mute import MUtE as MUtE
 from .networks import DivergenceError as DivergenceError
+from .networks import Training as Training
 from .obliviator import Obliviator as Obliviator
 from .rlace import RLACE as RLACE
 from .sweep import read_results as read_results

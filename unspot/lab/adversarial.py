@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,14 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from unspot.checks import check_count, check_positive
+from unspot.checks import check_count
 from unspot.data.labels import Labels
 from unspot.data.rows import Scaling, generator
 from unspot.eraser import Eraser
 from unspot.lab.networks import (
     NetworkEraser,
     RowNumbers,
-    Schedule,
+    Training,
     TrainingTask,
     dense_maps,
     mlp,
@@ -50,20 +51,10 @@ class AdversarialErasure(NetworkEraser):
         identity.
     n_hidden : int
         Width of the two hidden layers of the adversary.
-    n_epochs : int
-        The number of epochs. After half of them the encoder's learning rate falls tenfold; the
-        adversary's does not, so that it catches up. A game has no loss that falls towards its end,
-        so there is no early stopping: all epochs are run, and the last state is the result.
-    batch_size : int
-    learning_rate, weight_decay : float
-        Parameters of Adam.
-    validation_fraction : float
-        The stratified part that is held out for ``history_``; 0 for none.
+    training : mapping, optional
+        Settings of ``unspot.lab.networks.Training`` that differ from the default, such as
+        ``{"epochs": 50, "batch_size": 512}``.
     random_state : int, RandomState or None
-    device : str or torch.device, optional
-        Where to train; the CPU if None.
-    verbose : bool
-        Show progress.
 
     Attributes
     ----------
@@ -87,9 +78,14 @@ class AdversarialErasure(NetworkEraser):
     >>> rng = np.random.default_rng(0)
     >>> z = np.repeat(["a", "b"], 100)
     >>> X = rng.normal(size=(200, 4)) * np.where(z == "a", 1, 3)[:, None]
-    >>> AdversarialErasure(n_epochs=5, random_state=0).fit(X, z).transform(X).shape
+    >>> AdversarialErasure(training={"epochs": 5}, random_state=0).fit(X, z).transform(X).shape
     (200, 4)
     """
+
+    #: Half of the epochs are for the adversary to catch up: only the encoder's learning rate falls.
+    default_training: ClassVar[Training] = Training(
+        epochs=200, batch_size=256, weight_decay=0.0, decay_at=0.5, game=True
+    )
 
     def __init__(
         self,
@@ -97,26 +93,14 @@ class AdversarialErasure(NetworkEraser):
         strength: float = 5.0,
         n_layers: int = 2,
         n_hidden: int = 128,
-        n_epochs: int = 200,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        validation_fraction: float = 0.1,
+        training: Mapping[str, Any] | None = None,
         random_state: Any = None,
-        device: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.strength = strength
         self.n_layers = n_layers
         self.n_hidden = n_hidden
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         d, n_classes = X.shape[1], len(target.classes)
@@ -141,15 +125,6 @@ class AdversarialErasure(NetworkEraser):
 
         task = TrainingTask(nn.ModuleList([encoder, adversary]), loss, score, steady=adversary)
         return self._train(task, target.codes, rng, lambda: _freeze(encoder, scaling))
-
-    def _schedule(self) -> Schedule:
-        return Schedule(
-            n_epochs=check_count("n_epochs", self.n_epochs),
-            learning_rate=check_positive("learning_rate", self.learning_rate),
-            weight_decay=self.weight_decay,
-            decay_at=0.5,
-            game=True,
-        )
 
 
 def near_identity(d: int, n_layers: int, rng: np.random.Generator) -> nn.Sequential:

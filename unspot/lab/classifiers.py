@@ -135,7 +135,7 @@ def _network(
     import torch
 
     from unspot.lab.networks import (
-        Schedule,
+        Training,
         TrainingTask,
         dense,
         mlp,
@@ -153,14 +153,14 @@ def _network(
         return torch.nn.functional.cross_entropy(scores, z[part])
 
     kept, held_out = sample_and_held_out(codes, len(codes), rng)
-    schedule = Schedule(n_epochs=n_epochs, patience=5)
+    training = Training(epochs=n_epochs, patience=5)
     if not len(held_out):
-        held_out, schedule = kept, schedule.on_its_own_rows()
+        held_out, training = kept, training.without_validation()
     train_network(
         TrainingTask(torch.nn.ModuleList([linear, layers]), loss),
         lambda: [kept[part] for part in stratified_batches(codes[kept], _BATCH, rng)],
         lambda: float(loss(held_out)),
-        schedule,
+        training,
     )
     first, last, beside = dense(layers[0]), dense(layers[2]), dense(linear[0])
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -32,23 +33,12 @@ class FaRM(NetworkEraser):
     ----------
     n_layers : int
         Layers of the network; 4 for word embeddings and short texts, 7 for tweets in the papers.
-    n_epochs : int
-        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
-        held-out objective stops improving; when it stops again, training ends.
-    batch_size : int
-    learning_rate, weight_decay : float
-        Parameters of Adam.
     distortion : float
         ε² of the coding rate.
-    validation_fraction : float
-        The stratified part that is held out to say when to stop; 0 for none.
-    patience : int
-        The number of epochs without improvement to wait for.
+    training : mapping, optional
+        Settings of ``unspot.lab.networks.Training`` that differ from the default, such as
+        ``{"epochs": 50, "batch_size": 512}``.
     random_state : int, RandomState or None
-    device : str or torch.device, optional
-        Where to train; the CPU if None.
-    verbose : bool
-        Show progress.
 
     Attributes
     ----------
@@ -71,7 +61,7 @@ class FaRM(NetworkEraser):
     >>> rng = np.random.default_rng(0)
     >>> z = np.repeat(["a", "b"], 100)
     >>> X = rng.normal(size=(200, 4)) * np.where(z == "a", 1, 3)[:, None]
-    >>> FaRM(n_epochs=5, random_state=0).fit(X, z).transform(X).shape
+    >>> FaRM(training={"epochs": 5}, random_state=0).fit(X, z).transform(X).shape
     (200, 4)
     """
 
@@ -79,28 +69,14 @@ class FaRM(NetworkEraser):
         self,
         *,
         n_layers: int = 4,
-        n_epochs: int = 500,
-        batch_size: int = 1024,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 5e-4,
         distortion: float = 0.5,
-        validation_fraction: float = 0.1,
-        patience: int = 100,
+        training: Mapping[str, Any] | None = None,
         random_state: Any = None,
-        device: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.n_layers = n_layers
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
         self.distortion = distortion
-        self.validation_fraction = validation_fraction
-        self.patience = patience
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         distortion = check_positive("distortion", self.distortion)

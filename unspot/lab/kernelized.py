@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from unspot.lab.maps import Nystrom
 from unspot.lab.networks import (
     NetworkEraser,
     RowNumbers,
+    Training,
     TrainingTask,
     dense,
     uninitialised,
@@ -68,21 +70,10 @@ class KernelErasure(NetworkEraser):
         The weight of keeping the concept out of φ(x̂) against being near to x.
     max_rows : int
         The most rows to fit on, drawn at random.
-    n_epochs : int
-        The most epochs of the regression. The learning rate falls tenfold after 80 % of them, or
-        earlier when the held-out loss stops improving; when it stops again, training ends.
-    batch_size : int
-    learning_rate, weight_decay : float
-        Parameters of Adam.
-    validation_fraction : float
-        The stratified part that is held out to say when to stop; 0 for none.
-    patience : int
-        The number of epochs without improvement to wait for.
+    training : mapping, optional
+        Settings of ``unspot.lab.networks.Training`` that differ from the default, such as
+        ``{"epochs": 50, "batch_size": 512}``.
     random_state : int, RandomState or None
-    device : str or torch.device, optional
-        Where to train; the CPU if None.
-    verbose : bool
-        Show progress.
 
     Attributes
     ----------
@@ -105,10 +96,14 @@ class KernelErasure(NetworkEraser):
     >>> rng = np.random.default_rng(0)
     >>> z = np.repeat(["in", "out"], 100)
     >>> X = rng.normal(size=(200, 3)) * np.where(z == "in", 1, 3)[:, None]
-    >>> eraser = KernelErasure(n_landmarks=50, n_epochs=5, random_state=0).fit(X, z)
+    >>> eraser = KernelErasure(n_landmarks=50, training={"epochs": 5}, random_state=0).fit(X, z)
     >>> eraser.transform(X).shape
     (200, 3)
     """
+
+    default_training: ClassVar[Training] = Training(
+        epochs=100, batch_size=512, learning_rate=1e-2, weight_decay=0.0, patience=20
+    )
 
     def __init__(
         self,
@@ -117,29 +112,15 @@ class KernelErasure(NetworkEraser):
         bandwidth: float | Literal["median"] = "median",
         strength: float = 10.0,
         max_rows: int = 10_000,
-        n_epochs: int = 100,
-        batch_size: int = 512,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.0,
-        validation_fraction: float = 0.1,
-        patience: int = 20,
+        training: Mapping[str, Any] | None = None,
         random_state: Any = None,
-        device: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.n_landmarks = n_landmarks
         self.bandwidth = bandwidth
         self.strength = strength
         self.max_rows = max_rows
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
-        self.patience = patience
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         rng = generator(self.random_state)

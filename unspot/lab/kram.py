@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -48,24 +49,12 @@ class KRaM(NetworkEraser):
         λ, the weight of keeping the rate.
     n_layers : int
         Layers of the network; 4 for word embeddings and short texts, 7 for tweets in the papers.
-    n_epochs : int
-        The most epochs. The learning rate falls tenfold after 80 % of them, or earlier when the
-        held-out objective stops improving; when it stops again, training ends.
-    batch_size : int, optional
-        By default 1024 for categories, 256 for a continuous concept.
-    learning_rate, weight_decay : float
-        Parameters of Adam.
     distortion : float
         ε² of the coding rate.
-    validation_fraction : float
-        The stratified part that is held out to say when to stop; 0 for none.
-    patience : int
-        The number of epochs without improvement to wait for.
+    training : mapping, optional
+        Settings of ``unspot.lab.networks.Training`` that differ from the default, such as
+        ``{"epochs": 50, "batch_size": 512}``.
     random_state : int, RandomState or None
-    device : str or torch.device, optional
-        Where to train; the CPU if None.
-    verbose : bool
-        Show progress.
 
     Attributes
     ----------
@@ -88,7 +77,7 @@ class KRaM(NetworkEraser):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 4))
     >>> age = np.abs(X[:, 0])
-    >>> eraser = KRaM(concept="continuous", n_epochs=5, random_state=0).fit(X, age)
+    >>> eraser = KRaM(concept="continuous", training={"epochs": 5}, random_state=0).fit(X, age)
     >>> eraser.transform(X).shape
     (200, 4)
     """
@@ -103,49 +92,35 @@ class KRaM(NetworkEraser):
         bandwidth: float | Literal["median"] = "median",
         balance: float = 0.7,
         n_layers: int = 4,
-        n_epochs: int = 500,
-        batch_size: int | None = None,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 5e-4,
         distortion: float = 0.5,
-        validation_fraction: float = 0.1,
-        patience: int = 100,
+        training: Mapping[str, Any] | None = None,
         random_state: Any = None,
-        device: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.concept = concept
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.balance = balance
         self.n_layers = n_layers
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
         self.distortion = distortion
-        self.validation_fraction = validation_fraction
-        self.patience = patience
+        self.training = training
         self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
 
     def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
         check_positive("distortion", self.distortion)
+        training = self._training
         if isinstance(target, Labels):
-            concept_rate, codes, batch_size = self._rate_of_categories(target), target.codes, 1024
+            concept_rate, codes = self._rate_of_categories(target), target.codes
         else:
-            concept_rate, batch_size = self._rate_of_numbers(target), 256
-            codes = np.zeros(len(X), dtype=np.int64)
+            concept_rate, codes = self._rate_of_numbers(target), np.zeros(len(X), dtype=np.int64)
+            if "batch_size" not in (self.training or {}):  # a step is cubic in its rows
+                training = replace(training, batch_size=256)
         normalise = LayerNorm(X.shape[1])
 
         def loss(Z: Tensor, rows: Tensor, batch: RowNumbers) -> Tensor:
             drift = self._rate(Z) - self._rate(normalise(rows))
             return self.balance * drift.abs() - concept_rate(Z, batch)
 
-        if self.batch_size is not None:
-            batch_size = self.batch_size
-        return self._train_on_sphere(X, self.n_layers, loss, codes, batch_size=batch_size)
+        return self._train_on_sphere(X, self.n_layers, loss, codes, training)
 
     def _rate(self, Z: Tensor) -> Tensor:
         return coding_rate(Z, distortion=self.distortion)

@@ -6,17 +6,17 @@ loop takes mini-batches with Adam, and a held-out part of the rows decides when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unspot.checks import check_count, check_positive, check_share
+from unspot.checks import check_count, check_positive, check_share, did_you_mean
 from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
@@ -28,7 +28,7 @@ __all__ = [
     "DivergenceError",
     "NetworkEraser",
     "RowNumbers",
-    "Schedule",
+    "Training",
     "TrainingTask",
     "dense",
     "dense_maps",
@@ -40,6 +40,60 @@ __all__ = [
 
 RowNumbers = NDArray[np.int64]
 State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Settings of training that all network erasers share.
+
+    Parameters
+    ----------
+    epochs : int
+        The most epochs. The learning rate falls tenfold after a share ``decay_at`` of them, or
+        earlier when the validation loss stops improving; when it stops again, training ends.
+    batch_size : int
+    learning_rate, weight_decay : float
+        Parameters of Adam.
+    validation_fraction : float
+        The stratified share of rows that are held out to say when to stop; 0 for none.
+    patience : int
+        The number of epochs without improvement to wait for.
+    decay_at : float
+    tolerance : float
+        The smallest improvement that counts, relative to the range of the losses so far.
+    game : bool
+        Whether two players are trained against each other. A game has no loss that falls towards
+        its end: all epochs are run, and the last state is kept instead of the best.
+    device : str or torch.device, optional
+        Where to train; the CPU if None.
+    verbose : bool
+        Show progress.
+    """
+
+    epochs: int = 500
+    batch_size: int = 1024
+    learning_rate: float = 1e-3
+    weight_decay: float = 5e-4
+    validation_fraction: float = 0.1
+    patience: int = 100
+    decay_at: float = 0.8
+    tolerance: float = 1e-4
+    game: bool = False
+    device: Any = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "patience"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        check_share("validation_fraction", self.validation_fraction)
+
+    def without_validation(self) -> Training:
+        """Adapt to a loss of training rows, which is smooth and hides overfitting.
+
+        The patience is a twentieth, and only larger gains count.
+        """
+        return replace(self, patience=max(1, self.patience // 20), tolerance=2e-2)
 
 
 @dataclass(frozen=True)
@@ -66,19 +120,25 @@ class TrainingTask:
 class NetworkEraser(BaseEraser):
     """Base of the erasers that train a network: ``_fit_eraser`` of a subclass calls ``_train``.
 
-    A subclass has the parameters ``n_epochs``, ``batch_size``, ``learning_rate``, ``weight_decay``,
-    ``validation_fraction``, ``patience``, ``random_state``, ``device`` and ``verbose``.
+    A subclass has the parameters ``training``, settings that differ from its
+    ``default_training``, and ``random_state``.
     """
 
-    n_epochs: int
-    batch_size: int | None
-    learning_rate: float
-    weight_decay: float
-    validation_fraction: float
-    patience: int
+    default_training: ClassVar[Training] = Training()
+    training: Mapping[str, Any] | None
     random_state: Any
-    device: Any
-    verbose: bool
+
+    @property
+    def _training(self) -> Training:
+        settings = dict(self.training or {})
+        names = [f.name for f in fields(Training)]
+        for name in settings:
+            if name not in names:
+                raise ValueError(
+                    f"Got {name!r} in training, but expected some of {', '.join(names)}."
+                    f"{did_you_mean(name, names)}"
+                )
+        return replace(self.default_training, **settings)
 
     def _train_on_sphere(
         self,
@@ -86,8 +146,7 @@ class NetworkEraser(BaseEraser):
         n_layers: Any,
         loss: Callable[[Tensor, Tensor, RowNumbers], Tensor],
         codes: NDArray[np.int64],
-        *,
-        batch_size: int | None = None,
+        training: Training | None = None,
     ) -> Eraser:
         """Train a network of layers as wide as the rows, whose output is normalised row by row.
 
@@ -103,7 +162,7 @@ class NetworkEraser(BaseEraser):
             network, lambda batch: loss(normalise(network(rows[batch])), rows[batch], batch)
         )
         return self._train(
-            task, codes, rng, lambda: (*dense_maps(network, scaling), normalise), batch_size
+            task, codes, rng, lambda: (*dense_maps(network, scaling), normalise), training
         )
 
     def _train(
@@ -112,28 +171,26 @@ class NetworkEraser(BaseEraser):
         codes: NDArray[np.int64],
         rng: np.random.Generator,
         freeze: Callable[[], tuple[Map, ...]],
-        batch_size: int | None = None,
+        training: Training | None = None,
     ) -> Eraser:
         """Train, and freeze the best state.
 
-        ``codes`` decide how mini-batches and the held-out part are stratified. ``batch_size``
-        takes the place of the parameter, where the method chooses its own.
+        ``codes`` decide how mini-batches and the validation rows are stratified.
         """
-        schedule = self._schedule()
-        size = check_count("batch_size", self.batch_size if batch_size is None else batch_size)
+        training = training or self._training
+        size, share = training.batch_size, training.validation_fraction
         task.module.to(self._device)
         score = task.score or task.loss
-        rows, held_out = self._split(codes, rng)
-        if held_out is rows:
-            schedule = schedule.on_its_own_rows()
+        rows, held_out = sample_and_held_out(codes, len(codes), rng, held_out_share=share)
+        if not len(held_out):
+            held_out, training = rows, training.without_validation()
         checks = [held_out[part] for part in stratified_batches(codes[held_out], size, rng)]
         try:
             self.history_ = train_network(
                 task,
                 lambda: [rows[part] for part in stratified_batches(codes[rows], size, rng)],
                 lambda: float(np.mean([float(score(part)) for part in checks])),
-                schedule,
-                verbose=self.verbose,
+                training,
             )
         except DivergenceError as error:
             if error.state is not None:
@@ -145,27 +202,11 @@ class NetworkEraser(BaseEraser):
 
     @property
     def _device(self) -> torch.device:
-        return torch.device(self.device or "cpu")
+        return torch.device(self._training.device or "cpu")
 
     def _tensor(self, rows: NDArray[Any]) -> Tensor:
         """Rows in single precision, on the device of the training."""
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
-
-    def _split(
-        self, codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[RowNumbers, RowNumbers]:
-        """Rows to train on and rows to stop by; both are all rows if there are too few."""
-        share = check_share("validation_fraction", self.validation_fraction)
-        rows, held_out = sample_and_held_out(codes, len(codes), rng, held_out_share=share)
-        return rows, held_out if len(held_out) else rows
-
-    def _schedule(self) -> Schedule:
-        return Schedule(
-            n_epochs=check_count("n_epochs", self.n_epochs),
-            learning_rate=check_positive("learning_rate", self.learning_rate),
-            weight_decay=self.weight_decay,
-            patience=check_count("patience", self.patience),
-        )
 
 
 # -- The training loop -----------------------------------------------------------------------------
@@ -199,50 +240,11 @@ class DivergenceError(ValueError):
         self.eraser: Eraser | None = None
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How long to train, and with which steps.
-
-    Parameters
-    ----------
-    n_epochs : int
-        The most epochs.
-    learning_rate, weight_decay : float
-        Parameters of Adam.
-    decay_at : float
-        The share of the epochs after which the learning rate falls tenfold.
-    patience : int
-        Epochs without improvement after which the rate falls, and then training ends.
-    tolerance : float
-        The smallest improvement that counts, relative to the range of the losses so far.
-    game : bool
-        Whether two players are trained against each other. A game has no loss that falls towards
-        its end: all epochs are run, and the last state is kept instead of the best.
-    """
-
-    n_epochs: int = 500
-    learning_rate: float = 1e-3
-    weight_decay: float = 5e-4
-    decay_at: float = 0.8
-    patience: int = 100
-    tolerance: float = 1e-4
-    game: bool = False
-
-    def on_its_own_rows(self) -> Schedule:
-        """The schedule without held-out rows: a twentieth of the patience, for larger gains.
-
-        The loss of rows that are trained on is smooth, and hides overfitting.
-        """
-        return replace(self, patience=max(1, self.patience // 20), tolerance=2e-2)
-
-
 def train_network(
     task: TrainingTask,
     batches: Callable[[], Iterable[RowNumbers]],
     monitor: Callable[[], float],
-    schedule: Schedule,
-    *,
-    verbose: bool = False,
+    training: Training,
 ) -> list[float]:
     """Minimise the loss over mini-batches; leave the module in its best state.
 
@@ -253,9 +255,7 @@ def train_network(
         The mini-batches of one epoch, new ones at each call.
     monitor : callable
         The loss on the held-out part, after each epoch.
-    schedule : Schedule
-    verbose : bool
-        Show progress.
+    training : Training
 
     Returns
     -------
@@ -267,10 +267,10 @@ def train_network(
     DivergenceError
         At a loss that is not finite.
     """
-    optimiser = _adam(task.module, task.steady, schedule)
-    progress = _Progress(task.module, schedule, optimiser)
-    with phase("Training", schedule.n_epochs, unit="epochs", verbose=verbose) as here:
-        for _ in range(schedule.n_epochs):
+    optimiser = _adam(task.module, task.steady, training)
+    progress = _Progress(task.module, training, optimiser)
+    with phase("Training", training.epochs, unit="epochs", verbose=training.verbose) as here:
+        for _ in range(training.epochs):
             for rows in batches():
                 progress.step += 1
                 loss = task.loss(rows)
@@ -288,7 +288,7 @@ def train_network(
     return progress.losses
 
 
-def _adam(module: nn.Module, steady: nn.Module | None, schedule: Schedule) -> torch.optim.Adam:
+def _adam(module: nn.Module, steady: nn.Module | None, training: Training) -> torch.optim.Adam:
     fixed = list(steady.parameters()) if steady is not None else []
     ids = {id(p) for p in fixed}
     falling = [p for p in module.parameters() if id(p) not in ids]
@@ -297,8 +297,8 @@ def _adam(module: nn.Module, steady: nn.Module | None, schedule: Schedule) -> to
         groups.append({"params": fixed, "falls": False})
     return torch.optim.Adam(
         groups,
-        lr=schedule.learning_rate,
-        weight_decay=schedule.weight_decay,
+        lr=training.learning_rate,
+        weight_decay=training.weight_decay,
         fused=falling[0].device.type in ("cpu", "cuda"),
     )
 
@@ -307,10 +307,10 @@ class _Progress:
     """Where training stands: the best state, and how long ago it was."""
 
     def __init__(
-        self, module: nn.Module, schedule: Schedule, optimiser: torch.optim.Optimizer
+        self, module: nn.Module, training: Training, optimiser: torch.optim.Optimizer
     ) -> None:
         self.module = module
-        self.schedule = schedule
+        self.training = training
         self.optimiser = optimiser
         self.losses: list[float] = []
         self.step = 0
@@ -327,14 +327,14 @@ class _Progress:
     def is_over(self, loss: float) -> bool:
         """Take note of an epoch's held-out loss; whether it was the last epoch."""
         self.refuse_nonfinite(loss)
-        if self.schedule.game or not self.losses or loss < min(self.losses):
+        if self.training.game or not self.losses or loss < min(self.losses):
             self._best = {k: v.clone() for k, v in self.module.state_dict().items()}
         self.losses.append(loss)
         self._waited = 0 if self._counts(loss) else self._waited + 1
-        exhausted = self._waited >= self.schedule.patience and not self.schedule.game
+        exhausted = self._waited >= self.training.patience and not self.training.game
         if self._decayed:
             return exhausted
-        if exhausted or len(self.losses) >= self.schedule.decay_at * self.schedule.n_epochs:
+        if exhausted or len(self.losses) >= self.training.decay_at * self.training.epochs:
             self._decay()
         return False
 
@@ -345,7 +345,7 @@ class _Progress:
     def _counts(self, loss: float) -> bool:
         # A threshold relative to the gain so far has no unit.
         gained = max(self.losses) - min(self.losses)
-        if loss < self._lowest - self.schedule.tolerance * gained:
+        if loss < self._lowest - self.training.tolerance * gained:
             self._lowest = loss
             return True
         return False

@@ -255,10 +255,10 @@ def _algorithm_1(paper: str | None, schedule: Schedule, batch_size: int | None) 
 def _network_preset(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """The paper's parameters of FaRM and KRaM for its data sets, which are larger than most."""
     if schedule.network_epochs is not None:
-        return {"n_epochs": schedule.network_epochs}
+        return {"training": {"epochs": schedule.network_epochs}}
     presets: dict[str | None, dict[str, Any]] = {
-        "bios": {"n_epochs": 50, "batch_size": 512},
-        "dial": {"n_epochs": 50, "batch_size": 2048, "n_layers": 7},
+        "bios": {"training": {"epochs": 50, "batch_size": 512}},
+        "dial": {"training": {"epochs": 50, "batch_size": 2048}, "n_layers": 7},
     }
     return presets.get(paper, {})
 
