@@ -160,11 +160,6 @@ def test_inspect_is_light(eraser_file):
     assert not loaded(command("inspect", eraser_file))
 
 
-def test_report_is_light(result_file, tmp_path):
-    assert not loaded(command("report", result_file, "-o", str(tmp_path / "page.html")))
-    assert (tmp_path / "page.html").exists()
-
-
 # -- imports inside functions --------------------------------------------------------------------
 
 #: What may be imported inside a function: optional or slow to load.

@@ -15,7 +15,6 @@ import io
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from unspot import LEOPARD, Cascade
 from unspot.cli.demo import STORIES
 from unspot.cli.tour import run_demo
 from unspot.datasets import load_glove_gender, load_translations
-from unspot.report.figures import before_after_figure, save
+from unspot.report.figures import embedding_figure, save
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
 FLAGS = (
@@ -50,7 +49,8 @@ def demo() -> None:
     with tempfile.TemporaryDirectory() as folder:
         story = STORIES["words"]
         found = run_demo(Path(folder), load_glove_gender(), title=story.title, show=story.show)
-        picture = save(before_after_figure(found.views), STATIC / "before-after.png", dpi=150)
+        ends = (found.views.before, found.views.after[-1])
+        picture = save(embedding_figure(found.views, ends), STATIC / "before-after.png", dpi=150)
         shrink(Image.open(picture), picture)
         page = screenshot(Path(folder) / "report.html", Path(folder))
         shrink(Image.open(io.BytesIO(page)), STATIC / "report.png")
@@ -72,8 +72,6 @@ def screenshot(page: Path, folder: Path) -> bytes:
         light = [{"name": "prefers-color-scheme", "value": "light"}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": light})
         browser.get(page.as_uri())
-        while not browser.execute_script("return document.documentElement.dataset.ready"):
-            time.sleep(0.1)
         shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
     finally:
         browser.quit()

@@ -144,7 +144,7 @@ def methods(folder: Path) -> str:
 
 def glossary() -> str:
     """The terms of the report in the order of the alphabet, as a list of definitions."""
-    terms = import_module("unspot.report.columns").GLOSSARY
+    terms = import_module("unspot.report.wording").TERMS.items()
     return "\n\n".join(f"**{term}**\n: {meaning}" for term, meaning in sorted(terms))
 
 

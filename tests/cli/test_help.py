@@ -232,8 +232,8 @@ def test_an_interrupt_inside_a_command_is_said(cli, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unspot.report.files.read_results", interrupted)
-    done = cli("report", "x.json", "-o", "x.html")
+    monkeypatch.setattr("unspot.eraser.load", interrupted)
+    done = cli("inspect", "x.json")
     assert (done.code, done.out) == (130, "")
     assert done.err.startswith("Stopped. Nothing was written")
 
@@ -246,8 +246,8 @@ def test_what_a_command_prints_cannot_command_the_terminal(cli, monkeypatch, str
         print(text, file=getattr(sys, f"std{stream}"))
         raise ValueError("no more")
 
-    monkeypatch.setattr("unspot.report.files.read_results", evil)
-    done = cli("report", "x.json", "-o", "x.html")
+    monkeypatch.setattr("unspot.eraser.load", evil)
+    done = cli("inspect", "x.json")
     shown = r"a\u001b]0;owned\u0007b\u001b[2Jc\u009bd" + "\x1b[1mü\x1b[0m\te\n"
     assert getattr(done, stream).startswith(shown)
 

@@ -71,7 +71,7 @@ def test_a_row_is_what_its_entry_says(found):
 
 
 def test_titles_and_results_need_neither_torch_nor_pandas():
-    """`unspot report` reads evaluations and certificates from files, and draws numbers."""
+    """Results are read from files, and drawn, in light processes."""
     code = """
 import sys
 import unspot.evaluation.certificate, unspot.evaluation.metrics, unspot.evaluation.results

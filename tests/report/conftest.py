@@ -1,13 +1,14 @@
 """Results made by hand, with names that try to be markup, and a page of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from unspot import Dataset, Eraser
+from unspot.choice.path import PathPoint, RankPath
 from unspot.evaluation.results import Evaluation, Row, Value
-from unspot.report.contents import NeighbourList
-from unspot.report.files import PathNumbers
-from unspot.report.reading import read_contents
+from unspot.report.contents import NeighbourList, read_contents
 from unspot.report.views import make_views
 
 #: Class names, words and labels that must appear as text.
@@ -46,6 +47,7 @@ def evaluation_of(method="LEOPARD", rank=3, *, after=0.42, utility=0.7, classes=
             "rank": rank,
             "parameters": {"rank": rank, "kernel": "paper"},
             "fingerprint": "0123456789abcdef",
+            "digest": f"{method} {rank}",
             "classes": list(classes),
             "class_counts": [300] * len(classes),
             "n_rows": 900,
@@ -62,6 +64,8 @@ def evaluation_of(method="LEOPARD", rank=3, *, after=0.42, utility=0.7, classes=
     attackers = {
         "before": [_attacker(name, 0.95 - 0.05 * i) for i, name in enumerate(names)],
         "after": [_attacker(name, after - 0.02 * i) for i, name in enumerate(names)],
+        "chance": 1 / len(classes),
+        "score": "balanced accuracy",
     }
     return Evaluation(f"{method} on words", rows, metadata, {"attackers": attackers, "gaps": gaps})
 
@@ -72,12 +76,23 @@ def _attacker(name, accuracy):
     return {
         "name": name,
         "accuracy": accuracy + 0.03,
-        "balanced_accuracy": accuracy,
+        "score": accuracy,
         "interval": interval,
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def make_certificate(make_certificate):
+    """Certificates that say of which eraser they are."""
+
+    def certificate_of(accuracy=0.41, *, method="LEOPARD", rank=3, **settings):
+        eraser = {"method": method, "rank": rank, "digest": f"{method} {rank}"}
+        return replace(make_certificate(accuracy, **settings), metadata={"eraser": eraser})
+
+    return certificate_of
+
+
+@pytest.fixture(scope="session")
 def make_evaluation():
     return evaluation_of
 
@@ -121,23 +136,24 @@ def contents(make_certificate):
     return read_contents(results, title=f"Title {NASTY[0]}", neighbours=neighbours)
 
 
-def path_of(ranks=(5, 3, 1), *, original=True):
-    """A path of ranks as its JSON file has it: the fewer dimensions, the weaker the attackers."""
+def path_of(ranks=(5, 3, 1), *, original=True, metrics=("attack", "neighbours")):
+    """A path of ranks without fits: the fewer dimensions, the weaker the attackers."""
 
-    def numbers(rank):
-        return {"rank": rank, "attack": 0.3 + 0.1 * rank, "neighbours": 0.5 + rank / 12}
+    def point(rank):
+        numbers = {"attack": 0.3 + 0.1 * rank, "neighbours": 0.5 + rank / 12}
+        numbers = {name: numbers.get(name, 0.5) for name in metrics}
+        return PathPoint(rank, None, 0.01 * rank, metrics={k: (v, 0.0) for k, v in numbers.items()})
 
-    return PathNumbers(
-        "LEOPARD",
-        tuple({**numbers(rank), "held_out": 0.01} for rank in ranks),
-        metadata={
-            "data": "words.parquet",
-            "concept": "gender",
-            "classes": list(NASTY[:3]),
-            "n_features": 6,
-        },
-        original=numbers(6) if original else None,
+    z = np.array(NASTY[:3])[np.arange(60) % 3]
+    data = Dataset.from_arrays(
+        np.random.default_rng(0).normal(size=(60, 6)),
+        z,
+        random_state=0,
+        name="words.parquet",
+        concept="gender",
     )
+    points = tuple(map(point, ranks))
+    return RankPath(points, data, "LEOPARD", original=point(6) if original else None)
 
 
 @pytest.fixture(scope="session")

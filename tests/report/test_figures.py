@@ -1,11 +1,27 @@
+"""Pictures: what they draw, contrast as WCAG defines it, and texts beside points."""
+
 import sys
 from dataclasses import replace
 
 import matplotlib.image
+import numpy as np
 import pytest
 
-from unspot.report.contents import Attack, Contents
-from unspot.report.figures import attackers_figure, before_after_figure, save, save_figures
+from unspot.report.contents import Attack, Contents, Tradeoff, TradeoffPoint
+from unspot.report.figures import (
+    CLASS_COLOURS,
+    MARKERS,
+    METHOD_COLOURS,
+    THEME,
+    _method_style,
+    attackers_figure,
+    embedding_figure,
+    gaps_figure,
+    save,
+    save_figures,
+    texts_beside,
+    tradeoff_figure,
+)
 from unspot.tables import Number
 
 
@@ -23,9 +39,8 @@ def files(tmp_path_factory, contents, views):
 def test_every_figure_as_png_and_pdf(files):
     stems = (
         "attackers",
-        "before-after-1",
-        "before-after-2",
         "tradeoff",
+        "embedding",
         "gaps-1",
         "gaps-2",
         "gaps-3",
@@ -44,7 +59,7 @@ def test_pictures_are_not_blank(files):
 
 def test_names_are_text_and_not_formulas(views):
     classes = ("$x^2$", "_hidden", *views.classes[2:])
-    figure = before_after_figure(replace(views, classes=classes))
+    figure = embedding_figure(replace(views, classes=classes))
     assert {"$x^2$", "_hidden"} <= texts(figure)
 
 
@@ -56,7 +71,7 @@ def test_unbalanced_dollars_are_drawn(tmp_path, contents, views):
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path, views):
     for ending in ("png", "pdf"):
-        files = [save(before_after_figure(views), tmp_path / f"{i}.{ending}") for i in range(2)]
+        files = [save(embedding_figure(views), tmp_path / f"{i}.{ending}") for i in range(2)]
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -66,9 +81,7 @@ def test_many_classes_share_the_last_colour(views):
     curves = tuple(panel.witness.curves[i % 3] for i in range(20))
     wide = replace(panel, witness=replace(panel.witness, curves=curves))
     codes = tuple(i % 20 for i in range(len(views.codes)))
-    figure = before_after_figure(
-        replace(views, classes=many, codes=codes, before=wide, after=(wide,))
-    )
+    figure = embedding_figure(replace(views, classes=many, codes=codes, before=wide, after=(wide,)))
     assert "13 other classes" in texts(figure)
 
 
@@ -76,8 +89,8 @@ def test_no_method_looks_like_the_original_rows_or_like_another():
     """Nine methods take the seven colours in turn; the grey of the original rows is not one."""
     columns = tuple(f"method {i}" for i in range(9))
     attacks = tuple(Attack("trees", i, Number(0.5)) for i in range(10))
-    axes = attackers_figure(Contents("t", columns=columns, attacks=attacks)).axes[0]
-    looks = [(line.get_color(), line.get_marker()) for line in axes.get_legend().get_lines()]
+    figure = attackers_figure(Contents("t", columns=columns, attacks=attacks))
+    looks = [(line.get_color(), line.get_marker()) for line in figure.legends[0].get_lines()]
     assert len(set(looks)) == 10
     assert [colour for colour, _ in looks].count(looks[0][0]) == 1
 
@@ -86,3 +99,143 @@ def test_says_how_to_install_matplotlib(tmp_path, contents, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "unspot\[report\]"'):
         save_figures(tmp_path, contents)
+
+
+# Machado et al. (2009), severity 1, on linear RGB.
+DEUTERANOPIA = [
+    [0.367322, 0.860646, -0.227968],
+    [0.280085, 0.672501, 0.047413],
+    [-0.011820, 0.042940, 0.968881],
+]
+PROTANOPIA = [
+    [0.152286, 1.052583, -0.204868],
+    [0.114503, 0.786281, 0.099216],
+    [-0.003882, -0.048116, 1.051998],
+]
+
+
+def linear(colour):
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    light = sorted((linear(c) @ [0.2126, 0.7152, 0.0722] for c in (one, other)), reverse=True)
+    return (light[0] + 0.05) / (light[1] + 0.05)
+
+
+def lab(rgb):
+    xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    ) @ np.clip(rgb, 0, 1)
+    x, y, z = np.cbrt(xyz / [0.9505, 1.0, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize("name", ["ink", "soft", "link", "good", "bad", "unsure"])
+def test_text_is_readable(name, theme):
+    grounds = ["page", "card", *([f"{name}-wash"] if f"{name}-wash" in THEME else [])]
+    for ground in grounds:
+        assert contrast(THEME[name][theme], THEME[ground][theme]) >= 4.5
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_marks_are_visible(theme):
+    for pair in CLASS_COLOURS + METHOD_COLOURS:
+        assert contrast(pair[theme], THEME["page"][theme]) >= 3
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize("vision", [np.eye(3), DEUTERANOPIA, PROTANOPIA])
+def test_the_first_classes_differ_to_every_eye(theme, vision):
+    seen = [lab(np.array(vision) @ linear(pair[theme])) for pair in CLASS_COLOURS[:3]]
+    for i in range(3):
+        for j in range(i):
+            assert np.linalg.norm(seen[i] - seen[j]) > 15
+
+
+def test_the_first_classes_and_methods_differ_by_shape():
+    assert len(set(MARKERS)) == len(MARKERS) >= 7
+
+
+def test_many_methods_have_a_colour_and_a_mark_of_their_own():
+    """Colours take turns; the mark changes with every turn."""
+    looks = [tuple(_method_style(i).values()) for i in range(50)]
+    assert len(set(looks)) == 50
+    assert [colour for colour, _ in looks].count(looks[0][0]) == 1
+    # As many as a benchmark has, without a colour that means two of them.
+    assert len({colour for colour, _ in looks[:14]}) == 14
+    assert len({light for light, _ in METHOD_COLOURS}) == len(METHOD_COLOURS)
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_no_two_methods_look_alike(theme):
+    seen = [lab(linear(pair[theme])) for pair in METHOD_COLOURS]
+    for i, one in enumerate(seen):
+        assert all(np.linalg.norm(one - other) > 15 for other in seen[:i])
+
+
+# -- Texts beside points: all that fit, none over another ------------------------------------------
+
+
+def plane(*places, series="LEOPARD"):
+    points = [
+        TradeoffPoint(series, f"rank {rank}", Number(x), Number(y), rank) for rank, x, y in places
+    ]
+    return Tradeoff("utility", "erasure", tuple(points))
+
+
+def shown(tradeoff):
+    return texts_beside(tradeoff)
+
+
+NEAR = ((20, 1.0, 0.9), (10, 0.7, 0.7), (3, 0.310, 0.500), (2, 0.305, 0.502), (1, 0.3, 0.6))
+
+
+def test_of_two_that_would_overlap_one_is_left():
+    assert shown(plane(*NEAR)) == ["20", "10", "3", "", "1"]
+
+
+def test_the_chosen_one_stays():
+    tradeoff = plane(*NEAR)
+    chosen = [replace(point, chosen=point.rank == 2) for point in tradeoff.points]
+    assert shown(replace(tradeoff, points=tuple(chosen))) == ["20", "10", "", "2", "1"]
+
+
+def test_one_above_the_other_both_stay():
+    above = plane((3, 0.30, 0.5), (2, 0.30, 0.6), (9, 1.0, 0.9))
+    assert shown(above) == ["3", "2", "9"]
+
+
+def test_an_axis_that_has_to_show_more_leaves_less_room():
+    tradeoff = plane((3, 0.30, 0.5), (2, 0.30, 0.51), (9, 1.0, 0.6))
+    assert shown(tradeoff) == ["3", "2", "9"]
+    assert shown(replace(tradeoff, reference=0.3)) == ["3", "", "9"]
+
+
+def test_a_long_name_takes_its_room():
+    tradeoff = plane((3, 0.3, 0.5), (2, 0.4, 0.5), (1, 0.9, 0.5))
+    names = ["Cascade(LEOPARD)", "LEACE", "INLP"]
+    points = [replace(p, series=name) for p, name in zip(tradeoff.points, names, strict=True)]
+    assert shown(replace(tradeoff, points=tuple(points))) == ["Cascade(LEOPARD)", "", "INLP"]
+
+
+def test_points_in_one_place_show_one():
+    assert shown(plane((3, 0.5, 0.5), (2, 0.5, 0.5))) == ["3", ""]
+
+
+def test_the_figure_draws_them():
+    axes = tradeoff_figure(plane(*NEAR)).axes[0]
+    assert sorted(text.get_text() for text in axes.texts) == ["1", "10", "20", "3"]
+
+
+def test_the_figure_of_gaps_names_its_labels(contents):
+    gaps = contents.gaps[0]
+    axes = gaps_figure(gaps, contents).axes[0]
+    named = {text.get_text(): text.xy for text in axes.texts if text.get_text()}
+    assert len(named) >= 2
+    for point in gaps.points:  # at the end that is further from zero
+        ends = [abs(gap) for gap in (point.before, point.after[contents.chosen]) if gap is not None]
+        if point.label in named:
+            assert abs(named[point.label][1]) == max(ends)

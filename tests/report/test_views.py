@@ -1,14 +1,11 @@
 """Maps, and densities along the strongest direction."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 from sklearn.decomposition import PCA
 
 from unspot import LEACE, Dataset, Eraser
-from unspot.report.contents import Views
 from unspot.report.views import _noise, make_views, witness, witness_direction
 
 
@@ -43,10 +40,6 @@ def test_same_seed_same_pictures(rows):
     assert first == second
     other = make_views(lambda X: X, rows, max_points=50, random_state=1)
     assert first.names != other.names
-
-
-def test_survives_json(views):
-    assert Views.from_dict(json.loads(json.dumps(views.to_dict()))) == views
 
 
 def test_takes_estimators_erasers_and_functions(rows):

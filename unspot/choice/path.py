@@ -314,19 +314,21 @@ class RankPath:
             "method": self.method,
             "random_state": self.random_state,
             "points": [point.row() for point in self.points],
-            "metadata": self._facts(),
+            "metadata": self.facts(),
         }
         if self.original is not None:
             content["original"] = {**self.original.row(), "held_out": None}
         return json.dumps(content, indent=1)
 
-    def _facts(self) -> dict[str, Any]:
-        """In the words of an evaluation, so that a report reads both."""
+    def facts(self) -> dict[str, Any]:
+        """Return metadata with the names of an evaluation's."""
+        classes = _class_names(self.data)
         rows = {"train": len(self.data.train), "validation": len(self.data.validation)}
         return {
             "data": self.data.name,
             "concept": self.data.concept,
-            "classes": _class_names(self.data),
+            "classes": classes,
+            "chance": 1 / len(classes) if classes else None,
             "n_rows": rows,
             "n_features": self.data.n_features,
         }

@@ -33,7 +33,6 @@ COMMANDS: tuple[str, ...] = (
     "evaluate",
     "certify",
     "path",
-    "report",
     "inspect",
     "export",
 )

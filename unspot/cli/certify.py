@@ -164,15 +164,15 @@ def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:
 
 def _read_certificate(path: Path) -> Certificate:
     from unspot.evaluation.certificate import Certificate
-    from unspot.report.files import read_result
+    from unspot.io.records import parse
 
-    result = read_result(path)
-    if not isinstance(result, Certificate):
+    try:
+        return Certificate.from_dict(parse(path.read_bytes()))
+    except ValueError as error:
         raise ValueError(
-            f"Got --check {str(path)!r}, which is no certificate, but expected a file written by "
-            "unspot certify --json."
-        )
-    return result
+            f"Got --check {str(path)!r}, which is no certificate ({error}), but expected a file "
+            "written by unspot certify --json."
+        ) from None
 
 
 def _end_if_different(

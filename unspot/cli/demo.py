@@ -166,7 +166,7 @@ class _Show:
         self.console.print(f"  [green]✓[/green] {name:<28}[dim]{seconds:6.1f} s[/dim]")
 
     def table(self, result: Demo) -> None:
-        from unspot.report.tables import measure_groups
+        from unspot.report.page import measure_groups
 
         contents = result.contents
         grid = self._grid()

@@ -213,8 +213,8 @@ def _write_page(
     """The page of a path with its certificate, and what became of the promise."""
     from dataclasses import replace
 
-    from unspot.report.html import write_page
-    from unspot.report.reading import read_contents
+    from unspot.report.contents import read_contents
+    from unspot.report.page import write_page
 
     result = result.with_original(seeds=seeds)
     contents = read_contents(

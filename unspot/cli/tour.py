@@ -24,7 +24,7 @@ from unspot.report.contents import Contents, NeighbourList
 if TYPE_CHECKING:
     from unspot.evaluation.certificate import Certificate
     from unspot.evaluation.results import Evaluation
-    from unspot.report.contents import Views
+    from unspot.report.views import Views
 
 __all__ = ["Demo", "nearest_words", "run_demo", "vocabulary"]
 
@@ -83,7 +83,7 @@ def run_demo(
         Called with the name of each step; returns a context around it, to show progress.
     """
     from unspot.report import make_views, to_html
-    from unspot.report.reading import read_contents
+    from unspot.report.contents import read_contents
 
     erasers = _fit_all(data, rank, max_rows, step)
     evaluations = _measure_all(erasers, data, seeds, step)

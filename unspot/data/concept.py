@@ -79,6 +79,10 @@ class Concept(Protocol):
     def fewest_groups(self, groups: Codes) -> tuple[int, str]:
         """Count the groups of the class that has the fewest, and say of what they are groups."""
 
+    def drawn(self) -> Classes:
+        """Return the classes that a picture shows: thirds of the (first) number, by their ends."""
+        ...
+
 
 class Column(NamedTuple):
     """One concept of a table: its values where there are any, and where there are none."""
@@ -256,6 +260,9 @@ class Classes(_Single):
     def as_classes(self, n_classes: int) -> Classes:
         return self
 
+    def drawn(self) -> Classes:
+        return self
+
     def as_number(self) -> Number:
         """Read the labels as numbers."""
         return Number.read(self.values, n_rows=len(self), min_values=1)
@@ -395,6 +402,11 @@ class Number(_Single):
         cuts = np.minimum(np.quantile(values, inner), values[values < values.max()].max())
         classes, codes = np.unique(np.searchsorted(cuts, values[:, 0]), return_inverse=True)
         return Classes(codes, classes, self.groups)
+
+    def drawn(self) -> Classes:
+        low, high = np.quantile(self.coordinates[:, 0], [1 / 3, 2 / 3])
+        names = np.array([f"below {low:.3g}", f"{low:.3g} to {high:.3g}", f"from {high:.3g}"])
+        return Classes(np.searchsorted([low, high], self.coordinates[:, 0], side="right"), names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """The metrics of an evaluation.
 
 A new metric is a function of a problem, which sees the same rows before and after erasure, and an
-entry in ``REGISTRY``. ``unspot.report.layout`` says how a page presents it.
+entry in ``REGISTRY``. ``unspot.report.wording`` says how a page presents it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from unspot.data.labels import Labels
 from unspot.evaluation.group_fairness import Fairness
 from unspot.evaluation.problem import Coded, Finding, MetricFunction, Problem
 from unspot.evaluation.results import Direction, Row, Value
+from unspot.evaluation.wording import score_name
 
 __all__ = [
     "DEFAULT",
@@ -261,10 +262,11 @@ def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None)
     problem.attacked[attack_rows] = both[1]
     if attack_rows == "seen" and "unseen" in problem.attacked:
         note += _seen_against_unseen(both[1], problem.attacked["unseen"])
-    attackers = {
+    attackers: dict[str, Any] = {
         side: [_facts_of(result, one) for result in one.results]
         for side, one in zip(("before", "after"), both, strict=True)
     }
+    attackers |= {"chance": both[1].chance, "score": score_name(problem.of_number)}
     details = {"attackers" if key == "attack" else key: attackers}
     values = Value(before.score), Value(after.score)
     label = f"{_BY_KEY[key].label}, R²" if problem.of_number else ""
@@ -297,7 +299,7 @@ def _facts_of(result: Any, attacked: Any) -> dict[str, Any]:
     """An attacker as the details of an evaluation have it."""
     facts: dict[str, Any] = result.to_dict()
     del facts["seconds"]  # the same numbers in every run
-    return {**facts, "interval": list(attacked.interval(result))}
+    return {**facts, "score": result.score, "interval": list(attacked.interval(result))}
 
 
 def description_length(problem: Problem) -> Finding:

@@ -249,6 +249,7 @@ class _EraserFacts(TypedDict, total=False):
     parameters: Mapping[str, Any]
     inner: _EraserFacts | None
     fingerprint: str | None
+    digest: str
     classes: list[Any] | None
     class_counts: list[int] | None
 
@@ -272,14 +273,15 @@ class _AttackerName(TypedDict):
 class AttackerFacts(_AttackerName, total=False):
     """An attacker in the details of an evaluation, as far as reports read it."""
 
-    balanced_accuracy: float
-    r2: float  # of numbers, in its place
+    score: float
     interval: tuple[float, float] | None
 
 
 class _Attackers(TypedDict, total=False):
     before: list[AttackerFacts]
     after: list[AttackerFacts]
+    chance: float
+    score: str
 
 
 _Gap = TypedDict(
@@ -304,7 +306,7 @@ def eraser_facts(eraser: Any) -> dict[str, Any]:
     # Through JSON, so that what is kept is plain: tuples, arrays and numbers of numpy are not.
     facts = {key: value for key, value in frozen.metadata.items() if key not in KNOWN}
     plain: dict[str, Any] = json.loads(json.dumps(facts, default=str))
-    return {**plain, "rank": frozen.rank}
+    return {**plain, "rank": frozen.rank, "digest": frozen.digest}
 
 
 def concept_name(eraser: Any, data: Dataset) -> str:

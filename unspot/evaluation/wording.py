@@ -19,6 +19,7 @@ __all__ = ["Phrases", "Scope", "finding", "limits", "phrases_of", "scope_of"]
 class Phrases:
     """What is said differently of classes and of numbers, as parts of sentences."""
 
+    score: str  # what attackers are judged by
     scores: tuple[str, str, str]  # heads of the columns of an attacker's scores
     test: str  # of the rows, without any attacker
     independent: str
@@ -45,6 +46,15 @@ class Scope:
     adversary_may: tuple[str, ...]
     not_covered: tuple[str, ...]
     certify_again_when: tuple[str, ...]
+
+    def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the sentences by headings."""
+        return (
+            ("The adversary has", self.adversary_has),
+            ("The adversary may", self.adversary_may),
+            ("Not covered", self.not_covered),
+            ("Certify again when", self.certify_again_when),
+        )
 
 
 def finding(about: Certificate) -> str:
@@ -151,6 +161,11 @@ def _left_open(about: Certificate) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def score_name(of_number: bool) -> str:
+    """Name what attackers are judged by."""
+    return "share of the variance" if of_number else "balanced accuracy"
+
+
 def phrases_of(about: Certificate) -> Phrases:
     """The phrases that fit the concept."""
     return _of_number(about) if about.of_number else _of_classes(about)
@@ -168,6 +183,7 @@ def _of_classes(about: Certificate) -> Phrases:
     low, high = (f"{100 * end:+.1f}" for end in best.interval)
     most = _points(max(about.upper_bound, 0.0))
     return Phrases(
+        score=score_name(False),
         scores=("balanced", "accuracy", "bits"),
         test="Two-sample test",
         independent="The classes do not differ detectably in distribution",
@@ -202,6 +218,7 @@ def _of_number(about: Certificate) -> Phrases:
     most = f"{_share(max(about.upper_bound, 0.0))} {variance} ({_confidence(about)})"
     above = f", above what {about.given} alone explains" if about.given else ""
     return Phrases(
+        score=score_name(True),
         scores=("R²", "", ""),
         test="Test of independence",
         independent="Rows and number do not depend on each other detectably",

@@ -342,20 +342,6 @@ def try_lock(handle: Any) -> bool:
     return True
 
 
-def split_name(entry: str) -> tuple[str, Path]:
-    """``NAME=path`` as a name and a path; a file that exists is a path, even with "=" in it.
-
-    Examples
-    --------
-    >>> split_name("LEACE=out/leace.json")
-    ('LEACE', PosixPath('out/leace.json'))
-    """
-    name, sign, path = entry.partition("=")
-    if not sign or Path(entry).exists():
-        return "", Path(entry)
-    return name, Path(path)
-
-
 def prefetched(chunks: Iterator[Chunk]) -> Generator[Chunk]:
     """Read the next chunk in a thread while this one is used. Memory: two chunks.
 

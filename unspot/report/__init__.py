@@ -1,4 +1,4 @@
-"""Reports: results as one self-contained HTML file, as figures, and as tables for a paper."""
+"""Reports: results as one self-contained HTML file, and as figures."""
 
 import lazy_loader
 

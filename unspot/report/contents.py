@@ -1,47 +1,44 @@
-"""What a report shows, as plain frozen data: every table, picture and page is a function of it."""
+"""Results as plain frozen data that a page shows: every table and picture is a function of it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
-from unspot.io.records import as_type
+from unspot.checks import did_you_mean
+from unspot.evaluation.wording import phrases_of
+from unspot.report.results import BEFORE, Column, Results, sort_results
+from unspot.report.wording import (
+    Facts,
+    Verdict,
+    attacker_name,
+    facts,
+    glance,
+    no_verdict,
+    notes,
+    presented,
+    title_of,
+    verdict,
+)
 from unspot.tables import Number
 
 __all__ = [
     "BEFORE",
-    "VIEWS_FORMAT",
     "Attack",
     "Contents",
-    "Facts",
     "GapPoint",
     "Gaps",
-    "MapKind",
     "Measure",
     "NeighbourList",
-    "Panel",
-    "Points",
-    "ScopePart",
-    "Tone",
     "Tradeoff",
     "TradeoffPoint",
-    "Verdict",
-    "Views",
-    "Witness",
+    "read_contents",
 ]
 
-#: The name of the original rows among the representations.
-BEFORE = "before"
-#: The format of a JSON file with views.
-VIEWS_FORMAT = "unspot-views/1"
-
 Better = Literal["lower", "higher", "none"]
-Facts = tuple[tuple[str, str], ...]
-MapKind = Literal["pca", "tsne"]
-Tone = Literal["good", "bad", "unsure"]
-
-
-# -- Numbers and words -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,12 @@ class Measure:
     unit: str = ""  # "share" is shown in per cent, "p" as a p-value
     better: Better = "none"
     note: str = ""
-    published: tuple[Number | None, ...] = ()  # what a publication has for each method
+    published: tuple[Number | None, ...] = ()  # the number of a publication for each method
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What one attacker recovers; ``column`` 0 is before erasure, then one column per method."""
+    """The score of one attacker; ``column`` 0 is before erasure, then one column per method."""
 
     attacker: str
     column: int
@@ -80,7 +77,7 @@ class TradeoffPoint:
 
     @property
     def name(self) -> str:
-        """The series, with the label if it says more."""
+        """Return the series, with the label if it says more."""
         says_more = self.label and self.label not in self.series
         return f"{self.series}, {self.label}" if says_more else self.series
 
@@ -98,7 +95,7 @@ class Tradeoff:
 
     @property
     def chosen(self) -> TradeoffPoint | None:
-        """The first chosen point."""
+        """Return the first chosen point."""
         return next((point for point in self.points if point.chosen), None)
 
 
@@ -131,27 +128,6 @@ class NeighbourList:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The outcome in plain words, for one method."""
-
-    column: int
-    tone: Tone
-    headline: str
-    sentence: str
-    short: str = ""  # for a list of verdicts
-    details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ScopePart:
-    """A part of what a certificate covers: sentences, and names with values."""
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    facts: Facts = ()
-
-
-@dataclass(frozen=True)
 class Contents:
     """Everything a report shows, except the pictures of the embeddings.
 
@@ -162,11 +138,15 @@ class Contents:
     chosen : int
         The column that the headline is about.
     chance : float or None
-        The accuracy of guessing without looking at the vectors.
+        The score of guessing without looking at the vectors.
+    score : str
+        What attackers are judged by.
     glance : Facts
         What everybody asks first: which concept, which rows, which eraser.
     facts : tuple of (str, Facts)
         Groups of settings, versions and fingerprints.
+    scope : tuple of (str, tuple of str)
+        What the certificate covers, by headings.
     """
 
     title: str
@@ -174,7 +154,7 @@ class Contents:
     columns: tuple[str, ...] = ()
     chosen: int = 0
     chance: float | None = None
-    of_number: bool = False  # whether attackers explain variance rather than guess classes
+    score: str = "accuracy"
     verdicts: tuple[Verdict, ...] = ()
     measures: tuple[Measure, ...] = ()
     attacks: tuple[Attack, ...] = ()
@@ -183,23 +163,22 @@ class Contents:
     neighbours: tuple[NeighbourList, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     notes: tuple[str, ...] = ()
-    scope: tuple[ScopePart, ...] = ()
+    scope: tuple[tuple[str, tuple[str, ...]], ...] = ()
     glance: Facts = ()
 
     @property
     def measured_before(self) -> bool:
-        """Whether a measure has a number before erasure."""
+        """Tell whether a measure has a number before erasure."""
         return any(measure.before is not None for measure in self.measures)
 
     @property
     def attacked(self) -> tuple[int, ...]:
-        """The representations that were attacked; 0 is before erasure."""
-        found = {attack.column for attack in self.attacks}
-        return tuple(sorted(found))
+        """Return the representations that were attacked; 0 is before erasure."""
+        return tuple(sorted({attack.column for attack in self.attacks}))
 
     @property
     def reads_least(self) -> bool:
-        """Whether attackers recover less after the chosen method than after all others."""
+        """Tell whether attackers recover less after the chosen method than after all others."""
         after = next((m.after for m in self.measures if m.key == "attack"), ())
         values = [number.value for number in after if number is not None]
         all_of_one_data_set = self.chance is not None and len(values) == len(self.columns)
@@ -207,17 +186,17 @@ class Contents:
 
     @property
     def headline(self) -> Verdict | None:
-        """The verdict on the chosen method."""
+        """Return the verdict on the chosen method."""
         return next((v for v in self.verdicts if v.column == self.chosen), None)
 
     @property
     def representations(self) -> tuple[str, ...]:
-        """The names by which ``Attack.column`` counts: "before", then the methods."""
+        """Return the names by which ``Attack.column`` counts: "before", then the methods."""
         return (BEFORE, *self.columns)
 
     @property
     def attackers(self) -> list[str]:
-        """Names of the attackers, those first that recover most after the chosen method."""
+        """Return the attackers, those first that recover most after the chosen method."""
         strength: dict[str, float] = {}
         for attack in self.attacks:
             if attack.column == self.chosen + 1 or attack.attacker not in strength:
@@ -225,111 +204,317 @@ class Contents:
         return sorted(strength, key=lambda name: -strength[name])
 
     def attacks_on(self, column: int) -> list[Attack]:
-        """The attacks on one representation; 0 is before erasure."""
+        """Return the attacks on one representation; 0 is before erasure."""
         return [attack for attack in self.attacks if attack.column == column]
 
     def strongest(self, column: int) -> Attack | None:
-        """The strongest attack on one representation; 0 is before erasure."""
+        """Return the strongest attack on one representation; 0 is before erasure."""
         attacks = self.attacks_on(column)
         return max(attacks, key=lambda attack: attack.accuracy.value, default=None)
 
 
-# -- Pictures of the embeddings --------------------------------------------------------------------
+# -- From results to contents ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Witness:
-    """Densities of the classes along the direction that tells them apart best.
-
-    Parameters
-    ----------
-    grid : tuple of float
-        Where the densities are given, in standard deviations of the rows.
-    curves : tuple of tuple of float
-        One density per class; empty for a class without rows to draw.
-    distance : float
-        The largest Kolmogorov–Smirnov distance between two classes: 0 if the curves are the same,
-        1 if they do not overlap.
-    noise : float
-        A distance that classes with the same distribution exceed by chance in one of twenty
-        pictures.
-    """
-
-    grid: tuple[float, ...]
-    curves: tuple[tuple[float, ...], ...]
-    distance: float
-    noise: float
-
-
-@dataclass(frozen=True)
-class Points:
-    """Coordinates of a map, one entry per row."""
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The pictures of one representation."""
-
-    name: str
-    witness: Witness
-    points: Points
-
-
-@dataclass(frozen=True)
-class Views:
-    """Pictures of the same held-out rows, before erasure and after each eraser.
+def read_contents(
+    results: Any,
+    *,
+    title: str | None = None,
+    chosen: str | None = None,
+    chosen_rank: int | None = None,
+    neighbours: Sequence[NeighbourList] = (),
+) -> Contents:
+    """Collect everything that results say.
 
     Parameters
     ----------
-    classes : tuple of str
-        The concept's classes.
-    codes : tuple of int
-        The class of each point of the maps.
-    names : tuple of str or None
-        The name of each point.
-    map_kind : {"pca", "tsne"}
-    before : Panel
-    after : tuple of Panel
-        One per eraser.
+    results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
+        See ``sort_results``.
+    title : str, optional
+    chosen : str, optional
+        The column that the headline is about; by default the last one.
+    chosen_rank : int, optional
+        The point of a path of ranks that is marked.
+    neighbours : sequence of NeighbourList
     """
-
-    classes: tuple[str, ...]
-    codes: tuple[int, ...]
-    names: tuple[str, ...] | None
-    map_kind: MapKind
-    before: Panel
-    after: tuple[Panel, ...]
-
-    @property
-    def panels(self) -> tuple[Panel, ...]:
-        """The panel before erasure, then those after it."""
-        return (self.before, *self.after)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {"format": VIEWS_FORMAT, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, content: Any) -> Views:
-        """The views that ``to_dict`` wrote; the error names the first wrong field."""
-        views: Views = as_type(cls, content)
-        n_points, n_classes = len(views.codes), len(views.classes)
-        if not all(0 <= code < n_classes for code in views.codes):
-            raise ValueError(f"codes has numbers that are not from 0 to {n_classes - 1}")
-        if views.names is not None:
-            _check_length("names", views.names, n_points)
-        for panel in views.panels:
-            _check_length("points.x", panel.points.x, n_points)
-            _check_length("points.y", panel.points.y, n_points)
-            _check_length("witness.curves", panel.witness.curves, n_classes)
-            for curve in filter(None, panel.witness.curves):
-                _check_length("a curve of witness.curves", curve, len(panel.witness.grid))
-        return views
+    found = sort_results(results)
+    columns = found.columns
+    at = _chosen_column(chosen, columns)
+    _check_rank(chosen_rank, found)
+    certificate = columns[at].certificate if columns else None
+    contents = Contents(
+        title=title or title_of(found),
+        columns=tuple(column.name for column in columns),
+        chosen=at,
+        chance=_chance(found),
+        score=_score(found),
+        measures=(*_certified_measures(found), *_measures(columns, at)),
+        attacks=_attacks(found),
+        gaps=_gaps(columns),
+        neighbours=tuple(neighbours),
+        facts=facts(columns),
+        notes=notes(columns),
+        scope=certificate.scope.parts() if certificate else (),
+        glance=glance(found, at),
+    )
+    verdicts = [verdict(i, contents, column) for i, column in enumerate(columns)]
+    return replace(
+        contents,
+        verdicts=tuple(filter(None, verdicts)) if columns else (no_verdict(),),
+        tradeoff=_tradeoff(found, contents, chosen_rank),
+    )
 
 
-def _check_length(what: str, entries: tuple[Any, ...], length: int) -> None:
-    if len(entries) != length:
-        raise ValueError(f"{what} has {len(entries)} entries, but expected {length}")
+def _chosen_column(name: str | None, columns: Sequence[Column]) -> int:
+    names = [column.name for column in columns]
+    if name is None:
+        return max(len(names) - 1, 0)
+    if name not in names:
+        raise ValueError(
+            f"Got chosen={name!r}, but expected one of: {', '.join(names)}."
+            f"{did_you_mean(name, names)}"
+        )
+    return names.index(name)
+
+
+def _check_rank(rank: int | None, results: Results) -> None:
+    """Refuse a rank that no result has: otherwise, nothing would be marked, without a word."""
+    of_paths = {point.rank for path in results.paths.values() for point in path.points}
+    ranks = of_paths or {column.rank for column in results.columns if column.rank is not None}
+    if rank is not None and rank not in ranks:
+        listed = ", ".join(map(str, sorted(ranks, reverse=True))) or "none: no result has a rank"
+        raise ValueError(f"Got chosen_rank={rank}, but expected one of: {listed}.")
+
+
+def _chance(results: Results) -> float | None:
+    """Return the score of guessing, as attackers are judged, or else as probes are."""
+    of_certificates = (c.chance for c in results.certificates if c is not None)
+    of_attackers = (c.attackers["chance"] for c in results.columns if "chance" in c.attackers)
+    of_paths = (path.facts().get("chance") for path in results.paths.values())
+    known = (value for value in chain(of_certificates, of_attackers, of_paths) if value is not None)
+    chance = next(known, None)
+    return _majority(results) if chance is None else float(chance)
+
+
+def _score(results: Results) -> str:
+    """Return the name of what attackers are judged by."""
+    certified = (phrases_of(c).score for c in results.certificates if c is not None)
+    evaluated = (c.attackers["score"] for c in results.columns if "score" in c.attackers)
+    return next(chain(certified, evaluated), "accuracy")
+
+
+def _majority(results: Results) -> float | None:
+    """Return the share of the largest class."""
+    rows = [column.row("chance") for column in results.columns]
+    return next((float(row.before.mean) for row in rows if row is not None), None)
+
+
+# -- Measures and gaps -----------------------------------------------------------------------------
+
+
+def _measures(columns: Sequence[Column], chosen: int) -> Iterator[Measure]:
+    """Read the rows of the evaluations, except those that certificates answer better."""
+    evaluations = [column.evaluation for column in columns if column.evaluation is not None]
+    keys = dict.fromkeys(row.key for evaluation in evaluations for row in evaluation.rows)
+    if any(column.certificate is not None for column in columns):
+        for key in ("chance", "attack", "two_sample"):
+            keys.pop(key, None)
+    for key in keys:
+        rows = [column.row(key) for column in columns]
+        present = [row for row in rows if row is not None]
+        before = next((row.before for row in present if row.before is not None), None)
+        yield Measure(
+            key=key,
+            title=present[0].label,
+            before=_number(before),
+            after=tuple(_number(row and row.after) for row in rows),
+            unit=present[0].unit,
+            better=present[0].direction,
+            note=(rows[chosen] or present[0]).note,
+        )
+
+
+def _number(value: Any) -> Number | None:
+    return None if value is None else Number(value.mean, value.spread)
+
+
+def _certified_measures(results: Results) -> Iterator[Measure]:
+    """Read the strongest attacker and the two-sample test from the certificates."""
+    every = results.certificates
+    first = next((c for c in every[1:] if c is not None), None)
+    if first is None:
+        return
+    say = phrases_of(first)
+    note = (
+        f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: {say.score}; "
+        f"guessing gets {100 * first.chance:.1f} %."
+    )
+    scores = [c and Number(c.strongest.score) for c in every]
+    yield _certified("attack", "Strongest attacker", scores, "share", "lower", note)
+    note = "of the hypothesis that rows and concept are independent; a small value refutes it."
+    p_values = [c and Number(c.p_value) for c in every]
+    yield _certified("two_sample", f"{say.test}, p-value", p_values, "p", "none", note)
+    for name in dict.fromkeys(name for c in every if c is not None for name in c.parts):
+        parts = [c and c.parts.get(name) for c in every]
+        last = next(part for part in reversed(parts) if part is not None)
+        note = (
+            f"{last.verdict}: {last.strongest.name}, at most {100 * last.upper_bound:.1f} "
+            f"{last.unit} over {100 * last.chance:.1f} % by guessing."
+        )
+        scores = [part and Number(part.strongest.score) for part in parts]
+        title = f"Strongest attacker, {name} ({phrases_of(last).score})"
+        yield _certified(f"attack:{name}", title, scores, "share", "lower", note)
+
+
+def _certified(
+    key: str, title: str, numbers: Sequence[Any], unit: str, better: Better, note: str
+) -> Measure:
+    return Measure(key, title, numbers[0], tuple(numbers[1:]), unit, better, note)
+
+
+def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
+    """Read TPR gaps by class; of two classes only the first, since the other's are opposite."""
+    records = [
+        {(r["class"], r["label"]): r for r in column.evaluation.details.get("gaps", ())}
+        if column.evaluation is not None
+        else {}
+        for column in columns
+    ]
+    cells = list(dict.fromkeys(cell for by_cell in records for cell in by_cell))
+    classes = list(dict.fromkeys(name for name, _ in cells))
+    whose = _classifiers(columns)
+    return tuple(
+        Gaps(name, tuple(_gap_point(cell, records) for cell in cells if cell[0] == name), whose)
+        for name in (classes[:1] if len(classes) == 2 else classes)
+    )
+
+
+def _classifiers(columns: Sequence[Column]) -> str:
+    """Name the classifier of the gaps; of different ones, with the columns of each."""
+    columns_of: dict[str, list[str]] = {}
+    for column in columns:
+        who = column.evaluation and column.evaluation.details.get("gaps_of")
+        if who:
+            columns_of.setdefault(who, []).append(column.name)
+    if len(columns_of) < 2:
+        return "".join(columns_of)
+    return " and ".join(f"{who} ({', '.join(names)})" for who, names in columns_of.items())
+
+
+def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> GapPoint:
+    first = next(by_cell[cell] for by_cell in records if cell in by_cell)
+    after = tuple(by_cell[cell]["after"] if cell in by_cell else None for by_cell in records)
+    return GapPoint(cell[1], first["share"], first["before"], after)
+
+
+# -- Attacks ---------------------------------------------------------------------------------------
+
+
+def _attacks(results: Results) -> tuple[Attack, ...]:
+    """Read the attackers of certificates, or of evaluations if there is no certificate."""
+    columns = results.columns
+    if results.before is not None:
+        before = _certified_attacks(results.before, 0)
+    else:  # the same in all evaluations that have attackers
+        each = (_measured_attacks(column, "before", 0) for column in columns)
+        before = next(filter(None, each), [])
+    after = [
+        _measured_attacks(column, "after", i)
+        if column.certificate is None
+        else _certified_attacks(column.certificate, i)
+        for i, column in enumerate(columns, start=1)
+    ]
+    return (*before, *chain(*after))
+
+
+def _measured_attacks(column: Column, side: str, i: int) -> list[Attack]:
+    return [
+        _attack(entry["name"], i, entry["score"], entry.get("interval") or (None, None))
+        for entry in column.attackers.get(side, ())
+    ]
+
+
+def _certified_attacks(certificate: Any, i: int) -> list[Attack]:
+    """Read attackers of a certificate, whose intervals are those of advantages over guessing."""
+    return [
+        _attack(one.name, i, one.score, [certificate.chance + end for end in one.interval])
+        for one in certificate.attackers
+    ]
+
+
+def _attack(name: str, column: int, score: float, interval: Sequence[float | None]) -> Attack:
+    low, high = interval
+    return Attack(attacker_name(name), column, Number(float(score), low=low, high=high))
+
+
+# -- Erasers on the plane of utility and erasure ---------------------------------------------------
+
+#: Measures of utility and of erasure, the most telling first.
+_UTILITIES = ("task_linear", "task", "neighbours", "words", "variance", "rank")
+_ERASURES = ("attack", "probe", "linear", "held_out")
+
+
+def _tradeoff(results: Results, contents: Contents, chosen_rank: int | None) -> Tradeoff | None:
+    """Return the plane, if at least two erasers can be drawn on it."""
+    if results.paths:
+        return _tradeoff_of_paths(results, contents.chance, chosen_rank)
+    return _tradeoff_of_columns(results.columns, contents)
+
+
+def _tradeoff_of_columns(columns: Sequence[Column], contents: Contents) -> Tradeoff | None:
+    methods = Counter(column.method for column in columns)
+    strongest = [contents.strongest(i) for i in range(1, len(columns) + 1)]
+    for key in _UTILITIES:
+        points = tuple(
+            TradeoffPoint(
+                series=column.method if methods[column.method] > 1 else column.name,
+                label="" if column.rank is None else f"rank {column.rank}",
+                utility=Number(row.after.mean, row.after.spread),
+                erasure=attack.accuracy,
+                rank=column.rank,
+                chosen=i == contents.chosen,
+            )
+            for i, (column, attack) in enumerate(zip(columns, strongest, strict=True))
+            if attack and (row := column.row(key)) is not None and row.after is not None
+        )
+        if len(points) > 1:
+            about, left = presented(key), f"{contents.score} of the strongest attacker"
+            return Tradeoff(about.axis, left, points, about.unit, reference=contents.chance)
+    return None
+
+
+def _tradeoff_of_paths(
+    results: Results, chance: float | None, chosen_rank: int | None
+) -> Tradeoff | None:
+    rows = [(name, p.row()) for name, path in results.paths.items() for p in path.points]
+
+    def measured(key: str) -> bool:
+        return all(row.get(key) is not None for _, row in rows)
+
+    utility, left = next(filter(measured, _UTILITIES)), next(filter(measured, _ERASURES), None)
+    if left is None or len(rows) < 2:
+        return None
+    original = next(iter(results.paths.values())).original
+    if original is not None:
+        rows.append((BEFORE, {**original.row(), "held_out": None}))
+    points = tuple(
+        TradeoffPoint(
+            series=name,
+            label="no erasure" if name == BEFORE else f"rank {row['rank']}",
+            utility=_point_number(row, utility),
+            erasure=_point_number(row, left),
+            rank=None if name == BEFORE else row["rank"],
+            chosen=name != BEFORE and row["rank"] == chosen_rank,
+        )
+        for name, row in rows
+        if row.get(utility) is not None and row.get(left) is not None
+    )
+    x, y = presented(utility), presented(left)
+    # For attackers every class counts equally, for probes every row.
+    reference = chance if left == "attack" else _majority(results) if y.unit == "share" else None
+    return Tradeoff(x.axis, y.axis, points, x.unit, y.unit, reference)
+
+
+def _point_number(row: Mapping[str, Any], key: str) -> Number:
+    # One seed has no spread.
+    return Number(float(row[key]), float(row.get(f"{key}_spread") or 0.0) or None)

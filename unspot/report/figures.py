@@ -1,50 +1,180 @@
-"""The report's pictures for a paper or a README: matplotlib figures, as PNG and PDF."""
+"""The pictures of a report, each drawn once by matplotlib: SVG in a page, PNG and PDF in a paper.
+
+The colours are readable on light and on dark paper, and without colour vision: classes and methods
+also differ by the shape of their marks. In a page they are CSS variables, so that they follow its
+theme.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 
 from unspot.checks import require
 from unspot.io.files import naming_full_disk
-from unspot.report.contents import Contents, Gaps, Panel, Tradeoff, Views
-from unspot.report.style import (
-    CLASS_COLOURS,
-    DASHES,
-    PALETTES,
-    THEME,
-    LegendEntry,
-    class_legend,
-    class_slots,
-    column_legend,
-    series_legend,
-    texts_beside,
-)
-from unspot.tables import Number
+from unspot.report.contents import BEFORE, Contents, Gaps, Tradeoff
+from unspot.tables import Number, interval_text, number_text, value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from unspot.report.views import Panel, Views
+
 __all__ = [
+    "CLASS_COLOURS",
+    "MARKERS",
+    "METHOD_COLOURS",
+    "THEME",
     "attackers_figure",
-    "before_after_figure",
+    "embedding_figure",
     "gaps_figure",
+    "page_figures",
     "plan_figure",
     "save",
     "save_figures",
+    "theme_css",
+    "to_svg",
     "tradeoff_figure",
 ]
 
-#: The marks of ``style.SHAPES``, as matplotlib calls them.
+# -- Colours and marks -----------------------------------------------------------------------------
+
+#: Name → (light, dark).
+THEME: dict[str, tuple[str, str]] = {
+    "page": ("#ffffff", "#14171c"),
+    "card": ("#f5f7f9", "#1d2229"),
+    "ink": ("#1b1f24", "#e8ebee"),
+    "soft": ("#57606a", "#a3adb8"),
+    "line": ("#d5dae0", "#38404a"),
+    "link": ("#0b5cad", "#7fb8f0"),
+    "good": ("#0a6b4b", "#4fc79a"),
+    "good-wash": ("#e5f4ee", "#12302a"),
+    "bad": ("#a83a00", "#ff9a63"),
+    "bad-wash": ("#fdeee6", "#3a2118"),
+    "unsure": ("#7a5200", "#f0bd5e"),
+    "unsure-wash": ("#fdf4df", "#352a14"),
+}
+#: The colours of Okabe and Ito, lightened for dark paper. The last one is shared by all classes
+#: that have no colour of their own.
+CLASS_COLOURS: tuple[tuple[str, str], ...] = (
+    *(("#0072b2", "#4ba6e0"), ("#d55e00", "#ff8a3d"), ("#009e73", "#2cc79a")),
+    *(("#b3589a", "#e39ac8"), ("#b98100", "#e9b44c"), ("#3a9bd9", "#8fd0ff")),
+    *(("#6b4fa0", "#b39ae6"), ("#5b6570", "#a8b2bd")),
+)
+#: The first is for "before erasure". A benchmark has a dozen methods: each has its own colour.
+METHOD_COLOURS: tuple[tuple[str, str], ...] = (
+    *(("#6a737d", "#9aa4af"), ("#8a3ffc", "#c2a0ff"), ("#007d79", "#3ddbd9")),
+    *(("#c2255c", "#ff8fb1"), ("#b26a00", "#f1b04c"), ("#1a5fb4", "#84b6f4")),
+    *(("#4a7a00", "#a5cf5b"), ("#7a4b2a", "#d3a585"), ("#b5179e", "#f28be0")),
+    *(("#0084c7", "#25b3ff"), ("#d4380d", "#ff7a45"), ("#1b8a3a", "#5fe08a")),
+    *(("#857400", "#dccb3f"), ("#4f4a6b", "#a08fc8")),
+)
 MARKERS = ("o", "s", "^", "D", "P", "v", ">")
-#: Ticks of an axis of advantages over guessing.
-_ADVANTAGES = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+DASHES = ((), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (12, 4), (3, 6))
 INK, SOFT, LINE = (THEME[name][0] for name in ("ink", "soft", "line"))
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "unspot",
+    "text.parse_math": False,  # names may hold dollar signs
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": LINE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.titlesize": 10,
+    "font.size": 9,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+}
+
+
+def theme_css(dark: bool) -> str:
+    """Write the custom properties of one theme, for a stylesheet."""
+    return " ".join(f"--{name}: {pair[dark]};" for name, pair in _variables().items())
+
+
+def _variables() -> dict[str, tuple[str, str]]:
+    return THEME | {
+        f"{palette}-{i}": pair
+        for palette, colours in (("class", CLASS_COLOURS), ("method", METHOD_COLOURS))
+        for i, pair in enumerate(colours)
+    }
+
+
+def _method_style(i: int) -> dict[str, Any]:
+    """Return colour and mark of column or series ``i``; 0 is before erasure.
+
+    Colours take turns, and the mark changes when a colour is used again.
+    """
+    turn, slot = divmod(max(i - 1, 0), len(METHOD_COLOURS) - 1)
+    slot = 0 if i == 0 else 1 + slot
+    return {"color": METHOD_COLOURS[slot][0], "marker": MARKERS[(slot + turn) % len(MARKERS)]}
+
+
+def _class_slots(views: Views) -> tuple[int, ...]:
+    """Assign a colour to each class; if there are too many, the smallest share the last one."""
+    limit, n_classes = len(CLASS_COLOURS), len(views.classes)
+    if n_classes <= limit:
+        return tuple(range(n_classes))
+    counts = np.bincount(views.codes, minlength=n_classes)
+    slots = np.full(n_classes, limit - 1)
+    slots[np.sort(np.argsort(-counts, kind="stable")[: limit - 1])] = np.arange(limit - 1)
+    return tuple(slots.tolist())
+
+
+def _class_style(slot: int) -> dict[str, Any]:
+    return {"color": CLASS_COLOURS[slot][0], "marker": MARKERS[slot % len(MARKERS)]}
+
+
+# -- Figures and files -----------------------------------------------------------------------------
+
+
+def _styled(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a function with the style of the report, which leaves global settings alone."""
+
+    @wraps(draw)
+    def styled(*args: Any, **kwargs: Any) -> Any:
+        require("A figure", "report", "matplotlib")
+        import matplotlib
+
+        with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+            # Words in scripts that the font lacks are boxes in a PNG, and right in a page.
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+def page_figures(contents: Contents, views: Views | None) -> dict[str, Figure]:
+    """Draw every picture that has something to show, by its name."""
+    figures: dict[str, Figure] = {}
+    if contents.attacks:
+        figures["attackers"] = attackers_figure(contents)
+    if contents.tradeoff is not None:
+        figures["tradeoff"] = tradeoff_figure(contents.tradeoff)
+    if views is not None:
+        figures["embedding"] = embedding_figure(views)
+    for i, gaps in enumerate(contents.gaps):
+        figures[f"gaps-{i + 1}"] = gaps_figure(gaps, contents)
+    return figures
 
 
 def save_figures(
@@ -54,7 +184,7 @@ def save_figures(
     *,
     formats: Sequence[str] = ("png", "pdf"),
 ) -> list[Path]:
-    """Write every figure that has something to show, and return the files.
+    """Write every picture that has something to show, and return the files.
 
     Examples
     --------
@@ -66,125 +196,232 @@ def save_figures(
     ...     [file.name for file in files]
     ['attackers.png', 'attackers.pdf']
     """
-    figures: dict[str, Figure] = {}
-    if contents.attacks:
-        figures["attackers"] = attackers_figure(contents)
-    if views is not None:
-        for i, panel in enumerate(views.after):
-            figures[f"before-after-{i + 1}"] = before_after_figure(views, panel)
-    if contents.tradeoff is not None:
-        figures["tradeoff"] = tradeoff_figure(contents.tradeoff)
-    for i, gaps in enumerate(contents.gaps):
-        figures[f"gaps-{i + 1}"] = gaps_figure(gaps, contents)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     return [
         save(figure, target / f"{name}.{ending}")
-        for name, figure in figures.items()
+        for name, figure in page_figures(contents, views).items()
         for ending in formats
     ]
 
 
+@_styled
 def save(figure: Figure, path: Path, *, dpi: int = 200) -> Path:
     """Write one figure; the same figure gives the same bytes."""
-    with warnings.catch_warnings():
-        # Words in scripts that the font lacks come out as boxes: the file is still right.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-        with naming_full_disk(path):
-            figure.savefig(path, dpi=dpi, metadata=stamp)
+    stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+    with naming_full_disk(path):
+        figure.savefig(path, dpi=dpi, metadata=stamp)
     return path
 
 
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+
+
+@_styled
+def to_svg(figure: Figure, label: str) -> str:
+    """Write a figure as SVG for a page: its colours follow the theme, and points have tooltips."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    for prefix, address in (("", _SVG), ("xlink", _XLINK)):
+        ElementTree.register_namespace(prefix, address)
+    root = ElementTree.fromstring(buffer.getvalue())
+    for name in ("metadata", "defs"):  # the first defs hold a style sheet for the whole page
+        root.remove(root.find(f"{{{_SVG}}}{name}"))  # type: ignore[arg-type]
+    for group in root.iter(f"{{{_SVG}}}g"):
+        titles = group.attrib.pop("id", "")
+        marks = list(group.iter(f"{{{_SVG}}}use"))
+        if titles.startswith('["'):
+            for mark, title in zip(marks, json.loads(titles), strict=False):
+                ElementTree.SubElement(mark, f"{{{_SVG}}}title").text = title
+    _share_styles(root)
+    width = float(root.attrib["width"].removesuffix("pt"))
+    for name in ("width", "height", "version"):
+        del root.attrib[name]
+    root.attrib |= {"role": "img", "aria-label": label, "style": f"max-width: {1.45 * width:.0f}px"}
+    text = ElementTree.tostring(root, encoding="unicode")
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\s*\n\s*", " ", text))
+    text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
+    colours = {pair[0]: f"var(--{name})" for name, pair in _variables().items()}
+    return re.sub("#[0-9a-f]{6}", lambda found: colours.get(found[0], found[0]), text)
+
+
+def _share_styles(root: ElementTree.Element) -> None:
+    """Move the style of many equal marks to their group: a map has thousands."""
+    for group in root.iter(f"{{{_SVG}}}g"):
+        marks = group.findall(f"{{{_SVG}}}use")
+        styles = {mark.attrib.get("style", "") for mark in marks}
+        if len(marks) > 1 and len(styles) == 1:
+            group.attrib["style"] = styles.pop()
+            for mark in marks:
+                mark.attrib.pop("style", None)
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **grid: Any) -> Any:
+    """Make a figure and its axes without pyplot, which would change global state."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, gridspec_kw=grid or None)
+
+
+# -- Charts of numbers -----------------------------------------------------------------------------
+
+
+@_styled
 def attackers_figure(contents: Contents) -> Figure:
-    """Accuracy of the attackers before and after erasure, against chance."""
-    order = contents.attackers
-    legend = column_legend(contents.representations, contents.attacked)
-    figure, axes = _figure(6.4, 1.2 + 0.13 * len(contents.attacks) + 0.12 * len(order))
-    height = 0.8 / len(legend)
-    for i, (column, entry) in enumerate(zip(contents.attacked, legend, strict=True)):
+    """Draw the score of every attacker before and after erasure, against chance."""
+    order, columns = contents.attackers, contents.attacked
+    figure, axes = _figure(6.6, 1.0 + 0.11 * len(contents.attacks) + 0.07 * len(order))
+    height = 0.8 / len(columns)
+    axes.hlines(np.arange(len(order) - 1) + 0.5, 0, 1, LINE, transform=axes.get_yaxis_transform())
+    for i, column in enumerate(columns):
         attacks = contents.attacks_on(column)
         rows = [order.index(attack.attacker) + (i + 0.5) * height - 0.4 for attack in attacks]
-        _dots(axes, [attack.accuracy for attack in attacks], rows, entry, sideways=True)
-    if contents.chance is not None:
-        axes.axvline(contents.chance, color=INK, linestyle="--", linewidth=1)
-    axes.set_yticks(range(len(order)), order, parse_math=False)
+        numbers = [attack.accuracy for attack in attacks]
+        hover = [f"{a.attacker}: {interval_text(a.accuracy, 'share')}" for a in attacks]
+        _dots(axes, numbers, rows, hover, sideways=True, **_method_style(column))
+    _chance(axes.axvline, contents.chance)
+    axes.set_yticks(range(len(order)), order)
     axes.invert_yaxis()
     _in_per_cent(axes.xaxis)
-    axes.set_xlabel("accuracy on held-out rows (dashed: chance)")
-    axes.grid(axis="x", color=LINE, linewidth=0.6)
-    _legend_above(axes, legend)
+    axes.set_xlabel(f"{contents.score} on held-out rows (dashed: chance)")
+    axes.grid(axis="x")
+    names = contents.representations
+    _legend(figure, {names[column]: _method_style(column) for column in columns})
     return figure
 
 
-def before_after_figure(views: Views, after: Panel | None = None) -> Figure:
-    """Witness densities over maps, before on the left and after on the right."""
-    panels = (views.before, after or views.after[-1])
-    figure, grid = _figure(8.4, 5.6, rows=2, columns=2, height_ratios=(1, 1.7))
-    titles = ("before erasure", f"after {panels[1].name}")
-    for (top, bottom), panel, title in zip(grid.T, panels, titles, strict=True):
-        top.set_title(title, fontsize=11, parse_math=False)
-        _densities(top, views, panel)
-        _map(bottom, views, panel)
-    _legend(figure, class_legend(views), loc="outside lower center")
-    return figure
-
-
+@_styled
 def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
-    """Erasers on the plane of utility and erasure, the chosen one ringed."""
-    figure, axes = _figure(5.6, 4.0)
-    legend = series_legend(tradeoff)
-    for entry in legend:
-        points = sorted(
-            (point for point in tradeoff.points if point.series == entry.text),
-            key=lambda point: point.utility.value,
-        )
+    """Draw erasers on the plane of utility and erasure, the chosen one ringed."""
+    figure, axes = _figure(6.2, 4.0)
+    styles = _series_styles(tradeoff)
+    for name, style in styles.items():
+        points = [point for point in tradeoff.points if point.series == name]
+        points.sort(key=lambda point: point.utility.value)
         xs = [point.utility.value for point in points]
         erasures = [point.erasure for point in points]
-        axes.plot(xs, [number.value for number in erasures], color=_colour(entry), alpha=0.5)
-        _dots(axes, erasures, xs, entry)
-    texts = texts_beside(tradeoff, width=260, height=190, font=8)  # in points, inside the axes
-    for point, text in zip(tradeoff.points, texts, strict=True):
+        axes.plot(xs, [number.value for number in erasures], color=style["color"], alpha=0.5)
+        hover = [
+            f"{p.name}: {number_text(p.utility, tradeoff.utility_unit)}, "
+            f"{interval_text(p.erasure, tradeoff.erasure_unit)}"
+            for p in points
+        ]
+        _dots(axes, erasures, xs, hover, **style)
+    for point, text in zip(tradeoff.points, texts_beside(tradeoff), strict=True):
         at = (point.utility.value, point.erasure.value)
         if text:
-            axes.annotate(
-                text, at, (6, 5), textcoords="offset points", fontsize=8, parse_math=False
-            )
+            axes.annotate(text, at, (6, 5), textcoords="offset points", fontsize=8, color=SOFT)
         if point.chosen:
             axes.scatter(*at, s=170, facecolors="none", edgecolors=INK, linewidths=1.4)
-    if tradeoff.reference is not None:
-        axes.axhline(tradeoff.reference, color=INK, linestyle="--", linewidth=1)
+    _chance(axes.axhline, tradeoff.reference)
     axes.set_xlabel(tradeoff.utility)
     axes.set_ylabel(tradeoff.erasure)
-    axes.margins(0.15)
+    axes.margins(0.12)
     for axis, unit in ((axes.xaxis, tradeoff.utility_unit), (axes.yaxis, tradeoff.erasure_unit)):
         if unit == "share":
             _in_per_cent(axis)
-    axes.grid(color=LINE, linewidth=0.6)
-    if len(legend) < len(tradeoff.points):
-        _legend_above(axes, legend)
+    axes.grid()
+    if len(styles) < len(tradeoff.points):
+        _legend(figure, styles)
     return figure
 
 
+def _series_styles(tradeoff: Tradeoff) -> dict[str, dict[str, Any]]:
+    names = list(dict.fromkeys(point.series for point in tradeoff.points))
+    methods = [name for name in names if name != BEFORE]
+    return {name: _method_style(0 if name == BEFORE else 1 + methods.index(name)) for name in names}
+
+
+#: Width and height of the plane of a trade-off in points, and of a letter beside a point.
+_PLANE, _LETTER = (370.0, 210.0), (5.4, 10.0)
+
+
+def texts_beside(tradeoff: Tradeoff) -> list[str]:
+    """Label points by rank, or by name if they are the only ones of their series; "" if too near.
+
+    If two texts would overlap, that of the chosen point stays, otherwise the earlier one.
+    """
+    points = tradeoff.points
+    sizes = Counter(point.series for point in points)
+    texts = [
+        p.series if sizes[p.series] == 1 else "" if p.rank is None else str(p.rank) for p in points
+    ]
+    drawn = [tradeoff.reference, *(end for p in points for end in (p.erasure.low, p.erasure.high))]
+    xs = _scaled([p.utility.value for p in points], _PLANE[0])
+    ys = _scaled([p.erasure.value for p in points], _PLANE[1], drawn)
+    return _apart(texts, xs, ys, sorted(range(len(points)), key=lambda i: not points[i].chosen))
+
+
+def _apart(
+    texts: Sequence[str], xs: Sequence[float], ys: Sequence[float], order: Sequence[int]
+) -> list[str]:
+    """Keep texts in this order; "" for one that would cover another before it."""
+    shown: list[int] = []
+    for i in order:
+        near = [j for j in shown if abs(ys[i] - ys[j]) < _LETTER[1]]
+        left = [texts[i] if xs[i] <= xs[j] else texts[j] for j in near]
+        room = [abs(xs[i] - xs[j]) for j in near]
+        if all(r >= _LETTER[0] * (len(t) + 0.5) for r, t in zip(room, left, strict=True)):
+            shown.append(i)
+    return [text if i in shown else "" for i, text in enumerate(texts)]
+
+
+def _scaled(
+    values: Sequence[float], size: float, others: Sequence[float | None] = ()
+) -> list[float]:
+    """Scale values to positions on an axis of a given size that shows the others too."""
+    everything = [*values, *(other for other in others if other is not None)]
+    low, span = min(everything), max(everything) - min(everything)
+    return [size * (value - low) / span if span > 0 else 0.0 for value in values]
+
+
+@_styled
 def gaps_figure(gaps: Gaps, contents: Contents) -> Figure:
-    """TPR gap against the share of the class, one line per label (Fig. 4 of the paper)."""
-    figure, axes = _figure(5.6, 3.8)
-    legend = column_legend(contents.representations, (0, contents.chosen + 1))
-    for point in gaps.points:
-        ends = (point.before, point.after[contents.chosen])
-        if None not in ends:
-            axes.plot([point.share] * 2, ends, color=LINE, linewidth=1.2, zorder=1)
-        for entry, end in zip(legend, ends, strict=True):
-            if end is not None:
-                axes.scatter(point.share, end, s=26, **_style(entry), zorder=2)
+    """Draw TPR gap against the share of the class, one line per label (Fig. 4 of the paper)."""
+    figure, axes = _figure(6.2, 3.8)
+    columns = (0, contents.chosen + 1)
+    ends = [(point.before, point.after[contents.chosen]) for point in gaps.points]
+    for point, pair in zip(gaps.points, ends, strict=True):
+        if None not in pair:
+            axes.plot([point.share] * 2, pair, color=LINE, linewidth=1.2, zorder=1)
+    for column, values in zip(columns, zip(*ends, strict=True), strict=False):
+        drawn = [(p, gap) for p, gap in zip(gaps.points, values, strict=True) if gap is not None]
+        hover = json.dumps([f"{p.label}: {gap:+.3f}" for p, gap in drawn])
+        shares, found = [p.share for p, _ in drawn], [gap for _, gap in drawn]
+        style = _method_style(column)
+        axes.plot(shares, found, linestyle="none", markersize=5, gid=hover, zorder=2, **style)
+    _name_labels(axes, gaps, ends)
     axes.axhline(0, color=INK, linestyle="--", linewidth=1)
     _in_per_cent(axes.xaxis)
-    axes.set_xlabel(f"share of {gaps.concept_class} among the rows of the label", parse_math=False)
-    axes.set_ylabel(f"TPR gap of {gaps.concept_class}", parse_math=False)
-    _legend_above(axes, legend)
+    axes.set_xlabel(f"share of {gaps.concept_class} among the rows of the label")
+    axes.set_ylabel(f"TPR gap of {gaps.concept_class}")
+    names = contents.representations
+    _legend(figure, {names[column]: _method_style(column) for column in columns})
     return figure
 
 
+def _name_labels(axes: Any, gaps: Gaps, ends: Sequence[tuple[float | None, float | None]]) -> None:
+    """Write the name of each label at the end of its line that is further from zero, if it fits."""
+    far = [max((gap for gap in pair if gap is not None), key=abs, default=None) for pair in ends]
+    places = [(p, gap) for p, gap in zip(gaps.points, far, strict=True) if gap is not None]
+    if not places:
+        return
+    names = [p.label if len(p.label) <= 20 else f"{p.label[:19]}…" for p, _ in places]
+    xs, ys = [p.share for p, _ in places], [gap for _, gap in places]
+    order = sorted(range(len(names)), key=lambda i: -abs(ys[i]))
+    shown = _apart(names, _scaled(xs, _PLANE[0]), _scaled(ys, _PLANE[1]), order)
+    for x, y, name in zip(xs, ys, shown, strict=True):
+        inwards = {"ha": "right", "xytext": (-6, 3)} if 2 * x > min(xs) + max(xs) else {}
+        place = {"ha": "left", "xytext": (6, 3), **inwards}
+        axes.annotate(name, (x, y), textcoords="offset points", fontsize=8, color=SOFT, **place)
+
+
+#: Ticks of an axis of advantages over guessing.
+_ADVANTAGES = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+@_styled
 def plan_figure(
     sizes: Sequence[float],
     curves: Mapping[str, Sequence[float]],
@@ -194,7 +431,7 @@ def plan_figure(
     target: float,
     leaks: Mapping[int, float],
 ) -> Figure:
-    """Advantages against labelled rows, by what they are of; and leaks by rank, where measured.
+    """Draw advantages against labelled rows, and leaks by rank if they were measured.
 
     Parameters
     ----------
@@ -209,86 +446,103 @@ def plan_figure(
     leaks : mapping of int to float
         Advantages by rank; the figure has a second part if there are any.
     """
-    parts = 1 + bool(leaks)
-    widths = (3, 2)[:parts]
-    figure, axes = _figure(2.9 + 1.1 * sum(widths), 3.4, columns=parts, width_ratios=widths)
+    widths = (3, 2)[: 1 + bool(leaks)]
+    figure, axes = _figure(2.9 + 1.1 * sum(widths), 3.4, 1, len(widths), width_ratios=widths)
     left, *others = np.ravel(axes)
     for i, (name, values) in enumerate(curves.items()):
-        dashes = (0, DASHES[i]) if i else "-"
-        colour = PALETTES["method"][i + 1][0]
-        left.plot(sizes, values, color=colour, linestyle=dashes, linewidth=1.6, label=name)
-    for rows, name, style in ((have, "you have", "-"), (needed, "needed", ":")):
-        left.axvline(rows, color=SOFT, linestyle=style, linewidth=1, label=f"{name} {rows:,}")
+        style = {"color": METHOD_COLOURS[i + 1][0], "dashes": DASHES[i] or (None, None)}
+        left.plot(sizes, values, linewidth=1.6, label=name, **style)
+    for rows, name, line in ((have, "you have", "-"), (needed, "needed", ":")):
+        left.axvline(rows, color=SOFT, linestyle=line, linewidth=1, label=f"{name} {rows:,}")
     left.set_xscale("log")
     left.set_yscale("log")
     left.minorticks_off()
     left.set_yticks([a for a in _ADVANTAGES if min(map(np.nanmin, curves.values())) <= a <= 0.5])
     left.set_xlabel("labelled rows, 70 % to fit and 30 % to test")
     left.set_ylabel("advantage over guessing, points")
-    left.legend(fontsize=7, frameon=False)
+    left.legend(fontsize=7)
     for right in others:
-        right.plot(list(leaks), list(leaks.values()), "o-", color=PALETTES["method"][1][0], ms=4)
+        right.plot(list(leaks), list(leaks.values()), "o-", color=METHOD_COLOURS[1][0], ms=4)
         right.set_xlabel("rank (quick fit on a part of the rows)")
     for each in (left, *others):
         each.axhline(target, color=INK, linestyle="--", linewidth=1)
-        each.grid(color=LINE, linewidth=0.6)
+        each.grid()
         each.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}")
     left.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
     return figure
 
 
-# -- Parts of figures ------------------------------------------------------------------------------
+# -- Pictures of the embeddings --------------------------------------------------------------------
 
 
-def _figure(width: float, height: float, *, rows: int = 1, columns: int = 1, **grid: Any) -> Any:
-    """A figure with its axes, without pyplot, which would change global state."""
-    require("A figure", "report", "matplotlib")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, gridspec_kw=grid or None)
-    for each in np.ravel(axes):
-        each.spines[["top", "right"]].set_visible(False)
-        each.spines[["left", "bottom"]].set_color(LINE)
-        each.tick_params(colors=SOFT, labelsize=8)
-    return figure, axes
+@_styled
+def embedding_figure(views: Views, panels: Sequence[Panel] | None = None) -> Figure:
+    """Draw densities along the strongest direction over maps, before and after each eraser."""
+    panels = views.panels if panels is None else panels
+    columns = min(len(panels), 4)
+    blocks = -(-len(panels) // columns)
+    size = (2.2 * columns + 0.9, 3.2 * blocks + 0.5)
+    figure, grid = _figure(*size, 2 * blocks, columns, height_ratios=(1, 2.1) * blocks)
+    grid = np.reshape(grid, (2 * blocks, columns))
+    for axes in grid.flat[:]:
+        axes.set_axis_off()
+    for i, panel in enumerate(panels):
+        row, column = 2 * (i // columns), i % columns
+        title = "before erasure" if panel is views.before else f"after {panel.name}"
+        grid[row, column].set_title(title if len(title) <= 40 else f"{title[:39]}…")
+        _densities(grid[row, column], views, panel)
+        _map(grid[row + 1, column], views, panel)
+        if views.map_kind == "pca" and column == 0:
+            grid[row + 1, column].set_ylabel("second component")
+    slots = _class_slots(views)
+    names = {
+        slot: name if slots.count(slot) == 1 else f"{slots.count(slot)} other classes"
+        for name, slot in zip(views.classes, slots, strict=True)
+    }
+    _legend(figure, {names[slot]: _class_style(slot) for slot in sorted(names)})
+    return figure
 
 
 def _densities(axes: Any, views: Views, panel: Panel) -> None:
-    for slot, curve in zip(class_slots(views), panel.witness.curves, strict=True):
-        if not curve:
-            continue
-        dashes = DASHES[slot % len(DASHES)]
-        style: Any = "-" if dashes == (1, 0) else (0, dashes)
-        colour = CLASS_COLOURS[slot][0]
-        axes.plot(panel.witness.grid, curve, color=colour, linestyle=style, linewidth=1.5)
-        axes.fill_between(panel.witness.grid, curve, color=colour, alpha=0.1, linewidth=0)
+    axes.set_axis_on()
+    for slot, curve in zip(_class_slots(views), panel.witness.curves, strict=True):
+        if curve:
+            colour, dashes = CLASS_COLOURS[slot][0], DASHES[slot % len(DASHES)] or (None, None)
+            axes.plot(panel.witness.grid, curve, color=colour, dashes=dashes, linewidth=1.5)
+            axes.fill_between(panel.witness.grid, curve, color=colour, alpha=0.1, linewidth=0)
     axes.set_yticks([])
-    axes.set_xlabel("strongest direction (standard deviations)", fontsize=8)
+    axes.set_ylim(bottom=0)
+    noise = ", as by chance" if panel.witness.distance <= panel.witness.noise else ""
+    axes.set_xlabel(f"strongest direction\n(distance {panel.witness.distance:.2f}{noise})")
 
 
 def _map(axes: Any, views: Views, panel: Panel) -> None:
-    slots = np.array(class_slots(views))[list(views.codes)]
+    axes.set_axis_on()
+    slots = np.array(_class_slots(views))[list(views.codes)]
     x, y = np.array(panel.points.x), np.array(panel.points.y)
-    for entry in class_legend(views):
-        members = slots == entry.slot
-        axes.scatter(x[members], y[members], s=5, alpha=0.6, linewidths=0, **_style(entry))
+    for slot in np.unique(slots):
+        rows = np.flatnonzero(slots == slot)
+        hover = [views.names[i] if views.names else views.classes[views.codes[i]] for i in rows]
+        style = {"markersize": 2.6, "alpha": 0.6, "markeredgewidth": 0, **_class_style(int(slot))}
+        axes.plot(x[rows], y[rows], linestyle="none", gid=json.dumps(hover), **style)
     axes.set_xticks([])
     axes.set_yticks([])
-    pca = ("first principal component", "second principal component")
-    x_label, y_label = pca if views.map_kind == "pca" else ("t-SNE", "t-SNE")
-    axes.set_xlabel(x_label, fontsize=8)
-    axes.set_ylabel(y_label, fontsize=8)
+    axes.set_xlabel("first principal component" if views.map_kind == "pca" else "t-SNE")
+
+
+# -- Parts that the figures share ------------------------------------------------------------------
 
 
 def _dots(
     axes: Any,
     numbers: Sequence[Number],
     places: Sequence[float],
-    entry: LegendEntry,
+    hover: Sequence[str],
+    *,
     sideways: bool = False,
+    **style: Any,
 ) -> None:
-    """Values with their intervals."""
+    """Draw values with their intervals."""
     values = [number.value for number in numbers]
     ends = [
         (n.value - (n.value if n.low is None else n.low), (n.high or n.value) - n.value)
@@ -297,32 +551,25 @@ def _dots(
     error = np.maximum(np.array(ends).T, 0) if ends else None
     x, y = (values, places) if sideways else (places, values)
     bars = {"xerr": error} if sideways else {"yerr": error}
-    axes.errorbar(x, y, **bars, linestyle="none", markersize=5, elinewidth=1.4, **_style(entry))
+    drawn = axes.errorbar(x, y, **bars, linestyle="none", markersize=5, elinewidth=1.4, **style)
+    drawn.lines[0].set_gid(json.dumps(list(hover)))
 
 
-def _colour(entry: LegendEntry) -> str:
-    return PALETTES[entry.palette][entry.slot][0]
-
-
-def _style(entry: LegendEntry) -> dict[str, Any]:
-    return {"color": _colour(entry), "marker": MARKERS[entry.mark]}
-
-
-def _legend_above(axes: Any, entries: Sequence[LegendEntry]) -> None:
-    _legend(axes, entries, loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=8)
-
-
-def _legend(where: Any, entries: Sequence[LegendEntry], **place: Any) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], linestyle="none", markersize=5, **_style(e)) for e in entries]
-    names = [entry.text for entry in entries]
-    legend = where.legend(handles, names, ncols=4, frameon=False, **place)
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar sign in a name is no formula
+def _chance(line: Callable[..., Any], chance: float | None) -> None:
+    if chance is not None:
+        line(chance, color=INK, linestyle="--", linewidth=1, gid=f"chance {chance}")
 
 
 def _in_per_cent(axis: Any) -> None:
-    from matplotlib.ticker import PercentFormatter
+    axis.set_major_formatter(lambda share, _: value_text(share, "share").replace(".0 %", " %"))
 
-    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+def _legend(figure: Figure, styles: Mapping[str, Mapping[str, Any]]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], linestyle="none", markersize=5, **style) for style in styles.values()]
+    place: dict[str, Any] = {"loc": "outside upper left", "ncols": min(len(styles), 4)}
+    legend = figure.legend(handles, [" "] * len(handles), handletextpad=0.1, **place)
+    # Set afterwards: matplotlib hides entries that begin with an underscore.
+    for text, name in zip(legend.get_texts(), styles, strict=True):
+        text.set_text(name if len(name) <= 32 else f"{name[:31]}…")

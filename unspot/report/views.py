@@ -1,27 +1,27 @@
-"""The pictures of the embeddings, computed: maps, and densities along the strongest direction."""
+"""Pictures of embeddings as numbers: maps, and densities along the strongest direction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count
-from unspot.data.dataset import Dataset, Split, is_number, stratified_parts
-from unspot.data.labels import encode, encode_as
+from unspot.data.concept import joined
+from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.statistics import ClassStatistics, whitening
-from unspot.evaluation.problem import erased, erased_rows
+from unspot.evaluation.problem import erased_rows
 from unspot.evaluation.results import eraser_name
 from unspot.io.progress import phase
-from unspot.report.contents import MapKind, Panel, Points, Views, Witness
 
-__all__ = ["make_views", "pca_points", "sample", "witness", "witness_direction"]
+__all__ = ["MapKind", "Panel", "Points", "Views", "Witness", "make_views", "witness"]
 
 Array = NDArray[np.float64]
+MapKind = Literal["pca", "tsne"]
 
 #: How many directions are compared by their densities.
 CANDIDATES = 10
@@ -30,13 +30,85 @@ GRID = 121
 MAX_TRAIN_ROWS = 20_000
 
 
+@dataclass(frozen=True)
+class Witness:
+    """Densities of the classes along the direction that separates them best.
+
+    Parameters
+    ----------
+    grid : tuple of float
+        Where the densities are given, in standard deviations of the rows.
+    curves : tuple of tuple of float
+        One density per class; empty for a class without rows to draw.
+    distance : float
+        The largest Kolmogorov–Smirnov distance between two classes: 0 if the curves are the same,
+        1 if they do not overlap.
+    noise : float
+        A distance that classes with the same distribution exceed by chance in one of twenty
+        pictures.
+    """
+
+    grid: tuple[float, ...]
+    curves: tuple[tuple[float, ...], ...]
+    distance: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Points:
+    """Coordinates of a map, one entry per row."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Pictures of one representation."""
+
+    name: str
+    witness: Witness
+    points: Points
+
+
+@dataclass(frozen=True)
+class Views:
+    """Pictures of the same held-out rows, before erasure and after each eraser.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        The concept's classes; a number is cut into thirds.
+    codes : tuple of int
+        The class of each point of the maps.
+    names : tuple of str or None
+        The name of each point.
+    map_kind : {"pca", "tsne"}
+    before : Panel
+    after : tuple of Panel
+        One per eraser.
+    """
+
+    classes: tuple[str, ...]
+    codes: tuple[int, ...]
+    names: tuple[str, ...] | None
+    map_kind: MapKind
+    before: Panel
+    after: tuple[Panel, ...]
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Return the panel before erasure, then those after it."""
+        return (self.before, *self.after)
+
+
 @phase("Drawing")
 def make_views(
     erasers: Any,
     data: Dataset,
     *,
     map_kind: MapKind = "pca",
-    max_points: int = 2000,
+    max_points: int = 1200,
     random_state: Any = 0,
 ) -> Views:
     """Compute pictures of rows before and after erasure, for a report.
@@ -76,64 +148,33 @@ def make_views(
     if not isinstance(erasers, Mapping):
         erasers = {eraser_name(erasers): erasers}
     rng = np.random.default_rng(random_state)
-    if data.concepts:  # the pictures are of the first, in rows that have it
-        first = data.of(data.concepts[0])
-        erasers = {name: _of_first(eraser, data) for name, eraser in erasers.items()}
-        data = first
-    classes, train_codes, codes = _classes(data)
-    shown = sample(codes, max_points, rng)
+    whole = joined([data.train.concept, data.test.concept])
+    first = next(iter(whole.columns.values()))  # of several concepts, the first is drawn
+    labels, present = first.target.drawn(), ~first.missing
+    train_rows, test_rows = np.split(present, [len(data.train)])
+    train_codes, codes = np.split(labels.codes, [int(train_rows.sum())])
+    shown = _sample(codes, max_points, rng)
     seed = int(rng.integers(2**31 - 1))
 
     def panel(name: str, eraser: Any) -> Panel:
         train, test = erased_rows(eraser, data, "train", "test")
-        densities = witness(train, train_codes, test, codes, n_classes=len(classes))
+        train, test = train[train_rows], test[test_rows]
+        densities = witness(train, train_codes, test, codes, n_classes=len(labels.classes))
         return Panel(name, densities, _points(train, test[shown], map_kind, seed))
 
     names = data.test.names
     return Views(
-        classes=tuple(str(c) for c in classes),
+        classes=tuple(str(c) for c in labels.classes),
         codes=tuple(codes[shown].tolist()),
-        names=None if names is None else tuple(str(n) for n in names[shown]),
+        names=None if names is None else tuple(str(n) for n in names[test_rows][shown]),
         map_kind=map_kind,
         before=panel("original", None),
         after=tuple(panel(str(name), eraser) for name, eraser in erasers.items()),
     )
 
 
-def _of_first(eraser: Any, data: Dataset) -> Any:
-    """The eraser for rows that have the first of several concepts."""
-    return erased(eraser, data).of(data.concepts[0]) if isinstance(eraser, Dataset) else eraser
-
-
-def as_classes(data: Dataset) -> Dataset:
-    """The data with one concept of classes: the first of several, and the thirds of a number."""
-    data = data.of(data.concepts[0]) if data.concepts else data
-    if not is_number(data.train.z, data.train.kind):
-        return data
-    names, train, _ = _classes(data)
-    low, high = (np.asarray(data.train.z)[train == k].min() for k in (1, 2))
-
-    def cut(split: Split) -> Split:
-        thirds = np.searchsorted([low, high], np.asarray(split.z, dtype=float), side="right")
-        return replace(split, concept=names[thirds])
-
-    return data.mapped(cut)
-
-
-def _classes(data: Dataset) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The classes, and their numbers in train and test rows; of a number, its thirds."""
-    if not is_number(data.train.z, data.train.kind):
-        labels = encode(data.train.z, n_rows=len(data.train))
-        return labels.classes, labels.codes, encode_as(data.test.z, labels.classes)
-    train, test = (split.target.coordinates[:, 0] for split in (data.train, data.test))
-    low, high = np.quantile(train, [1 / 3, 2 / 3])
-    names = np.array([f"below {low:.3g}", f"{low:.3g} to {high:.3g}", f"from {high:.3g}"])
-    thirds = [np.searchsorted([low, high], values, side="right") for values in (train, test)]
-    return names, *thirds
-
-
-def sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows to draw, with the shares of the classes."""
+def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw rows, stratified by class."""
     if len(codes) <= max_points:
         return np.arange(len(codes))
     share = max_points / len(codes)
@@ -141,21 +182,11 @@ def sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> ND
 
 
 def _points(train: NDArray[Any], shown: NDArray[Any], kind: MapKind, seed: int) -> Points:
-    xy = _scaled(_tsne(shown, seed)) if kind == "tsne" else pca_points(train, shown)
+    xy = _tsne(shown, seed) if kind == "tsne" else _pca(train, shown)
+    xy = (xy - xy.mean(axis=0)) / np.where((spread := xy.std(axis=0)) > 0, spread, 1.0)
     # Three digits after a spread of about one are finer than a pixel, and keep the file small.
     xy = np.round(xy, 3)
     return Points(tuple(xy[:, 0].tolist()), tuple(xy[:, 1].tolist()))
-
-
-def _scaled(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    scale = np.where((spread := xy.std(axis=0)) > 0, spread, 1.0)
-    scaled: NDArray[np.float64] = (xy - xy.mean(axis=0)) / scale
-    return scaled
-
-
-def pca_points(train: NDArray[Any], shown: NDArray[Any]) -> NDArray[np.float64]:
-    """Rows along the two directions of most variance of the train rows, each scaled to one."""
-    return _scaled(_pca(train, shown))
 
 
 def _pca(train: NDArray[Any], shown: NDArray[Any]) -> NDArray[np.float64]:
@@ -212,7 +243,7 @@ def witness(
 
 
 def witness_direction(X: Any, codes: NDArray[Any], n_classes: int) -> Array:
-    """The direction (d,) along which class means and spreads differ most.
+    """Find the direction (d,) along which class means and spreads differ most.
 
     In whitened coordinates, the class means mₖ and covariances Cₖ are 0 and I if nothing differs.
     The first eigenvectors of Σₖ mₖmₖᵀ + (Cₖ − I)² are the candidates. The witness is the candidate
@@ -239,7 +270,7 @@ def witness_direction(X: Any, codes: NDArray[Any], n_classes: int) -> Array:
 
 
 def _thinned(X: NDArray[Any], codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows and codes, thinned out evenly if there are more than ``MAX_TRAIN_ROWS``."""
+    """Thin out rows and codes evenly if there are more than ``MAX_TRAIN_ROWS``."""
     if len(X) <= MAX_TRAIN_ROWS:
         return X, codes
     rows = np.linspace(0, len(X) - 1, MAX_TRAIN_ROWS).astype(int)
@@ -247,7 +278,7 @@ def _thinned(X: NDArray[Any], codes: NDArray[Any]) -> tuple[NDArray[Any], NDArra
 
 
 def _largest_distance(groups: list[Array]) -> float:
-    """The largest Kolmogorov–Smirnov distance between two groups with rows."""
+    """Return the largest Kolmogorov–Smirnov distance between two groups with rows."""
     ordered = [np.sort(group) for group in groups if len(group)]
     everything = np.concatenate(ordered)
     shares = [np.searchsorted(g, everything, side="right") / len(g) for g in ordered]
@@ -256,7 +287,7 @@ def _largest_distance(groups: list[Array]) -> float:
 
 
 def _noise(counts: list[int]) -> float:
-    """A bound on the largest distance that chance gives in 19 of 20 pictures.
+    """Bound the largest distance that chance gives in 19 of 20 pictures.
 
     The asymptotic Kolmogorov–Smirnov quantile of each pair, at 5 % divided by the number of pairs.
     """
@@ -268,14 +299,14 @@ def _noise(counts: list[int]) -> float:
 
 
 def _limits(line: Array) -> tuple[float, float]:
-    """The range of the values without the far tails, with a margin."""
+    """Return the range of the values without the far tails, with a margin."""
     low, high = np.quantile(line, [0.002, 0.998])
     margin = 0.12 * (high - low) or 1.0
     return float(low - margin), float(high + margin)
 
 
 def _density(group: Array, grid: Array) -> tuple[float, ...]:
-    """A Gaussian kernel density estimate by Silverman's rule."""
+    """Estimate a density with a Gaussian kernel by Silverman's rule."""
     if len(group) < 2:
         return ()
     inside = min(float(group.std()), float(np.subtract(*np.quantile(group, [0.75, 0.25]))) / 1.34)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from unspot.report.columns import sort_results
+from unspot.report.results import sort_results
 
 
 def test_one_evaluation_is_a_column_named_by_its_method(make_evaluation):
@@ -10,39 +10,24 @@ def test_one_evaluation_is_a_column_named_by_its_method(make_evaluation):
     assert [column.name for column in found.columns] == ["LEACE"]
 
 
-def test_a_certificate_joins_the_evaluation_before_it(make_evaluation, make_certificate):
+def test_a_certificate_joins_the_evaluation_of_its_eraser(make_evaluation, make_certificate):
     evaluation, certificate = make_evaluation(), make_certificate()
-    for results in ([evaluation, certificate], {"a": (evaluation, certificate)}):
+    for results in (
+        [evaluation, certificate],
+        [certificate, evaluation],
+        {"a": (evaluation, certificate)},
+        {"a": evaluation, "": certificate},
+    ):
         (column,) = sort_results(results).columns
         assert column.evaluation is evaluation
         assert column.certificate is certificate
 
 
-@pytest.fixture
-def certificate_by(make_certificate):
-    """A certificate that says of which eraser it is."""
-
-    def make(method="LEOPARD", rank=3, **more):
-        about = {"method": method, "rank": rank, **more}
-        return replace(make_certificate(), metadata={"eraser": about})
-
-    return make
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"method": "PCA"},
-        {"rank": 4},
-        {"fingerprint": "of other rows"},
-        {"parameters": {"rank": 3, "kernel": "reference"}},
-        {"inner": {"method": "LEACE"}, "method": "Cascade"},
-    ],
-)
+@pytest.mark.parametrize("other", [{"method": "PCA"}, {"rank": 4}])
 def test_a_certificate_of_another_eraser_has_a_column_of_its_own(
-    make_evaluation, certificate_by, other
+    make_evaluation, make_certificate, other
 ):
-    evaluation, certificate = make_evaluation(), certificate_by(**other)
+    evaluation, certificate = make_evaluation(), make_certificate(**other)
     for results in ([evaluation, certificate], [certificate, evaluation]):
         columns = sort_results(results).columns
         assert [(c.evaluation, c.certificate) for c in columns] == [
@@ -51,23 +36,26 @@ def test_a_certificate_of_another_eraser_has_a_column_of_its_own(
         assert len({column.name for column in columns}) == 2
 
 
-def test_certificates_find_the_evaluations_of_their_erasers(make_evaluation, certificate_by):
-    first, second = make_evaluation("LEACE"), make_evaluation("PCA")
-    ours, theirs = certificate_by("LEACE"), certificate_by("PCA", fingerprint="0123456789abcdef")
-    columns = sort_results([first, second, ours, theirs]).columns
-    assert [(column.evaluation, column.certificate) for column in columns] == [
-        (first, ours),
-        (second, theirs),
-    ]
+def test_a_function_is_known_by_its_name(make_evaluation, make_certificate):
+    """It has no digest."""
+    evaluation, certificate = (
+        replace(result, metadata={"eraser": {"method": "lowered"}})
+        for result in (make_evaluation(), make_certificate())
+    )
+    (column,) = sort_results([evaluation, certificate]).columns
+    assert (column.name, column.certificate) == ("lowered", certificate)
 
 
-def test_a_certificate_joins_a_named_evaluation_of_its_eraser(make_evaluation, certificate_by):
-    mine, other = certificate_by("LEACE"), certificate_by("PCA")
-    columns = sort_results({"linear": make_evaluation("LEACE"), "": [other, mine]}).columns
-    assert [(column.name, column.certificate) for column in columns] == [
-        ("linear", mine),
-        ("PCA", other),
+def test_results_of_one_fit_carry_its_digest(rows):
+    from unspot import LEACE, certify, evaluate
+
+    leace = LEACE().fit(rows.train.X, rows.train.z)
+    results = [
+        evaluate(leace, rows, metrics=["variance"]),
+        certify(leace, rows, attackers=["logistic"]),
     ]
+    (column,) = sort_results(results).columns
+    assert column.owner == leace.eraser_.digest
 
 
 def test_a_certificate_may_come_first_under_a_name(make_evaluation, make_certificate):
@@ -98,5 +86,5 @@ def test_nothing_is_refused():
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(ValueError, match=r"type str.*expected an Evaluation.*read_results"):
+    with pytest.raises(ValueError, match=r"type str.*expected an Evaluation.*from_json"):
         sort_results("LEACE.json")

@@ -1,11 +1,11 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from unspot.evaluation.results import Value
-from unspot.report.files import PathNumbers
-from unspot.report.reading import read_contents
+from unspot.report.contents import read_contents
 
 
 @pytest.fixture
@@ -115,15 +115,15 @@ def test_ranks_of_one_method_are_one_series(make_evaluation):
 @pytest.mark.parametrize(
     ("metrics", "utility", "erasure"),
     [
-        ({"neighbours": 0.7, "attack": 0.5}, "neighbours kept (A_50 %)", "share"),
-        ({"task": 0.7, "probe": 0.5}, "accuracy of the task, the paper’s MLP", "share"),
-        ({"task": 0.7, "task_linear": 0.7}, "accuracy of the task, logistic", ""),
-        ({}, "rank: dimensions kept", ""),
+        (["neighbours", "attack"], "neighbours kept (A_50 %)", "share"),
+        (["task", "probe"], "accuracy of the task, the paper’s MLP", "share"),
+        (["task", "task_linear"], "accuracy of the task, logistic", ""),
+        ([], "rank: dimensions kept", ""),
     ],
 )
-def test_a_path_makes_a_tradeoff_of_the_most_telling_metrics(metrics, utility, erasure):
-    points = tuple({"rank": r, "held_out": 0.01 * r, **metrics} for r in (5, 3))
-    tradeoff = read_contents(PathNumbers("LEOPARD", points), chosen_rank=3).tradeoff
+def test_a_path_makes_a_tradeoff_of_the_most_telling_metrics(make_path, metrics, utility, erasure):
+    path = make_path((5, 3), original=False, metrics=metrics)
+    tradeoff = read_contents(path, chosen_rank=3).tradeoff
     assert tradeoff.utility == utility
     assert tradeoff.erasure_unit == erasure
     assert [p.chosen for p in tradeoff.points] == [False, True]
@@ -159,18 +159,33 @@ def test_rows_of_unknown_metrics_are_shown_by_their_label(make_evaluation):
     assert json.dumps(contents.title)
 
 
-def test_reads_a_real_path_and_the_json_it_writes(tmp_path, rows):
-    from unspot import LEOPARD, rank_path
-    from unspot.report.files import read_result
+def test_the_original_rows_are_a_point_of_a_path(make_path):
+    tradeoff = read_contents(make_path(), chosen_rank=3).tradeoff
+    assert [(p.name, p.rank, p.chosen) for p in tradeoff.points[-2:]] == [
+        ("LEOPARD, rank 1", 1, False),
+        ("before, no erasure", None, False),
+    ]
+    assert read_contents(make_path(metrics=[])).tradeoff.points[-1].rank == 1  # it has no MMD²
 
-    eraser = LEOPARD(random_state=0, max_rows=200)
-    path = rank_path(eraser, rows, ranks=[4, 2], metrics=["linear", "variance"], seeds=1)
-    file = tmp_path / "path.json"
-    file.write_text(path.to_json(), encoding="utf-8")
-    found, again = (read_contents(r, chosen_rank=2).tradeoff for r in (path, read_result(file)))
-    assert found == again
-    assert (found.utility, found.erasure) == (
-        "share of variance kept",
-        "accuracy of a linear probe",
-    )
-    assert [(p.rank, p.chosen) for p in found.points] == [(4, False), (2, True)]
+
+def test_a_number_and_a_table_make_pages_without_asking(tmp_path):
+    """Attackers of numbers are judged by the share of the variance that they explain."""
+    from unspot import Dataset, Eraser, certify, evaluate
+    from unspot.report import make_views, to_html
+
+    rng = np.random.default_rng(0)
+    X, age = rng.normal(size=(900, 4)), rng.normal(size=900)
+    X[:, 0] += age
+    fitted = Eraser.projection(np.eye(4)[:, 1:])
+    for z in (age, {"age": age, "sex": np.array(["f", "m"])[np.arange(900) % 2]}):
+        data = Dataset.from_arrays(X, z, random_state=0)
+        results = [
+            evaluate(fitted, data, metrics=["attack", "variance"]),
+            certify(fitted, data, attackers=["quadratic"]),
+        ]
+        contents = read_contents(results)
+        if z is age:
+            assert (contents.score, contents.chance) == ("share of the variance", 0.0)
+            assert "share of the variance of" in contents.headline.sentence
+        page = to_html(results, tmp_path / "page.html", views=make_views(fitted, data))
+        assert "strongest direction" in page.read_text(encoding="utf-8")

@@ -1,0 +1,341 @@
+"""A report as one HTML file that needs nothing else: no network, no server, no script.
+
+Jinja escapes text. A content security policy lets the browser run no script and load nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from unspot._version import __version__
+from unspot.checks import require
+from unspot.io.files import write_atomically
+from unspot.report.contents import Contents, Measure, NeighbourList, read_contents
+from unspot.report.figures import page_figures, theme_css, to_svg
+from unspot.report.views import Views
+from unspot.report.wording import GROUPS, glossary, presented
+from unspot.tables import Number, interval_text, number_text, value_text
+
+__all__ = [
+    "Highlight",
+    "MeasureRow",
+    "highlights",
+    "measure_groups",
+    "render",
+    "to_html",
+    "write_page",
+]
+
+TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
+ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
+#: With more methods than this, a table of measures is set narrow.
+MANY = 4
+#: The names of the pictures for those who cannot see them.
+_LABELS = {
+    "attackers": "Score of attackers before and after erasure",
+    "tradeoff": "Erasure against utility",
+    "embedding": "Densities along the strongest direction, and maps of rows",
+    "gaps": "TPR gap against the share of the class",
+}
+
+
+def to_html(
+    results: Any,
+    path: str | os.PathLike[str],
+    *,
+    views: Views | None = None,
+    neighbours: Sequence[NeighbourList] = (),
+    title: str | None = None,
+    chosen: str | None = None,
+    chosen_rank: int | None = None,
+) -> Path:
+    """Write a report: one HTML file that needs no network.
+
+    Parameters
+    ----------
+    results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
+        A name may have both an evaluation and a certificate, as a pair. A certificate under the
+        name "before" is that of the original rows. Several erasers are shown side by side; they,
+        or the ranks of a path, are also drawn on the plane of erasure and utility.
+    path : path
+        The file. It appears under its name when it is complete.
+    views : Views, optional
+        Pictures of the embeddings, from ``make_views``.
+    neighbours : sequence of NeighbourList
+        Nearest rows before and after erasure.
+    title : str, optional
+    chosen : str, optional
+        The name of the eraser that the headline is about; by default the last one.
+    chosen_rank : int, optional
+        The rank of a path that is marked.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unspot.evaluation.results import Evaluation, Row, Value
+    >>> row = Row("probe", "Probe", "share", Value(0.99, 0.01), Value(0.34, 0.01), "lower")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = to_html(Evaluation("words", (row,)), f"{folder}/report.html")
+    ...     "99.0 ± 1.0" in page.read_text(encoding="utf-8")
+    True
+    """
+    contents = read_contents(
+        results, title=title, chosen=chosen, chosen_rank=chosen_rank, neighbours=neighbours
+    )
+    return write_page(contents, path, views)
+
+
+def write_page(
+    contents: Contents, path: str | os.PathLike[str], views: Views | None = None
+) -> Path:
+    """Write the page of some contents, with the time in its footer."""
+    page = render(contents, views, made=datetime.now())
+    write_atomically(Path(path), page.encode("utf-8"))
+    return Path(path)
+
+
+def render(contents: Contents, views: Views | None = None, *, made: datetime | None = None) -> str:
+    """Return the page; the same contents give the same page, apart from the time ``made``."""
+    template = _template()  # says what to install before anything is drawn
+    groups = measure_groups(contents)
+    pictures = {
+        name: _safe(to_svg(figure, _LABELS[name.split("-")[0]]))
+        for name, figure in page_figures(contents, views).items()
+    }
+    day = (("Date", made.strftime("%Y-%m-%d")),) if made else ()
+    page: str = template.render(
+        contents=contents,
+        views=views,
+        pictures=pictures,
+        version=__version__,
+        made=made.strftime("%Y-%m-%d %H:%M") if made else "",
+        glance=(*contents.glance, *day),
+        light=_safe(theme_css(dark=False)),
+        dark=_safe(theme_css(dark=True)),
+        css=_safe(files("unspot.report").joinpath("templates", "report.css").read_text("utf-8")),
+        many=len(contents.columns) > MANY,
+        sections=sections(contents, views),
+        highlights=highlights(contents),
+        groups=groups,
+        spreads=any("±" in text for _, ms in groups for m in ms for text in (m.before, *m.after)),
+        attack_table=attack_table(contents),
+        tradeoff_table=tradeoff_table(contents),
+        gap_tables=gap_tables(contents),
+        tones=TONES,
+        glossary=glossary(contents),
+        share=lambda value: value_text(value, "share"),
+    )
+    return page
+
+
+def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
+    """List id and name of each section with something in it."""
+    numbers = "Before and after" if contents.measured_before else "Numbers"
+    everything = [
+        ("numbers", numbers, contents.measures),
+        ("attackers", "Attackers", contents.attacks),
+        ("tradeoff", "Erasure against utility", contents.tradeoff),
+        ("embedding", "Pictures of the rows", views),
+        ("fairness", "Fairness", contents.gaps),
+        ("neighbours", "Neighbours", contents.neighbours),
+        ("scope", "Scope", contents.scope),
+        ("settings", "Settings", contents.facts or contents.notes),
+        ("reading", "How to read this", True),
+    ]
+    return [(id_, name) for id_, name, content in everything if content]
+
+
+@cache
+def _template() -> Any:
+    require("The report", "report", "jinja2", "matplotlib")
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("unspot.report", "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.filters["unbroken"] = _unbroken
+    environment.filters["spread_below"] = _spread_below
+    return environment.get_template("report.html.j2")
+
+
+def _unbroken(text: str) -> str:
+    """Keep numbers on one line with their per cent sign."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _spread_below(text: str) -> Any:
+    """Set the spread of a number on a line of its own, for narrow columns."""
+    from markupsafe import Markup
+
+    value, sign, spread = text.partition(" ±")
+    below = Markup("<small>± {}</small>").format(_unbroken(spread.strip())) if sign else ""
+    return Markup("{}{}").format(_unbroken(value), below)
+
+
+def _safe(text: str) -> Any:
+    """Mark text of our own, or escaped already, which Jinja must leave as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+# -- Tables ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeasureRow:
+    """A measure as text."""
+
+    title: str
+    arrow: str
+    note: str
+    before: str
+    after: tuple[str, ...]
+    published: tuple[str, ...] = ()
+
+
+def measure_groups(
+    contents: Contents, *, spreads: bool = True
+) -> list[tuple[str, list[MeasureRow]]]:
+    """Write the rows of the main table under the headings of ``GROUPS``, without empty groups."""
+    groups: dict[str, list[MeasureRow]] = {name: [] for name in GROUPS}
+    for measure in contents.measures:
+        groups[presented(measure.key).group].append(_measure_row(measure, spreads))
+    return [(name, rows) for name, rows in groups.items() if rows]
+
+
+def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
+    def text(number: Number | None) -> str:
+        if number is None or spreads:
+            return number_text(number, measure.unit)
+        return value_text(number.value, measure.unit)
+
+    note = f"{measure.note} {_STRETCHED}".strip() if _stretched(measure) else measure.note
+    return MeasureRow(
+        title=presented(measure.key).title or measure.title,
+        arrow="" if _stretched(measure) else ARROWS[measure.better],
+        note=note,
+        before=text(measure.before),
+        after=tuple(map(text, measure.after)),
+        published=tuple("" if p is None else text(p) for p in measure.published),
+    )
+
+
+_STRETCHED = "Above 100 % an eraser stretches the rows, and this says nothing about what it keeps."
+
+
+def _stretched(measure: Measure) -> bool:
+    """Tell whether a share of the variance is none: some erasers change the scale of the rows."""
+    values = (number.value for number in measure.after if number is not None)
+    return measure.key == "variance" and any(value > 1.001 for value in values)
+
+
+def attack_table(contents: Contents) -> list[tuple[str, ...]]:
+    """List attackers, the strongest first, with a text per attacked representation."""
+    texts = {(a.attacker, a.column): interval_text(a.accuracy, "share") for a in contents.attacks}
+    names = ("Before", *contents.columns)
+    return [
+        ("Attacker", *(names[column] for column in contents.attacked)),
+        *(
+            (name, *(texts.get((name, column), "–") for column in contents.attacked))
+            for name in contents.attackers
+        ),
+    ]
+
+
+def tradeoff_table(contents: Contents) -> list[tuple[str, ...]]:
+    """List erasers with method, setting, utility and erasure."""
+    plane = contents.tradeoff
+    if plane is None:
+        return []
+    head = ("Method", "Setting", plane.utility, plane.erasure)
+    rows = (
+        (
+            f"{point.series} ✓" if point.chosen else point.series,
+            point.label,
+            number_text(point.utility, plane.utility_unit),
+            interval_text(point.erasure, plane.erasure_unit),
+        )
+        for point in plane.points
+    )
+    return [head, *rows]
+
+
+def gap_tables(contents: Contents) -> list[list[tuple[str, ...]]]:
+    """List TPR gaps by label, a table for each class."""
+
+    def text(gap: float | None) -> str:
+        return "–" if gap is None else f"{gap:+.3f}"
+
+    return [
+        [
+            (f"Label, gap of {gaps.concept_class}", "Share", "Before", *contents.columns),
+            *(
+                (p.label, value_text(p.share, "share"), text(p.before), *map(text, p.after))
+                for p in gaps.points
+            ),
+        ]
+        for gaps in contents.gaps
+    ]
+
+
+# -- The numbers to read first ---------------------------------------------------------------------
+
+#: Keys of the measures that may be highlighted, in this order.
+HIGHLIGHTS = (
+    *("attack", "probe", "task_linear", "task"),
+    *("neighbours", "words", "tpr_gap", "variance"),
+)
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """A number at the top of the page."""
+
+    title: str
+    before: str
+    after: str
+    hint: str
+
+
+def highlights(contents: Contents) -> list[Highlight]:
+    """Pick at most four numbers: what an attacker recovers, and what is kept."""
+    attack = _attack_highlight(contents)
+    measures = {measure.key: measure for measure in contents.measures}
+    if attack is not None:
+        measures.pop("attack", None)
+    if "task_linear" in measures:  # the paper's network says the same, less well
+        measures.pop("task", None)
+    others = [
+        _measure_highlight(measures[key], contents.chosen) for key in HIGHLIGHTS if key in measures
+    ]
+    return [highlight for highlight in (attack, *others) if highlight is not None][:4]
+
+
+def _attack_highlight(contents: Contents) -> Highlight | None:
+    before, after = (contents.strongest(column) for column in (0, contents.chosen + 1))
+    if after is None:
+        return None
+    chance = "" if contents.chance is None else f", chance {value_text(contents.chance, 'share')}"
+    return Highlight(
+        "Strongest attacker",
+        number_text(before.accuracy, "share") if before else "",
+        number_text(after.accuracy, "share"),
+        f"{after.attacker}{chance}",
+    )
+
+
+def _measure_highlight(measure: Measure, chosen: int) -> Highlight | None:
+    after = measure.after[chosen] if measure.after else None
+    if after is None or _stretched(measure):
+        return None
+    before = value_text(measure.before.value, measure.unit) if measure.before else ""
+    words = presented(measure.key)
+    after_text = value_text(after.value, measure.unit)
+    return Highlight(words.title or measure.title, before, after_text, words.hint)

@@ -1,0 +1,497 @@
+"""The words of a page: titles and glossary of the metrics, verdicts, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from unspot.evaluation.certificate import MARGIN, verdict_of
+from unspot.tables import value_text
+
+if TYPE_CHECKING:
+    from unspot.report.contents import Attack, Contents
+    from unspot.report.results import Column, Results
+
+__all__ = [
+    "GROUPS",
+    "Facts",
+    "Presentation",
+    "Verdict",
+    "attacker_name",
+    "facts",
+    "glance",
+    "glossary",
+    "no_verdict",
+    "notes",
+    "presented",
+    "title_of",
+    "verdict",
+]
+
+Facts = tuple[tuple[str, str], ...]
+Tone = Literal["good", "bad", "unsure"]
+
+# -- Metrics ---------------------------------------------------------------------------------------
+
+#: Headings of the main table.
+GROUPS = ("What can still be recovered", "What is kept", "Fairness of the task", "Other")
+_RECOVERED, _KEPT, _FAIR, _OTHER = GROUPS
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """Words of a page about one metric.
+
+    Parameters
+    ----------
+    group : str
+        The heading it stands under.
+    title : str
+        Its title, if not the label of the evaluation's row.
+    unit : str
+        "share" for per cent, else a unit or nothing.
+    hint : str
+        What a tile says under its number.
+    axis : str
+        The name of an axis of a chart.
+    term, meaning : str
+        Its entry in the glossary.
+    explained_by : str
+        The metric whose glossary entry explains this one too.
+    """
+
+    group: str = _OTHER
+    title: str = ""
+    unit: str = ""
+    hint: str = ""
+    axis: str = ""
+    term: str = ""
+    meaning: str = ""
+    explained_by: str = ""
+
+
+def presented(key: str) -> Presentation:
+    """Return the presentation of a metric; unknown ones stand at the end of the table.
+
+    Rows of several concepts have keys such as "attack:gender". They stand where "attack" does, and
+    keep the label of their row as a title.
+    """
+    known, _, concept = key.partition(":")
+    entry = METRICS.get(known, Presentation())
+    return replace(entry, title="") if concept else entry
+
+
+# fmt: off
+METRICS = {
+    "chance": Presentation(_RECOVERED, "Chance", "share", term="Chance", meaning=
+        "What a guess without looking at the vectors gets right. Attackers are judged with every "
+        "class counted equally, so chance is one divided by the number of classes. Probes are "
+        "judged with every row counted equally, so it is the share of the largest class. An "
+        "attacker at chance recovers nothing."),
+    "probe": Presentation(_RECOVERED, "Probe of the paper", "share", "a small, untuned network",
+        "accuracy of the paper’s probe", "Probe of the paper",
+        "The small network by which papers on erasure are compared: 20 passes over the rows, "
+        "no tuning. Good for comparison, too weak as evidence."),
+    "probe_reference": Presentation(_RECOVERED, "Probe of the paper’s tables", "share",
+        explained_by="probe"),
+    "probe_binary": Presentation(_RECOVERED, "Probe of the paper, two classes", "share",
+        explained_by="probe"),
+    "linear": Presentation(_RECOVERED, "Linear probe", "share", axis="accuracy of a linear probe"),
+    "attack": Presentation(_RECOVERED, "Strongest attacker", "share", "best of all attackers",
+        "accuracy of the strongest attacker", "Attacker",
+        "A classifier trained to read the concept from vectors that the eraser has not seen. "
+        "The strongest of several kinds is what counts: a weak one flatters the eraser."),
+    "attack_seen": Presentation(_RECOVERED,
+        "Strongest attacker that learned from the rows of the fit", "share",
+        explained_by="attack"),
+    "mdl": Presentation(_RECOVERED, "Description length (MDL)", "kbit",
+        term="MDL (minimum description length)", meaning=
+        "How many bits it takes to send the concept’s labels to someone who has the vectors. "
+        "The more the vectors say about the concept, the fewer. With nothing left it is as "
+        "long as the labels’ own entropy."),
+    "mdl_prior": Presentation(_RECOVERED, "MDL with nothing left", "kbit", explained_by="mdl"),
+    "mdl_paper": Presentation(_RECOVERED, "MDL as in the paper", "kbit", explained_by="mdl"),
+    "two_sample": Presentation(_RECOVERED, "Two-sample p-value", "p", term="Two-sample p", meaning=
+        "How often classes with the same distribution would look as different as these do. A "
+        "value of 0.025 or less says that the classes still differ (the attackers have the "
+        "other half of the 5 % of false alarms). A large value does not prove that they are "
+        "equal."),
+    "neighbours": Presentation(_KEPT, "Neighbours kept (A_50 %)", "",
+        "1 is unchanged, 0.5 is random", "neighbours kept (A_50 %)", "A_50 % (neighbours kept)",
+        "Of the nearest half of all rows around a row, the share that is still in the nearest "
+        "half after erasure. Random vectors have 0.5, unchanged ones 1."),
+    "neighbours_paper": Presentation(_KEPT, "A_50 % as in the paper", explained_by="neighbours"),
+    "variance": Presentation(_KEPT, "Variance kept", "share", "of the total variance",
+        "share of variance kept"),
+    "words": Presentation(_KEPT, "WordSim-353", "", "rank correlation with people",
+        "word similarity (WordSim-353)", "WordSim-353",
+        "How well similarities of word vectors follow those that people gave to pairs of "
+        "words: rank correlation (Spearman), 1 is perfect, 0 is none."),
+    "task_linear": Presentation(_KEPT, "Task accuracy, logistic", "share",
+        "of a logistic regression", "accuracy of the task, logistic"),
+    "task": Presentation(_KEPT, "Task accuracy, the paper’s MLP (a_y)", "share",
+        "a small, untuned network", "accuracy of the task, the paper’s MLP"),
+    "tpr_gap": Presentation(_FAIR, "TPR gap, root mean square", "", "0 treats all classes alike",
+        term="TPR gap", meaning=
+        "True positive rate of a task classifier, a logistic regression, for one class of the "
+        "concept minus that for the others: 0 if both are treated alike."),
+    "tpr_gap_correlation": Presentation(_FAIR, "Correlation of gap and share",
+        explained_by="tpr_gap"),
+    "demographic_parity": Presentation(_FAIR, "Demographic parity gap"),
+    "equalised_odds": Presentation(_FAIR, "Equalised odds gap"),
+    "rank": Presentation(axis="rank: dimensions kept"),
+    "held_out": Presentation(axis="held-out distance between the classes (MMD²)"),
+}
+# fmt: on
+
+
+#: Terms of all results, before those of the metrics.
+_TERMS = {
+    "Concept": "What was to be erased from the vectors: gender, dialect, source… Its classes are "
+    "the values that a row can have.",
+    "Held-out rows": "Rows that neither the eraser nor the classifier under test was fitted on. "
+    "The numbers of this report are measured on such rows, unless a note says otherwise.",
+    "Interval": "Where the score on all rows of this kind is likely to lie. Attackers are "
+    "compared at once, so intervals are widened for their number.",
+}
+#: Terms and what they mean, in the order of the glossary.
+TERMS = {
+    **_TERMS,
+    **{metric.term: metric.meaning for metric in METRICS.values() if metric.term},
+    "Rank": "How many dimensions are kept. Fewer erase more and keep less.",
+}
+
+
+def glossary(contents: Contents) -> dict[str, str]:
+    """Explain the terms that occur on the page."""
+    tradeoff = contents.tradeoff
+    axes = {tradeoff.utility, tradeoff.erasure} if tradeoff else set()
+    keys = {measure.key for measure in contents.measures}
+    keys |= {key for key, metric in METRICS.items() if metric.axis and metric.axis in axes}
+    keys |= {presented(key).explained_by for key in keys}
+    ranked = tradeoff is not None and any(point.rank is not None for point in tradeoff.points)
+    occurs = {
+        "Interval": any(attack.accuracy.low is not None for attack in contents.attacks),
+        "Chance": contents.chance is not None,
+        "Attacker": bool(contents.attacks) or "attack" in keys,
+        "TPR gap": bool(contents.gaps) or "tpr_gap" in keys,
+        "Rank": ranked or any("rank" in name for name in contents.columns),
+    }
+    occurs |= {m.term: k in keys for k, m in METRICS.items() if m.term and m.term not in occurs}
+    return {term: meaning for term, meaning in TERMS.items() if occurs.get(term, True)}
+
+
+_ATTACKERS = {
+    "logistic": "logistic regression",
+    "ridge": "ridge regression",
+    "whitened-ridge": "ridge regression, whitened",
+    "whitened-logistic": "logistic regr., whitened",
+    "residue": "rounding errors, last bits",
+    "interactions": "signs of pairs of columns",
+    "waves": "waves of any direction",
+    "quadratic": "quadratic features",
+    "neighbours": "nearest neighbours",
+    "rbf": "radial basis functions",
+    "whitened-rbf": "radial basis, whitened",
+    "trees": "boosted trees",
+    "rotated-trees": "boosted trees, rotated",
+}
+
+
+def attacker_name(name: str) -> str:
+    """Spell out the name of an attacker.
+
+    Examples
+    --------
+    >>> attacker_name("mlp-128-128"), attacker_name("whitened-mlp-256"), attacker_name("trees")
+    ('network, 128-128 wide', 'network, 256 wide, whitened', 'boosted trees')
+    """
+    if name in _ATTACKERS:
+        return _ATTACKERS[name]
+    before, mark, widths = name.rpartition("mlp-")
+    if not mark:
+        return name
+    return f"network, {widths} wide" + (f", {before.rstrip('-')}" if before else "")
+
+
+# -- Verdicts: the score of the strongest attacker against chance ----------------------------------
+
+#: From this share on, most of the attackers' lead is gone, and the headline says so.
+MOST = 0.8
+#: The level of the two-sample test, as in a certificate: half of 0.05, as attackers have the rest.
+CLASSES_DIFFER = 0.025
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome in plain words, for one method."""
+
+    column: int
+    tone: Tone
+    headline: str
+    sentence: str
+    short: str = ""  # for a list of verdicts
+    details: tuple[str, ...] = ()
+
+
+#: How the page shows a verdict.
+_TONES: dict[str, Tone] = {"HOLDS": "good", "LEAKS": "bad", "INCONCLUSIVE": "unsure"}
+
+
+def verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
+    """State the verdict on one eraser, if it was attacked."""
+    attack, chance = contents.strongest(i + 1), contents.chance
+    if attack is None or chance is None:
+        return None
+    attacks, before = contents.attacks_on(i + 1), contents.strongest(0)
+    concept = str(column.metadata.get("concept") or "the concept")
+    word = _word(column, attacks, chance)
+    certificate = column.certificate
+    return Verdict(
+        column=i,
+        tone=_TONES[word],
+        headline=_headline(word, concept, _share_gone(before, attack, chance), attack, chance),
+        sentence=_sentence(before, attack, len(attacks), contents),
+        short=f"{_per_cent(attack)}, by {attack.attacker}",
+        details=(
+            (_limits(attacks),)
+            if certificate is None
+            else (
+                f"Certificate: {certificate.sentence}",
+                *(f"{name}: {_of_part(part)}" for name, part in certificate.parts.items()),
+                f"Next: {certificate.next_step}",
+            )
+        ),
+    )
+
+
+def _word(column: Column, attacks: Sequence[Attack], chance: float) -> str:
+    """Return the certificate's verdict; without one, that of the attackers' intervals."""
+    if column.certificate is not None:
+        return str(column.certificate.verdict)
+    test = column.row("two_sample")
+    scores = [attack.accuracy for attack in attacks]
+    return verdict_of(
+        found=max(a.value if a.low is None else a.low for a in scores) > chance,
+        differ=bool(test and test.after and test.after.mean <= CLASSES_DIFFER),
+        upper_bound=max(a.value if a.high is None else a.high for a in scores) - chance,
+        margin=MARGIN,
+    )
+
+
+def _share_gone(before: Attack | None, after: Attack, chance: float) -> str:
+    """Say how much of the strongest attacker's lead erasure removed; "" if not most of it."""
+    if before is None or before.accuracy.value <= chance:
+        return ""
+    leads = [max(attack.accuracy.value - chance, 0.0) for attack in (before, after)]
+    gone = 1 - leads[1] / leads[0]
+    if gone < MOST:
+        return ""
+    was, left = (f"{100 * lead:.1f}" for lead in leads)
+    return f"{100 * gone:.0f} % of an attacker’s lead over guessing is gone ({was} → {left} points)"
+
+
+def _headline(word: str, concept: str, gone: str, attack: Attack, chance: float) -> str:
+    if word == "HOLDS":
+        return f"HOLDS: no attacker can read {concept}"
+    if word == "INCONCLUSIVE":
+        return f"INCONCLUSIVE: no leak of {concept} was found, but these rows cannot rule one out"
+    low = attack.accuracy.low
+    if low is not None and low <= chance:
+        return f"LEAKS: attackers of {concept} are at chance, yet the rows still depend on it"
+    return f"LEAKS: {concept} can still be read" + (f", but {gone}" if gone else "")
+
+
+def _of_part(part: Any) -> str:
+    """Sum up one of several concepts in a line."""
+    return (
+        f"{part.verdict}. {part.strongest.name} has {100 * part.advantage:.1f} {part.unit}, and "
+        f"no attacker more than {100 * part.upper_bound:.1f}."
+    )
+
+
+def _sentence(before: Attack | None, after: Attack, number: int, contents: Contents) -> str:
+    name = after.attacker[0].upper() + after.attacker[1:]
+    subject = f"The strongest of {number} attackers ({after.attacker})" if number > 1 else name
+    was = f" (before erasure: {_per_cent(before)})" if before else ""
+    return (
+        f"{subject} reaches a {contents.score} of {_per_cent(after)} on the held-out rows{was}. "
+        f"Guessing reaches {value_text(contents.chance or 0.0, 'share')}."
+    )
+
+
+def _per_cent(attack: Attack) -> str:
+    return value_text(attack.accuracy.value, "share")
+
+
+def _limits(attacks: Sequence[Attack]) -> str:
+    """Say what an evaluation cannot show."""
+    highest = max(attack.accuracy.high or 0.0 for attack in attacks)
+    reach = f"Confidence intervals reach up to {value_text(highest, 'share')}. " if highest else ""
+    return (
+        f"{reach}This is an evaluation and no certificate: run unspot certify to learn how small a "
+        "leak these rows could have shown."
+    )
+
+
+def no_verdict() -> Verdict:
+    """Say why a path of ranks without a certificate has no verdict."""
+    return Verdict(
+        column=0,
+        tone="unsure",
+        headline="NO VERDICT: no rank was chosen and certified",
+        sentence="The numbers of each rank are measured on validation rows, to choose a rank by. "
+        "They promise nothing about the rank that looks best.",
+        details=(
+            "Next: unspot path with --max-advantage 0.05 chooses a rank, and certifies it on rows "
+            "that had no part in the choice.",
+        ),
+    )
+
+
+# -- Title, notes, and facts as pairs of name and text ---------------------------------------------
+
+
+def title_of(results: Results) -> str:
+    """Make a title for results without one."""
+    columns, concept = results.columns, results.concept
+    data = results.metadata.get("data")
+    of_concept = f" of {concept}" if concept else ""
+    on_data = f" on {data}" if data else ""
+    if not columns:
+        by = f"Ranks of {', '.join(results.paths)}"
+        return f"{by}: erasure of {concept}{on_data}" if concept else f"{by}{on_data}"
+    if len(columns) > 1:
+        return f"{len(columns)} erasers{of_concept} compared{on_data}"
+    name = columns[0].name
+    return f"Erasure{of_concept}{on_data}: {name}" if concept else f"{name}{on_data}"
+
+
+def glance(results: Results, chosen: int) -> Facts:
+    """List what everybody asks first: which concept, which rows, which eraser."""
+    column = results.columns[chosen] if results.columns else None
+    metadata = column.metadata if column else results.metadata
+    certificate = column.certificate if column else None
+    classes = [str(name) for name in metadata.get("classes") or ()]
+    if certificate is not None:
+        classes = list(certificate.rows_of_class) or classes
+    listed = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
+    rows, eraser = _rows_text(metadata), ""
+    if certificate is not None:
+        learned, judged = certificate.n_attack_rows, certificate.n_test_rows
+        rows = f"{judged:,} test rows, {learned:,} to learn from"
+    if column is not None:
+        says_rank = column.rank is None or "rank" in column.name
+        eraser = column.name if says_rank else f"{column.name}, rank {column.rank}"
+    features = metadata.get("n_features")
+    parts = (metadata.get("data"), f"{features} dimensions" if features else None)
+    return _as_facts(
+        {
+            "Concept": f"{results.concept} ({listed})" if results.concept and listed else listed,
+            "Data": ", ".join(str(part) for part in parts if part),
+            "Rows": rows,
+            "Eraser": eraser,
+        }
+    )
+
+
+def notes(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Warn a reader who compares columns."""
+    fingerprints = {column.eraser.get("fingerprint") for column in columns} - {None}
+    sizes = {_rows_text(column.metadata) for column in columns} - {""}
+    warnings: dict[str, set[Any]] = {
+        "The erasers were not fitted on the same rows: their fingerprints differ.": fingerprints,
+        "The results were not measured on the same number of rows.": sizes,
+    }
+    return tuple(warning for warning, values in warnings.items() if len(values) > 1)
+
+
+def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
+    """List settings, versions and fingerprints in groups."""
+    if not columns:
+        return ()
+    metadata = columns[0].metadata
+    certified = next((column for column in columns if column.certificate is not None), None)
+    digests = certified.certificate.metadata.get("digests", {}) if certified else {}  # type: ignore[union-attr]
+    groups = [
+        ("Data", _data(columns[0])),
+        *((column.name, _eraser(column)) for column in columns),
+        ("Measured with", _measurement(columns)),
+        ("Versions", _as_facts(metadata.get("versions", {}))),
+        (f"Digests, {certified.name}" if certified else "", _as_facts(digests)),
+    ]
+    return tuple((name, group) for name, group in groups if group)
+
+
+def _data(column: Column) -> Facts:
+    metadata, eraser = column.metadata, column.eraser
+    counts = eraser.get("class_counts") or ()
+    classes = eraser.get("classes") or metadata.get("classes") or ()
+    return _as_facts(
+        {
+            "name": metadata.get("data"),
+            "rows": _rows_text(metadata),
+            "dimensions": metadata.get("n_features"),
+            "classes of the concept": ", ".join(map(str, classes)),
+            "rows of each class, in the fit": ", ".join(f"{count:,}" for count in counts),
+            "fingerprint of the fitted rows": eraser.get("fingerprint"),
+        }
+    )
+
+
+#: Parameters that are shown elsewhere, or that do not change a number.
+_NO_SETTINGS = {"rank", "verbose", "device"}
+
+
+def _eraser(column: Column) -> Facts:
+    eraser = column.eraser
+    parameters = dict(eraser.get("parameters", {}))
+    inner = eraser.get("inner")
+    if isinstance(inner, Mapping):
+        parameters |= inner.get("parameters", {})
+        parameters.pop("eraser", None)  # the inner one, which its own parameters describe
+    return _as_facts(
+        {
+            "eraser": column.method,
+            "dimensions kept": eraser.get("rank"),
+            "rows fitted on": eraser.get("n_rows"),
+            **{key: value for key, value in parameters.items() if key not in _NO_SETTINGS},
+        }
+    )
+
+
+def _measurement(columns: Sequence[Column]) -> Facts:
+    metadata = columns[0].metadata
+    times = [column.metadata.get("seconds") or 0 for column in columns]
+    seconds = sum(sum(t.values()) if isinstance(t, Mapping) else t for t in times)
+    certificate = next((c.certificate for c in columns if c.certificate is not None), None)
+    budget = metadata.get("budget") if certificate is None else certificate.budget
+    return _as_facts(
+        {
+            "seeds of each probe": metadata.get("seeds"),
+            "budget of the attackers": budget,
+            "rows that attackers learn from": certificate and certificate.n_attack_rows,
+            "rows that they are judged on": certificate and certificate.n_test_rows,
+            "probability of a false alarm": certificate and certificate.alpha,
+            "margin of the advantage": certificate and certificate.margin,
+            "time": f"{seconds:.0f} s" if seconds else None,
+        }
+    )
+
+
+def _rows_text(metadata: Mapping[str, Any]) -> str:
+    rows = metadata.get("n_rows")
+    if isinstance(rows, Mapping):
+        return ", ".join(f"{count:,} {name}" for name, count in rows.items()) + " rows"
+    return f"{rows:,} rows" if isinstance(rows, int) else ""
+
+
+def _as_facts(values: Mapping[str, Any]) -> Facts:
+    """Write values as text, without those that are missing."""
+    counts = {n for n, v in values.items() if type(v) is int and (v > 9999 or "rows" in n)}
+    return tuple(
+        (name, f"{value:,}" if name in counts else str(value))
+        for name, value in values.items()
+        if value not in (None, "")
+    )
