@@ -1,4 +1,4 @@
-"""Obliviator: its two steps by plain formulas, a task that is kept, honest stopping and replay."""
+"""Obliviator: its two steps by plain formulas, a task to preserve, honest stopping and replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unspot import Cascade
 from unspot.eraser import load
 from unspot.erasers import Transport
 from unspot.lab import Obliviator
-from unspot.lab.obliviator import Kept, dependence, fourier, kept_directions
+from unspot.lab.obliviator import Preserved, dependence, fourier, preserved_directions
 
 QUICK = {"n_rounds": 2, "n_steps": 3, "n_random_features": 100, "width": 32, "random_state": 0}
 #: Enough to erase.
@@ -61,12 +61,15 @@ def test_directions_against_a_plain_recomputation(rng):
     n, m = 200, 12
     w, z = rng.normal(size=(n, m)), rng.normal(size=(n, 2))
     w[:, :2] += z
-    kept = [Kept(rng.normal(size=(n, 5)), 0.3, 1.0), Kept(rng.normal(size=(n, 3)), 0.0, 0.2)]
-    V = kept_directions(w, z, kept, threshold=0.05)
+    preserved = [
+        Preserved(rng.normal(size=(n, 5)), 0.3, 1.0),
+        Preserved(rng.normal(size=(n, 3)), 0.0, 0.2),
+    ]
+    V = preserved_directions(w, z, preserved, threshold=0.05)
     # The formula, with covariances as numpy has them, whose factor n/(n − 1) cancels.
     Q = null_space(np.cov(w.T, z.T)[m:, :m])
     gain = np.zeros((m, m))
-    for features, _, weight in kept:
+    for features, _, weight in preserved:
         C = np.cov(w.T, features.T)[:m, m:]
         gain += weight * C @ C.T / np.linalg.svd(C)[1][0] ** 2
     values, vectors = np.linalg.eigh(Q.T @ gain @ Q)
@@ -192,8 +195,8 @@ def test_after_another_eraser():
     X, z, y = ring(400, 0)
     cascade = Cascade(Obliviator(**QUICK), first=Transport()).fit(X, z)
     assert cascade.transform(X).shape == X.shape
-    kept = Cascade(Obliviator(**QUICK)).fit(X, z, keep=y)
-    assert kept.eraser_.metadata["inner"]["rounds"] >= 1
+    preserved = Cascade(Obliviator(**QUICK)).fit(X, z, keep=y)
+    assert preserved.eraser_.metadata["inner"]["rounds"] >= 1
 
 
 def test_presets_are_those_of_the_published_code():

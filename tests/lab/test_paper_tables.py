@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-from unspot import methods
 from unspot.lab.bench.paper import paper_tables, pick, study_of
-from unspot.lab.registry import METHODS
 from unspot.lab.tables import ResultLine, to_csv
 
 PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}
@@ -88,13 +83,3 @@ def test_studies(lines):
     assert [line.method for line in pick(lines, "kernels")] == ["cascade/kernels=2"]
     assert {line.method for line in pick(lines, "main")} == {"original", "farm", "cascade"}
     assert study_of("leopard/batch=512") == "batch"
-
-
-def test_the_page_of_methods_has_the_costs_of_the_result_file(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
-    tool = import_module("write_costs_table")
-    found = json.loads(tool.RESULT.read_text())
-    assert tool.PAGE.read_text() == tool.table(found)
-    assert set(found["methods"]) - {"transport:leopard"} <= {
-        info.name for info in (*methods(), *METHODS)
-    }

@@ -152,6 +152,6 @@ def reverse(x: Tensor, strength: float) -> Tensor:
 
 
 def _freeze(encoder: nn.Sequential, scaling: Scaling) -> tuple[Map, ...]:
-    """The encoder, from the embeddings' own scale and back to it."""
+    """Freeze the encoder as maps from and to the scale of the embeddings."""
     *layers, last = dense_maps(encoder, scaling)
     return (*layers, unscaled(last, scaling))

@@ -89,18 +89,18 @@ def _drop(covariances: Array, weights: Array, share: float) -> tuple[Array, list
     # Rounding errors of the covariances are no differences.
     floor = 1e-12 * float(np.abs(np.trace(covariances, axis1=1, axis2=2)).max(initial=0.0))
     U = np.eye(apart.shape[1])
-    found: list[float] = []
+    differences: list[float] = []
     while U.shape[1]:
         worst, direction = _worst(U.T @ apart @ U)
-        found.append(worst)
-        if worst <= max((1 - share) * found[0], floor):
+        differences.append(worst)
+        if worst <= max((1 - share) * differences[0], floor):
             break
         U = U @ complement(direction[:, None])
-    return U, found
+    return U, differences
 
 
 def _worst(apart: Array) -> tuple[float, Array]:
-    """The largest absolute eigenvalue of all the matrices, and its eigenvector."""
+    """Find the largest absolute eigenvalue of all matrices, and its eigenvector."""
     values, vectors = np.linalg.eigh((apart + np.swapaxes(apart, 1, 2)) / 2)
     k, i = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     return float(abs(values[k, i])), vectors[k, :, i]

@@ -95,7 +95,7 @@ def load_bias_in_bios(
 
 
 def read_records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The biographies of one pickled split, as plain dicts."""
+    """Read the biographies of one pickled split, as plain dicts."""
     records = read_plain_pickle(path)
     if not isinstance(records, Sequence) or not all(isinstance(r, dict) for r in records):
         raise ValueError(

@@ -1,7 +1,7 @@
 """Classifiers that some methods ask for the class of a row: fitted here, frozen as arrays.
 
-They are logistic, or a network of one hidden layer beside the linear part. Both become the arrays
-of ``unspot.lab.maps.Classifier``, in units of the rows.
+They are logistic, or a network of one hidden layer in parallel with the linear part. Both become
+the arrays of ``unspot.lab.maps.Classifier``, in units of the rows.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def out_of_fold_scores(
 
 
 def temperature(scores: Array, codes: Codes) -> float:
-    """The T for which softmax(scores/T) has the least log-loss: calibration by one number.
+    """Calibrate by one number: the T for which softmax(scores/T) has the least log-loss.
 
     Examples
     --------
@@ -101,14 +101,14 @@ def temperature(scores: Array, codes: Codes) -> float:
 
 
 def cooled(classifier: Classifier, by: float) -> dict[str, Array]:
-    """The arrays of a classifier whose scores are divided by a temperature."""
+    """Divide the scores of a classifier by a temperature."""
     arrays = classifier.arrays()
     outputs = ("coef", "intercept", "hidden_coef")
     return {name: array / by if name in outputs else array for name, array in arrays.items()}
 
 
 def _folds(codes: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
-    """The fold of each row: the rows of every class are shuffled and dealt in turn."""
+    """Assign each row to a fold: the rows of every class are shuffled and dealt in turn."""
     order = np.lexsort((rng.random(len(codes)), codes))
     counts = np.bincount(codes)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -152,20 +152,20 @@ def _network(
         scores = linear(x[part]) + layers(x[part])
         return torch.nn.functional.cross_entropy(scores, z[part])
 
-    kept, held_out = sample_and_held_out(codes, len(codes), rng)
+    train, held_out = sample_and_held_out(codes, len(codes), rng)
     training = Training(epochs=n_epochs, patience=5)
     if not len(held_out):
-        held_out, training = kept, training.without_validation()
+        held_out, training = train, training.without_validation()
     train_network(
         TrainingTask(torch.nn.ModuleList([linear, layers]), loss),
-        lambda: [kept[part] for part in stratified_batches(codes[kept], _BATCH, rng)],
+        lambda: [train[part] for part in stratified_batches(codes[train], _BATCH, rng)],
         lambda: float(loss(held_out)),
         training,
     )
-    first, last, beside = dense(layers[0]), dense(layers[2]), dense(linear[0])
+    first, last, skip = dense(layers[0]), dense(layers[2]), dense(linear[0])
     return {
-        "coef": beside.weight,
-        "intercept": beside.bias + last.bias,
+        "coef": skip.weight,
+        "intercept": skip.bias + last.bias,
         "hidden": first.weight,
         "hidden_bias": first.bias,
         "hidden_coef": last.weight,

@@ -78,12 +78,12 @@ def open_data(
 
 
 def replaces_rows(name: str, source: str | os.PathLike[str] | None) -> bool:
-    """Whether the source of a named data set is a file of other rows."""
+    """Tell if the source of a named data set is a file of other rows."""
     return name in _PLACED and source is not None and Path(source).suffix in _TABLE_SUFFIXES
 
 
 def sample_train(data: Dataset, max_rows: int, random_state: int = 0) -> Dataset:
-    """The data set with a stratified sample of at most ``max_rows`` training rows."""
+    """Replace the training rows by a stratified sample of at most ``max_rows``."""
     if len(data.train) <= check_count("max_rows", max_rows):
         return data
     codes = data.train.concept.strata

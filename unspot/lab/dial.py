@@ -92,7 +92,7 @@ def _absent(folder: Path) -> list[str]:
 
 
 def _cells(folder: Path) -> list[NDArray[Any]]:
-    """The vectors of the four files, in the order of ``_CELLS``."""
+    """Read the vectors of the four files, in the order of ``_CELLS``."""
     parts = [check_matrix(read_npy(folder / name), str(folder / name)) for name in _FILES]
     widths = sorted({part.shape[1] for part in parts})
     if len(widths) > 1:

@@ -93,20 +93,22 @@ class IGBP(BaseEraser):
         n_rounds = check_count("n_rounds", self.n_rounds)
         share = check_share("validation_fraction", self.validation_fraction)
         rng, codes = generator(self.random_state), target.codes
-        kept, held_out = sample_and_held_out(codes, len(X), rng, held_out_share=share)
+        train, held_out = sample_and_held_out(codes, len(X), rng, held_out_share=share)
         if not len(held_out):
-            held_out = kept
+            held_out = train
         S, rows = rows_within_support(X)
         bar = chance_bar(codes[held_out], self.tolerance)
         steps: list[Boundary] = []
         self.accuracies_: list[float] = []
         for _ in range(n_rounds):
-            probe = fit_classifier("network", rows[kept], codes[kept], rng, n_epochs=self.n_epochs)
+            probe = fit_classifier(
+                "network", rows[train], codes[train], rng, n_epochs=self.n_epochs
+            )
             guesses = probe.scores(rows[held_out]).argmax(-1)
             self.accuracies_.append(balanced_accuracy(codes[held_out], guesses))
             if steps and self.accuracies_[-1] <= bar:
                 break
-            steps.append(step_of(probe.arrays(), rows[kept]))
+            steps.append(step_of(probe.arrays(), rows[train]))
             rows = steps[-1](rows)
         maps: tuple[Map, ...] = tuple(steps)
         if S is not None:
@@ -115,7 +117,7 @@ class IGBP(BaseEraser):
 
 
 def step_of(arrays: dict[str, Any], rows: NDArray[Any]) -> Boundary:
-    """The step of a probe, damped by a share of its usual squared gradient."""
+    """Make the step of a probe, damped by a share of its median squared gradient."""
     exact = Boundary(**arrays, damping=0.0)
     J = exact.gradients(rows[:: -(-len(rows) // 1000)])
     return Boundary(**arrays, damping=_DAMPING * float(np.median(np.square(J).sum(axis=(1, 2)))))

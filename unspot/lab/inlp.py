@@ -91,23 +91,23 @@ class INLP(BaseEraser):
     def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
         n_rounds = check_count("n_rounds", self.n_rounds)
         order, codes = in_own_order(X, target.codes)
-        kept, held_out = sample_and_held_out(
+        fit_rows, held_out = sample_and_held_out(
             codes,
             len(X),
             generator(self.random_state),
             held_out_share=check_share("validation_fraction", self.validation_fraction),
         )
         if not len(held_out):
-            held_out = kept
+            held_out = fit_rows
         rows = X[order]
         rows = Scaling.of(rows)(rows)
-        train, test = rows[kept], rows[held_out]
+        train, test = rows[fit_rows], rows[held_out]
         bar = chance_bar(codes[held_out], self.tolerance)
         U = np.eye(X.shape[1])  # what is left
         self.accuracies_: list[float] = []
         self.n_rounds_ = 0
         while self.n_rounds_ < n_rounds and U.shape[1]:
-            classifier = self._classifier(train @ U, codes[kept])
+            classifier = self._classifier(train @ U, codes[fit_rows])
             predicted = classifier.predict(test @ U)
             self.accuracies_.append(balanced_accuracy(codes[held_out], predicted))
             removed = row_space(classifier.coef_)
@@ -131,12 +131,12 @@ class INLP(BaseEraser):
 def row_space(coef: NDArray[Any], *, rtol: float = 1e-6) -> NDArray[np.float64]:
     """Orthonormal basis (d, q) of the span of a classifier's weights, with its numerical rank."""
     _, values, right = np.linalg.svd(coef, full_matrices=False)
-    kept = values > rtol * max(values[0], 1e-12)
-    return np.ascontiguousarray(right[kept].T)
+    significant = values > rtol * max(values[0], 1e-12)
+    return np.ascontiguousarray(right[significant].T)
 
 
 def balanced_accuracy(true: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
-    """The mean of the accuracies of the classes that are there."""
+    """Average the accuracies of the classes that occur."""
     # balanced_accuracy_score warns of predicted classes that are not in the held-out rows.
     return float(recall_score(true, predicted, average="macro", labels=np.unique(true)))
 

@@ -152,14 +152,14 @@ class KernelErasure(NetworkEraser):
         raw = Nystrom(landmarks, np.eye(len(landmarks)), self.bandwidth_)
         values, vectors = np.linalg.eigh(raw.kernel(landmarks))
         # Below the cut-off the eigenvalues are rounding, and features of them would be noise.
-        kept = np.flatnonzero(values > 1e-8 * values[-1])[::-1]
-        whitening = vectors[:, kept] / np.sqrt(values[kept])
+        leading = np.flatnonzero(values > 1e-8 * values[-1])[::-1]
+        whitening = vectors[:, leading] / np.sqrt(values[leading])
         return Nystrom(landmarks, np.ascontiguousarray(whitening), self.bandwidth_)
 
     def _way_back(
         self, features: Nystrom, erased: Array, scaled: Array, codes: NDArray[np.int64]
     ) -> TrainingTask:
-        """The regression from erased features, started at its optimum without the guard."""
+        """Start the regression from erased features at its optimum without the guard."""
         back = uninitialised(erased.shape[1], scaled.shape[1])
         weight, bias = _ridge_regression(erased, scaled)
         with torch.no_grad():
@@ -184,7 +184,7 @@ class KernelErasure(NetworkEraser):
 
 
 def explained_share(features: Tensor, concept: Tensor) -> Tensor:
-    """The share of the concept's variance that a ridge regression on the features explains."""
+    """Share of the concept's variance that a ridge regression on the features explains."""
     phi = features - features.mean(0)
     z = concept - concept.mean(0)
     gram = phi.T @ phi  # (q, q)

@@ -20,7 +20,7 @@ from unspot.lab.networks import NetworkEraser, RowNumbers
 
 __all__ = ["KRaM"]
 
-#: RowNumbers whose distances decide the median bandwidth.
+#: Rows whose distances decide the median bandwidth.
 _BANDWIDTH_ROWS = 1000
 
 
@@ -148,7 +148,7 @@ class KRaM(NetworkEraser):
 
 
 def concept_kernel(name: str) -> Callable[[Tensor, float], Tensor]:
-    """The kernel matrix of the rows of z, for a bandwidth."""
+    """Choose the kernel matrix of the rows of z, as a function of the bandwidth."""
     check_choice("kernel", name, ("gaussian", "laplacian"))
     if name == "gaussian":
         return lambda z, sigma: torch.exp(squared_distances(z, z) / (-2 * sigma**2))
@@ -156,7 +156,7 @@ def concept_kernel(name: str) -> Callable[[Tensor, float], Tensor]:
 
 
 def median_distance(z: Tensor) -> float:
-    """The median distance of pairs of rows; their mean where most are equal."""
+    """Compute the median distance of pairs of rows, or their mean where most are equal."""
     distances = torch.pdist(z.double())
     middle = float(distances.median())
     return middle if middle > 0 else float(distances.mean())

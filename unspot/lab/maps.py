@@ -94,7 +94,7 @@ class Nystrom(Map):
         return features.astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else features.to(x)
 
     def in_own_precision(self, x: Any) -> Any:
-        """The features in the precision of ``x``: faster; only leading ones are accurate."""
+        """Compute the features in the precision of ``x``: fast; only leading ones are accurate."""
         return self.kernel(x) @ like(self.whitening, x)
 
     def kernel(self, x: Any) -> Any:
@@ -231,7 +231,7 @@ class Classifier(Map):
         return scores + inner @ like(self.hidden_coef, x)
 
     def posterior(self, x: Any) -> Any:
-        """The probability of every class, of shape (…, K)."""
+        """Probability of every class, of shape (…, K)."""
         scores = self.scores(x)
         return softmax(scores) if isinstance(scores, np.ndarray) else scores.softmax(-1)
 
@@ -388,15 +388,15 @@ def to_normal(u: Array, knots: Array, reach: float) -> Array:
     """Normal scores (n, d) of values, by the increasing knots (d, b) of each column."""
     n_cells = knots.shape[1] - 1
     columns = np.arange(len(knots))
-    found = [np.searchsorted(k[1:-1], column) for k, column in zip(knots, u.T, strict=True)]
-    cell = np.stack(found, axis=1) if len(found) else np.zeros(u.shape, int)
+    cells = [np.searchsorted(k[1:-1], column) for k, column in zip(knots, u.T, strict=True)]
+    cell = np.stack(cells, axis=1) if len(cells) else np.zeros(u.shape, int)
     left = knots[columns, cell]
     width = knots[columns, cell + 1] - left
     return np.asarray((cell + (u - left) / width) * (2 * reach / n_cells) - reach)
 
 
 def from_normal(y: Array, knots: Array, reach: float) -> Array:
-    """The values (n, d) that have these normal scores: the inverse of ``to_normal``."""
+    """Invert ``to_normal``: the values (n, d) that have these normal scores."""
     n_cells = knots.shape[1] - 1
     columns = np.arange(len(knots))
     place = (y + reach) * (n_cells / (2 * reach))
@@ -407,8 +407,8 @@ def from_normal(y: Array, knots: Array, reach: float) -> Array:
 
 def _by_class(function: Any, rows: Array, codes: Array, knots: Array, reach: float) -> Array:
     result = np.empty_like(rows)
-    for k, own in enumerate(knots):
+    for k, class_knots in enumerate(knots):
         members = codes == k
         if members.any():
-            result[members] = function(rows[members], own.astype(np.float64), reach)
+            result[members] = function(rows[members], class_knots.astype(np.float64), reach)
     return result

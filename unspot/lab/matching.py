@@ -129,12 +129,12 @@ class MomentMatching(BaseEraser):
             shifts = statistics.mean - np.einsum("kd,kde->ke", statistics.means, matrices)
         predictor = discriminant(statistics) if self.labels == "predicted" else (None, None)
         maps: tuple[Map, ...] = (Transport(shifts, matrices, *predictor),)
-        kept = _with_variance(statistics.within)
-        if matrices is not None and kept.shape[1] < np.count_nonzero(
+        support = _with_variance(statistics.within)
+        if matrices is not None and support.shape[1] < np.count_nonzero(
             np.diagonal(statistics.within)
         ):
             # Transport maps the other directions to zero, or to rounding errors that tell k.
-            maps += (Projection(kept, np.array(statistics.mean)),)
+            maps += (Projection(support, np.array(statistics.mean)),)
         return Eraser(maps, {"labels_at_transform": self.labels, "exact": exact})
 
 
@@ -171,7 +171,7 @@ def _with_variance(C: Array) -> Array:
     """Orthonormal basis (d, r) of the directions that have variance, zero in constant columns."""
     varies = np.diagonal(C) > 0
     values, vectors = np.linalg.eigh(C[np.ix_(varies, varies)])
-    kept = values > NO_VARIANCE * max(values.max(initial=0.0), 0.0)
-    basis = np.zeros((len(C), int(kept.sum())))
-    basis[varies] = vectors[:, kept]
+    varied = values > NO_VARIANCE * max(values.max(initial=0.0), 0.0)
+    basis = np.zeros((len(C), int(varied.sum())))
+    basis[varies] = vectors[:, varied]
     return basis

@@ -104,7 +104,7 @@ class MUtE(BaseEraser):
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> MUtE:
-        """The published settings for "glove", "bios", "dial" or "jigsaw", with others changed."""
+        """Use the published settings for "glove", "bios", "dial" or "jigsaw", some changed."""
         n_layers = _PRESETS[check_choice("preset", name, _PRESETS)]
         published: dict[str, Any] = {"output": "gaussian", "router": "network"}
         return cls(**{"n_layers": n_layers, **published, **settings})
@@ -126,8 +126,8 @@ class MUtE(BaseEraser):
         rows = self._validated(X, reset=False)
         down, move, up = _parts(self.eraser_.maps)
         x = down(rows.astype(np.float64))
-        own = move.scores(x).argmax(-1) if z is None else self._codes(z, len(rows), "z")
-        moved = move.backward(move.forward(x, own), self._codes(target, len(rows), "target"))
+        codes = move.scores(x).argmax(-1) if z is None else self._codes(z, len(rows), "z")
+        moved = move.backward(move.forward(x, codes), self._codes(target, len(rows), "target"))
         return np.asarray(up(moved)).astype(rows.dtype, copy=False)
 
     def _codes(self, labels: Any, n_rows: int, name: str) -> Codes:
@@ -158,7 +158,7 @@ class MUtE(BaseEraser):
 
 
 def gaussianising_layers(rows: Array, codes: Codes, routed: Codes, n_layers: int) -> dict[str, Any]:
-    """The layers of ``Gaussianised``, one after the other.
+    """Fit the layers of ``Gaussianised``, one after the other.
 
     Knots are those of the true classes (``codes``); rows go on by their predicted ones.
     """
@@ -166,9 +166,9 @@ def gaussianising_layers(rows: Array, codes: Codes, routed: Codes, n_layers: int
     reach = min(_REACH, float(ndtri(1 - 0.5 / np.bincount(codes).min())))
     centres, rotations, all_knots = [], [], []
     for t in range(n_layers):
-        own = rows[codes == t % n_classes]
-        centre = own.mean(axis=0)
-        _, rotation = np.linalg.eigh((own - centre).T @ (own - centre))
+        members = rows[codes == t % n_classes]
+        centre = members.mean(axis=0)
+        _, rotation = np.linalg.eigh((members - centre).T @ (members - centre))
         # Rounded now, so that the rows of the fit see the layers that are stored.
         rotation = rotation.astype(np.float32)
         turned = (rows - centre) @ rotation
@@ -214,7 +214,7 @@ def _layer(layer: dict[str, Any], reach: float) -> Gaussianised:
 
 
 def _parts(maps: tuple[Map, ...]) -> tuple[Any, Gaussianised, Any]:
-    """What comes before the Gaussianisation, itself, and the way back to the embeddings.
+    """Split a chain into the maps before the Gaussianisation, itself, and those after it.
 
     A last step to unit norm is no part of it: counterfactuals are raw rows.
     """

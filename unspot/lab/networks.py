@@ -1,4 +1,4 @@
-"""What all erasers that train a network share: layers, the training loop, the frozen result.
+"""Training of network erasers: layers, the training loop, the frozen result.
 
 A subclass of ``NetworkEraser`` says what to train, by a ``TrainingTask``; ``_train`` runs it. The
 loop takes mini-batches with Adam, and a held-out part of the rows decides when to stop.
@@ -98,7 +98,7 @@ class Training:
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """What is trained, and by which loss.
+    """A module to train, and its loss.
 
     Parameters
     ----------
@@ -228,10 +228,10 @@ class DivergenceError(ValueError):
     """
 
     def __init__(self, step: int, learning_rate: float, state: State | None) -> None:
-        kept = "The best state is kept in eraser_." if state else "There is no state to keep."
+        state_note = "The best state is kept in eraser_." if state else "There is no state to keep."
         super().__init__(
             f"Got a loss that is not finite at step {step} with learning_rate={learning_rate:g}, "
-            f"but training needs a finite one. {kept} Try a smaller learning rate, such as "
+            f"but training needs a finite one. {state_note} Try a smaller learning rate, such as "
             f"{learning_rate / 10:g}."
         )
         self.step = step
@@ -386,7 +386,7 @@ def dense(layer: nn.Module, *, relu: bool = False) -> Dense:
 
 
 def dense_maps(network: nn.Sequential, scaling: Scaling) -> tuple[Dense, ...]:
-    """The layers of an ``mlp`` as maps that take unscaled rows."""
+    """Turn the layers of an ``mlp`` into maps that take unscaled rows."""
     layers = [layer for layer in network if isinstance(layer, nn.Linear)]
     first, *rest = [dense(layer, relu=layer is not layers[-1]) for layer in layers]
     weight = first.weight / scaling.scale

@@ -25,7 +25,7 @@ from unspot.lab.networks import dense, mlp
 from unspot.maps import Dense, Expand, Map, Normalise
 from unspot.projections.subspaces import column_space, complement
 
-__all__ = ["Kept", "Obliviator", "dependence", "fourier", "kept_directions"]
+__all__ = ["Obliviator", "Preserved", "dependence", "fourier", "preserved_directions"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -51,7 +51,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class Kept(NamedTuple):
+class Preserved(NamedTuple):
     """Something that erased rows shall still tell: features, and the weights of both steps."""
 
     features: Array  # (n, m)
@@ -60,7 +60,7 @@ class Kept(NamedTuple):
 
 
 class Obliviator(BaseEraser):
-    """A cascade of kernels: what depends on the concept is taken out, and what it was is kept.
+    """A cascade of kernels that removes dependence on the concept and preserves the rest.
 
     A round has two steps. A layer of a network, ε, is trained so that its output u = ε(x)/‖ε(x)‖
     depends little on the concept and much on the rows: it minimises
@@ -186,20 +186,20 @@ class Obliviator(BaseEraser):
         return Eraser((first, *rest, coordinates), {"rounds": len(rounds)})
 
     def _rounds(self, X: Array, goal: Goal, rng: np.random.Generator) -> list[tuple[Any, ...]]:
-        """The maps of all rounds, as many as held-out rows ask for."""
+        """Fit rounds until a probe on held-out rows guesses."""
         assert isinstance(goal.erase, Labels)  # what _check_target says
         codes = goal.erase.codes
         share = check_share("validation_fraction", self.validation_fraction)
         n_rows = check_count("max_rows", self.max_rows)
-        kept, held_out = sample_and_held_out(codes, n_rows, rng, held_out_share=share)
-        rows, others = X[kept], X[held_out if len(held_out) else kept]
-        z = codes[held_out if len(held_out) else kept]
-        targets = self._targets(rows, goal.take(kept), rng)
+        train, held_out = sample_and_held_out(codes, n_rows, rng, held_out_share=share)
+        rows, others = X[train], X[held_out if len(held_out) else train]
+        z = codes[held_out if len(held_out) else train]
+        targets = self._targets(rows, goal.take(train), rng)
         bar = chance_bar(z, self.tolerance)
         self.accuracies_: list[float] = []
         rounds: list[tuple[Any, ...]] = []
         while len(rounds) < check_count("n_rounds", self.n_rounds):
-            rounds.append(self._round(rows, codes[kept], targets(rows), rng))
+            rounds.append(self._round(rows, codes[train], targets(rows), rng))
             for step in rounds[-1]:
                 rows, others = step(rows), step(others)
             self.accuracies_.append(probe_accuracy(others, z, rng))
@@ -211,23 +211,23 @@ class Obliviator(BaseEraser):
 
     def _targets(
         self, first: Array, goal: Goal, rng: np.random.Generator
-    ) -> Callable[[Array], tuple[Array, list[Kept]]]:
-        """From the rows of a round: features of the concept, and what is to be kept."""
+    ) -> Callable[[Array], tuple[Array, list[Preserved]]]:
+        """Make features of the concept, and of all that is preserved, from the rows of a round."""
         weights = self._weights(has_task=goal.keep is not None)
         z = goal.erase.features()
         y = None if goal.keep is None else goal.keep.features(rng)
         of_first = fourier(first, _KEPT_FEATURES, rng)(first)
 
-        def targets(rows: Array) -> tuple[Array, list[Kept]]:
+        def targets(rows: Array) -> tuple[Array, list[Preserved]]:
             # In the first round both are the same rows.
             before = of_first if rows is first else fourier(rows, _KEPT_FEATURES, rng)(rows)
             features = [before, None if rows is first else of_first, y]
-            kept = [
-                Kept(of_one, *both)
+            preserved = [
+                Preserved(of_one, *both)
                 for of_one, *both in zip(features, weights, _IN_DIRECTIONS, strict=True)
                 if of_one is not None
             ]
-            return z, kept
+            return z, preserved
 
         return targets
 
@@ -257,17 +257,17 @@ class Obliviator(BaseEraser):
         self,
         rows: Array,
         codes: Codes,
-        targets: tuple[Array, list[Kept]],
+        targets: tuple[Array, list[Preserved]],
         rng: np.random.Generator,
     ) -> tuple[Map, ...]:
-        z, kept = targets
+        z, preserved = targets
         n_features = min(self._n_features(codes), len(rows))
         encoder = self._encoder(rows, codes, targets, n_features, rng)
         norm = Normalise(encoder.n_out)
         u = norm(encoder(rows))
         lift = fourier(u, n_features, rng)
         w = lift(u)
-        V = kept_directions(w, z, kept, check_positive("threshold", self.threshold))
+        V = preserved_directions(w, z, preserved, check_positive("threshold", self.threshold))
         # Rounded now, so that the rows of the fit see what is stored.
         V = V[:, : min(rows.shape[1], encoder.n_out)].astype(np.float32)
         left = Dense(V, -w.mean(axis=0) @ V)
@@ -277,15 +277,15 @@ class Obliviator(BaseEraser):
         self,
         rows: Array,
         codes: Codes,
-        targets: tuple[Array, list[Kept]],
+        targets: tuple[Array, list[Preserved]],
         n_features: int,
         rng: np.random.Generator,
     ) -> Dense:
-        """The trained layer of a network."""
+        """Train one layer of a network."""
         network = mlp([rows.shape[1], check_count("width", self.width)], rng)
         norm = Normalise(self.width)
         x, z = _tensor(rows), _tensor(targets[0])
-        kept = [(_tensor(part.features), part.weight) for part in targets[1] if part.weight]
+        preserved = [(_tensor(part.features), part.weight) for part in targets[1] if part.weight]
         batches = _batches(codes, check_count("batch_size", self.batch_size), rng)
 
         def encoded(part: Any) -> Tensor:
@@ -300,7 +300,7 @@ class Obliviator(BaseEraser):
             part = next(batches)
             phi = lift(encoded(part))
             loss = dependence(phi, z[part])
-            for features, weight in kept:
+            for features, weight in preserved:
                 loss = loss - weight * dependence(phi, features[part])
             adam.zero_grad(set_to_none=True)
             loss.backward()
@@ -320,18 +320,20 @@ def dependence(a: Tensor, b: Tensor) -> Tensor:
     return torch.linalg.norm((a - a.mean(0)).T @ (b - b.mean(0))) / len(a)
 
 
-def kept_directions(w: Array, z: Array, kept: Sequence[Kept], threshold: float) -> Array:
+def preserved_directions(
+    w: Array, z: Array, preserved: Sequence[Preserved], threshold: float
+) -> Array:
     """Directions (m, r) of features w that do not correlate with z, the most useful first.
 
     They are eigenvectors of Qᵀ(Σᵢ τᵢCᵢCᵢᵀ/‖Cᵢ‖²)Q, where Cᵢ is the covariance of w with what is
-    kept and Q a basis of the directions whose covariance with z is zero. Those stay whose
+    preserved and Q a basis of the directions whose covariance with z is zero. Those stay whose
     eigenvalue is above the threshold times the largest, and one at least.
     """
     centred = (w - w.mean(axis=0)) / len(w)
     # A covariance below this is rounding: features are of about unit size.
     Q = complement(column_space(centred.T @ z, floor=1e-12))
     gain = np.zeros((len(Q), len(Q)))
-    for features, _, weight in kept:
+    for features, _, weight in preserved:
         C = centred.T @ (features - features.mean(axis=0))
         gain += weight * (C @ C.T) / max(np.linalg.norm(C, 2) ** 2, np.finfo(float).tiny)
     values, vectors = np.linalg.eigh(Q.T @ gain @ Q)
@@ -357,7 +359,7 @@ def probe_accuracy(rows: Array, codes: Codes, rng: np.random.Generator) -> float
 
 
 def _of_rows(encoder: Dense, scaling: Scaling, S: Array | None) -> Dense:
-    """The first layer for unscaled rows in all their directions."""
+    """Make the first layer take unscaled rows in all their directions."""
     W = encoder.weight / scaling.scale
     return Dense(W if S is None else S @ W, encoder.bias - scaling.mean @ W, encoder.relu)
 

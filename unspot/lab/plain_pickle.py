@@ -150,7 +150,7 @@ _REBUILD: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 def _with_arrays(value: Any, seen: Seen) -> Any:
-    """The value with every ``_Array`` built, each container once; lists and dicts in place."""
+    """Build every ``_Array`` in a value, each container once; lists and dicts in place."""
     if isinstance(value, _Array):
         return value.build(seen)
     if isinstance(value, _Dtype):

@@ -169,7 +169,7 @@ class RLACE(BaseEraser):
 
 
 def fantope(A: Array, k: int) -> Array:
-    """The nearest symmetric matrix with eigenvalues in [0, 1] that add up to k. Cost: O(d³).
+    """Project on symmetric matrices with eigenvalues in [0, 1] that add up to k. Cost: O(d³).
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Game:
     penalty: float = 1.0
 
     def answer(self, B: Array, start: Array | None) -> Array:
-        """The adversary's optimum on the rows XB."""
+        """Fit the adversary on the rows XB."""
         return self.adversary.answer(_times(self.X, B), self.Z, self.penalty, start)
 
     def gradient(self, B: Array, theta: Array) -> Array:
@@ -233,7 +233,7 @@ class Game:
         return -(M + M.T) / 2
 
     def held_out_loss(self, Q: Array) -> float:
-        """What the best adversary against I − QQᵀ loses on the held-out rows."""
+        """Loss of the best adversary against I − QQᵀ on the held-out rows."""
         off = self.X - (self.X @ Q) @ Q.T
         theta = self.adversary.answer(off, self.Z, _SMALL, None)
         held = self.X_held - (self.X_held @ Q) @ Q.T
@@ -241,7 +241,7 @@ class Game:
 
     @cached_property
     def prior_loss(self) -> float:
-        """The held-out loss of guessing by the class shares."""
+        """Held-out loss of guessing by the class shares."""
         theta = self.adversary.answer(self.X[:, :0], self.Z, _SMALL, None)
         return self.adversary.loss(_scores(self.X_held[:, :0], theta), self.Z_held)
 

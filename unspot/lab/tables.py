@@ -183,7 +183,7 @@ class ResultTable:
 
 
 def display_name(method: str) -> str:
-    """The name of a label in tables.
+    """Translate a label into the name that tables show.
 
     Examples
     --------

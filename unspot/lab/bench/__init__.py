@@ -1,6 +1,6 @@
 """The paper's benchmark: its tables and figures on its data or on other data, with one command.
 
-Tables show the paper's numbers beside ours where the paper has the same cell, and they say where
+Tables show the paper's numbers in brackets where the paper has the same cell, and they say where
 the data differ.
 """
 

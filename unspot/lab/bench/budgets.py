@@ -100,8 +100,8 @@ def budget_tables(lines: Sequence[ResultLine], chance: float) -> list[BudgetTabl
         measured = [line for line in lines if {"attack", utility} <= set(line.values)]
         whole = original.values[utility][0]
         leaks = {
-            method: tuple(_least(own, utility, whole - budget) for budget in budgets)
-            for method, own in by_method(measured).items()
+            method: tuple(_least(of_method, utility, whole - budget) for budget in budgets)
+            for method, of_method in by_method(measured).items()
         }
         order = sorted(leaks, key=lambda method: tuple(map(_leak, reversed(leaks[method]))))
         tables.append(BudgetTable(utility, {method: leaks[method] for method in order}, chance))
@@ -118,7 +118,7 @@ def by_method(lines: Iterable[ResultLine]) -> dict[str, list[ResultLine]]:
 
 
 def _least(lines: Sequence[ResultLine], utility: str, least: float) -> ResultLine | None:
-    """The line of the weakest attacker among those whose utility is at least this."""
+    """Find the line of the weakest attacker among those with enough utility."""
     # What is equal but for rounding is within the budget.
     enough = [line for line in lines if line.values[utility][0] >= least - 1e-9]
     return min(enough, key=_leak, default=None)

@@ -25,14 +25,14 @@ __all__ = ["ConceptErasureLEACE", "CorrelationRemoval", "foreign_contestants"]
 
 
 def foreign_contestants() -> dict[str, BaseEraser]:
-    """The contestants whose packages are installed, by label."""
-    found: dict[str, BaseEraser] = {}
+    """List the contestants whose packages are installed, by label."""
+    contestants: dict[str, BaseEraser] = {}
     if find_spec("concept_erasure"):
-        found["concept-erasure"] = ConceptErasureLEACE()
+        contestants["concept-erasure"] = ConceptErasureLEACE()
     if find_spec("fairlearn"):
-        found["fairlearn"] = CorrelationRemoval()
-        found |= {f"fairlearn/alpha={a}": CorrelationRemoval(alpha=a) for a in (0.5, 0.9)}
-    return found
+        contestants["fairlearn"] = CorrelationRemoval()
+        contestants |= {f"fairlearn/alpha={a}": CorrelationRemoval(alpha=a) for a in (0.5, 0.9)}
+    return contestants
 
 
 @dataclass(frozen=True, eq=False)

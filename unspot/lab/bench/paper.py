@@ -1,4 +1,4 @@
-"""The paper's numbers and data beside ours, what differs between the data, and its tables."""
+"""The paper's numbers, how our data differ from its data, and tables like its own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _content() -> dict[str, Any]:
 
 
 def paper_data(dataset: str) -> dict[str, Any]:
-    """What the paper's data set was: vectors, features, rows of the splits."""
+    """Describe the paper's data set: vectors, features, rows of the splits."""
     facts: dict[str, Any] = _content()["datasets"][dataset]
     return facts
 
@@ -79,7 +79,7 @@ def paper_rows() -> tuple[PaperRow, ...]:
 
 
 def paper_row(dataset: str, method: str, rank: int | None, study: str = "") -> PaperRow | None:
-    """The row of a cell, with the values of all tables that have it."""
+    """Find the row of a cell, with the values of all tables that have it."""
     repeated = [
         row
         for row in paper_rows()
@@ -95,7 +95,7 @@ def paper_row(dataset: str, method: str, rank: int | None, study: str = "") -> P
 
 
 def same_share(dataset: str, rank: int, n_features: int) -> int | None:
-    """The paper's rank that keeps the same share of the dimensions, if it has one nearby.
+    """Find the paper's rank that keeps the same share of the dimensions, or None.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def same_share(dataset: str, rank: int, n_features: int) -> int | None:
 
 
 def paper_row_like(paper: str, method: str, rank: int | None, n_features: int) -> PaperRow | None:
-    """The paper's row for one of our cells: the same method and setting, an equal share of ranks.
+    """Find the paper's row for one of our cells: method, setting and share of the ranks agree.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ _FIRST_TABLES = {"1a", "1b", "1c"}
 
 
 def study_of(method: str) -> str:
-    """The study that a label belongs to: the name of its setting, or "rivals" for some of these.
+    """Name the study of a label: that of its setting, or "rivals" for settings of rivals.
 
     Examples
     --------
@@ -257,12 +257,12 @@ def study_of(method: str) -> str:
 
 
 def pick(lines: Iterable[ResultLine], study: str) -> list[ResultLine]:
-    """The lines of a study."""
+    """Select the lines of a study."""
     return [line for line in lines if study_of(line.method) == study]
 
 
 def paper_tables(lines: Sequence[ResultLine]) -> list[ResultTable]:
-    """The paper's tables that there are lines for."""
+    """Make the paper's tables that there are lines for."""
     main = pick(lines, "main")
     first = (*(line for line in main if line.rank is None), *_ranks_of_first_table(main))
     tables = [

@@ -94,7 +94,7 @@ def studies(
     schedule: Schedule,
     ranks: Sequence[int | float] | None = None,
 ) -> list[Study]:
-    """The studies of these names, for a data set."""
+    """Build the studies of these names for a data set."""
     for name in names:
         check_choice("study", name, STUDIES)
     if ranks is None:
@@ -106,16 +106,16 @@ def studies(
     if ranks is None:
         low = [rank for rank in LOW_RANKS if rank < data.n_features]
         own_ranks["task"] = _middle(low, schedule.n_ranks)
-    found = [
+    chosen = [
         Study(name, _possible(STUDIES[name](paper, schedule), data), own_ranks.get(name, few_ranks))
         for name in names
     ]
-    if names and not any(study.methods for study in found):
+    if names and not any(study.methods for study in chosen):
         raise ValueError(
             f"Got the study {' and '.join(names)!r} of methods that keep a task, but these data "
             "have none. Name the column of the task, or run another study."
         )
-    return [study for study in found if study.methods]
+    return [study for study in chosen if study.methods]
 
 
 def _possible(methods: dict[str, Any], data: Dataset) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _preserve(paper: str | None, schedule: Schedule) -> dict[str, Any]:
 
 
 def _kernels(paper: str | None, schedule: Schedule) -> dict[str, Any]:
-    """The number M of kernels in the mixture behind the paper's tables."""
+    """Vary the number M of kernels in the mixture behind the paper's tables."""
     return {
         f"cascade/kernels={m}": Cascade(schedule.leopard(kernel=GaussianMixture.reference(m)))
         for m in (1, 2, 5, 10)
@@ -246,14 +246,14 @@ SCHEDULES = {
 
 
 def _algorithm_1(paper: str | None, schedule: Schedule, batch_size: int | None) -> PaperSolver:
-    """The paper's solver with another batch size, and fewer epochs if the schedule says so."""
+    """Make the paper's solver with another batch size, and the epochs of the schedule."""
     preset = PaperSolver.preset(paper or "glove")
     epochs = min(preset.epochs, schedule.paper_epochs or preset.epochs)
     return replace(preset, batch_size=batch_size, epochs=epochs)
 
 
 def _network_preset(paper: str | None, schedule: Schedule) -> dict[str, Any]:
-    """The paper's parameters of FaRM and KRaM for its data sets, which are larger than most."""
+    """Look up the paper's parameters of FaRM and KRaM for its data sets."""
     if schedule.network_epochs is not None:
         return {"training": {"epochs": schedule.network_epochs}}
     presets: dict[str | None, dict[str, Any]] = {
