@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import unspot
 from unspot import LEACE
-from unspot.choice.plan import FIT, PART, _part, linear_residual, plan, squared_shifts
-from unspot.data.labels import encode
-from unspot.evaluation.attackers import BUDGETS
+from unspot.choice.plan import FIT, linear_residual, plan, squared_shifts
 
 
 @pytest.mark.parametrize(("d", "kappa"), [(20, 0.0), (20, 15.0), (256, 128.0), (30, 3000.0)])
@@ -99,50 +95,12 @@ def test_the_residual_is_what_linear_erasure_leaves_on_fresh_rows():
     assert np.mean(left) == pytest.approx(np.mean(planned), rel=0.2)
 
 
-def test_the_figure_has_the_target_the_curves_and_the_ranks():
-    pytest.importorskip("matplotlib")
-    found = plan(*rows(1000))
-    left = found.figure().axes[0]
-    named = {line.get_label(): line for line in left.get_lines()}
-    assert {f"you have {1000:,}", f"needed {found.rows_needed:,}"} <= set(named)
-    n, leaves = named["any linear map leaves"].get_data()
-    assert np.interp(1000, n, leaves) == pytest.approx(found.linear_advantage, rel=0.02)
-    assert n[0] < 1000 < found.rows_needed < n[-1]
-    with_ranks = replace(found, leak_of_rank={20: 0.1, 5: 0.02}).figure()
-    assert len(with_ranks.axes) == 2
-
-
-def test_a_quick_path_measures_some_ranks(monkeypatch):
-    monkeypatch.setitem(BUDGETS, "quick", replace(BUDGETS["quick"], attackers=("logistic",)))
-    found = plan(*rows(400, d=6), quick_path=True)
-    assert list(found.leak_of_rank) == sorted(found.leak_of_rank, reverse=True)
-    assert "at rank" in str(found)
-
-
 def test_refusals():
     X, z = rows(40, d=60)
     with pytest.raises(ValueError, match=r"Got 40 rows .*more than .*PCA"):
         plan(np.hstack([X, X**2]), z)
     with pytest.raises(ValueError, match=r"max_advantage=0.*0\.01"):
         plan(*rows(100, d=3), max_advantage=0)
-
-
-def test_a_quick_path_has_enough_rows_of_a_rare_class(monkeypatch):
-    monkeypatch.setitem(BUDGETS, "quick", replace(BUDGETS["quick"], attackers=("logistic",)))
-    monkeypatch.setattr(sys.modules["unspot.choice.plan"], "PART", 400)
-    X, z = rows(8000, d=4)
-    z[:30] = 2  # of which 400 rows at random have one or two
-    assert plan(X, z, quick_path=True).leak_of_rank
-    z[6:30] = 0
-    with pytest.raises(ValueError, match=r"Got 6 rows of class 2.*at least 25.*merge"):
-        plan(X, z, quick_path=True)
-    assert "3 classes" in str(plan(X, z))
-
-
-def test_the_rows_of_a_quick_path_are_those_of_a_random_sample():
-    labels = encode(np.arange(10_000) % 2)
-    drawn = np.random.default_rng(3).permutation(10_000)[:PART]
-    np.testing.assert_array_equal(_part(labels, 3), np.sort(drawn))
 
 
 def test_few_rows_show_and_confirm_nothing_in_plain_words():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 
 
 def test_on_the_command_line(cli, tmp_path):
@@ -17,16 +16,3 @@ def test_on_the_command_line(cli, tmp_path):
     assert "600 rows of 5 features" in done.out
     done = cli("plan", tmp_path / "data.npz", "-c", "z", "--json", "-")
     assert json.loads(done.out)["n_features"] == 5
-
-
-def test_a_figure(cli, tmp_path):
-    pytest.importorskip("matplotlib")
-    z = np.arange(600) % 2
-    np.savez(tmp_path / "data.npz", X=np.random.default_rng(0).normal(size=(600, 5)), z=z)
-    given = ("plan", tmp_path / "data.npz", "-c", "z", "--figure")
-    done = cli(*given, tmp_path / "plan.png")
-    assert done.code == 0, done.err
-    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-    refused = cli(*given, tmp_path / "plan.jpeg")
-    assert refused.code != 0
-    assert ".png or .pdf" in refused.err

@@ -66,7 +66,6 @@ LINES = {
         "Measuring 2 of 2: attack", "Attacking 1 of 9: logistic", "Drawing"),
     f"certify a.safetensors {ROWS} --attackers logistic,trees": (
         "Attacking 2 of 2: trees", "Comparing the classes"),
-    f"plan {ROWS} --quick-path": ("Rank 1 of", "Attacking"),
     "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
 }  # fmt: skip
 NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|farm", line)) for line in LINES]
@@ -175,7 +174,6 @@ def stop_at(monkeypatch):
         (f"certify a.safetensors {ROWS}", "Attacking", 1, "Nothing was written"),
         (f"evaluate a.safetensors {ROWS} -m chance --json e.json --html e.html", "Drawing", 1,
          "e.json"),
-        (f"plan {ROWS} --quick-path", "Rank", 1, "Nothing was written"),
         ("transform a.safetensors data.parquet -o c.parquet", "Erasing", 1, "Nothing was written"),
         ("demo", "Fitting LEACE", 1, "Nothing was written"),
     ],

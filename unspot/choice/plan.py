@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,28 +14,18 @@ from numpy.typing import NDArray
 from unspot.checks import check_share
 from unspot.data.dataset import refuse_continuous
 from unspot.data.groups import counts_at_worst, group_codes
-from unspot.data.labels import Labels, encode
+from unspot.data.labels import encode
 from unspot.data.rows import in_memory, refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
-from unspot.evaluation.attackers import BUDGETS, MIN_OF_A_CLASS
+from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
 from unspot.machine import pieces_in_threads
-from unspot.report.figures import plan_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Plan", "Reach", "linear_residual", "plan"]
 
 #: Shares of the rows that ``unspot path`` fits on in the end, and tests on.
 FIT, TEST = 0.7, 0.3
-
-#: Rows of the quick path, and its ranks as shares of the dimensions that linear erasure leaves.
-PART, QUICK_RANKS = 4_000, (0.75, 0.5, 0.25, 0.1)
-
-#: Rows of a class for the quick path: attackers learn from the fifth that are validation rows.
-FEWEST = 5 * MIN_OF_A_CLASS
 
 _ALPHA, _ATTACKERS = 0.05, BUDGETS["standard"].attackers
 
@@ -77,9 +67,6 @@ class Plan:
         The target.
     fit_rows, test_rows : int
         The rows that the target needs: for the linear residual, and to confirm it.
-    leak_of_rank : mapping of int to float
-        What attackers gain after a quick fit on a part of the rows, if asked for. A fit on all rows
-        leaves less.
     """
 
     n_rows: int
@@ -95,7 +82,6 @@ class Plan:
     max_advantage: float
     fit_rows: int
     test_rows: int
-    leak_of_rank: Mapping[int, float]
 
     @property
     def rows_needed(self) -> int:
@@ -113,30 +99,6 @@ class Plan:
         names = list(self.rows_of_class)
         pair = [names.index(name) for name in self.pair]
         return _reach(self.shift**2, counts, pair, self.dimensions)
-
-    def figure(self) -> Figure:
-        """What rows reach and show against their number, and leaks by rank if they were measured.
-
-        Cost: a fraction of a second. Needs matplotlib.
-        """
-        ends = sorted((self._units, self.rows_needed))
-        sizes = np.geomspace(ends[0] / 5, 5 * ends[1], 60)
-        reached = [self.with_rows(n) for n in sizes]
-        curves = {
-            "any linear map leaves": [reach.linear_advantage for reach in reached],
-            "test rows can confirm": [reach.confirmable for reach in reached],
-            "test rows show in 80 of 100 cases": [
-                np.nan if reach.detectable is None else reach.detectable for reach in reached
-            ],
-        }
-        return plan_figure(
-            sizes.tolist(),
-            curves,
-            have=self._units,
-            needed=self.rows_needed,
-            target=self.max_advantage,
-            leaks=self.leak_of_rank,
-        )
 
     @property
     def _units(self) -> int:
@@ -164,9 +126,6 @@ class Plan:
             f"A bound of {target} needs about {self.fit_rows:,} rows to fit and "
             f"{self.test_rows:,} to test, so {self.rows_needed:,} in all: {verdict}.",
         ]
-        if self.leak_of_rank:
-            ranks = ", ".join(f"{_points(a)} at rank {r}" for r, a in self.leak_of_rank.items())
-            lines.append(f"Attackers gain after a quick fit on a part of the rows: {ranks}.")
         return "\n".join(lines)
 
     def _power(self) -> str:
@@ -187,8 +146,6 @@ def plan(
     *,
     groups: Any = None,
     max_advantage: float = MARGIN,
-    quick_path: bool = False,
-    random_state: int = 0,
 ) -> Plan:
     """Say what these rows can reach and show, before any eraser is fitted.
 
@@ -200,16 +157,11 @@ def plan(
         What rows come in. A group then counts as one row, which is the worst case.
     max_advantage : float
         The target: the largest advantage of an attacker over guessing.
-    quick_path : bool
-        Whether to fit some ranks of a cascade on a part of the rows, and attack them.
-    random_state : int
-        Decides the part.
 
     Notes
     -----
-    O(nd² + d³) time; with ``quick_path`` some dozens of seconds more. The residual is that of
-    Gaussian rows with one covariance: see ``linear_residual``. It bounds linear maps only, and
-    from below: other attackers may find more.
+    O(nd² + d³) time. The residual is that of Gaussian rows with one covariance: see
+    ``linear_residual``. It bounds linear maps only, and from below: other attackers may find more.
 
     Examples
     --------
@@ -253,7 +205,6 @@ def plan(
         test_rows=_fewest(
             lambda n: smallest_bound(n * shares, _ALPHA, len(_ATTACKERS)) <= max_advantage
         ),
-        leak_of_rank=_quick_leaks(X, labels, groups, random_state) if quick_path else {},
     )
 
 
@@ -335,42 +286,6 @@ def _fewest(enough: Callable[[float], bool]) -> int:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return ceil(high)
-
-
-def _quick_leaks(X: NDArray[Any], labels: Labels, groups: Any, seed: int) -> dict[int, float]:
-    """The strongest attacker's advantage by rank, on a part of the rows."""
-    from unspot.choice.path import rank_path
-    from unspot.data.dataset import Dataset
-    from unspot.erasers.cascade import Cascade
-    from unspot.erasers.leopard import LEOPARD
-    from unspot.evaluation.unseen import attack_both_ways
-
-    rows = _part(labels, seed)
-    some = None if groups is None else np.asarray(in_memory(groups))[rows]
-    data = Dataset.from_arrays(X[rows], labels.values[rows], groups=some, random_state=seed)
-    left = X.shape[1] - len(labels.classes) + 1  # dimensions after linear erasure
-    ranks = sorted({max(1, round(share * left)) for share in QUICK_RANKS}, reverse=True)
-    path = rank_path(Cascade(LEOPARD(random_state=seed)), data, ranks)
-    leaks = {}
-    for point in path:
-        attacked = attack_both_ways(point.eraser, data, budget="quick", random_state=seed)
-        leaks[point.rank] = attacked.strongest.advantage
-    return leaks
-
-
-def _part(labels: Labels, seed: int) -> NDArray[np.int64]:
-    """The rows of the quick path: some at random, and of rare classes as many as it needs."""
-    few = int(np.argmin(labels.counts))
-    if labels.counts[few] < FEWEST:
-        raise ValueError(
-            f"Got {labels.counts[few]} rows of class {labels.classes[few]!s}, but a quick path "
-            f"needs at least {FEWEST} of every class, to fit on and to attack. Plan without it, or "
-            "merge the class with another."
-        )
-    order = np.random.default_rng(seed).permutation(len(labels))
-    codes = labels.codes[order]
-    rare = [order[codes == k][:FEWEST] for k in range(len(labels.classes))]
-    return np.unique(np.concatenate([order[:PART], *rare]))
 
 
 def _points(advantage: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,30 +20,14 @@ def plan(
     max_advantage: Annotated[
         float, typer.Option(metavar="A", help="What attackers may gain at most.")
     ] = 0.05,
-    quick_path: Annotated[
-        bool,
-        typer.Option("--quick-path", metavar="", help="Fit some ranks on a part, and attack them."),
-    ] = False,
-    figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it too, as .png or .pdf.")
-    ] = None,
     json: options.JsonFile = None,
-    seed: options.Seed = 0,
     quiet: options.Quiet = False,
 ) -> None:
     """Say what these rows can reach and show, before any fit.
 
     unspot plan data.parquet -f emb -c gender --max-advantage 0.02
     """
-    options.check_files({"--json": json, "--figure": figure}, (data, labels))
-    if figure is not None:
-        from unspot.checks import require
-
-        require("unspot plan --figure", "report", "matplotlib")
-        if figure.suffix not in (".png", ".pdf"):
-            raise ValueError(
-                f"Got --figure {figure}, but expected a name that ends in .png or .pdf."
-            )
+    options.check_files({"--json": json}, (data, labels))
     options.check_concept(concept, labels)
     from unspot.io import read_table
 
@@ -57,19 +40,8 @@ def plan(
     with options.loading():
         from unspot.choice.plan import plan as planned
 
-    found = planned(
-        table.X,
-        table.z,
-        groups=table.groups,
-        max_advantage=max_advantage,
-        quick_path=quick_path,
-        random_state=seed,
-    )
-    written = [options.write_json(found, json)]
-    if figure is not None:
-        from unspot.report.figures import save
-
-        written.append(options.write_or_keep(figure, lambda place: save(found.figure(), place)))
+    found = planned(table.X, table.z, groups=table.groups, max_advantage=max_advantage)
+    written = options.write_json(found, json)
     if not quiet and json != options.STDOUT:
         typer.echo(str(found))
-    options.end_if_lost(*written)
+    options.end_if_lost(written)

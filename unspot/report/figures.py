@@ -40,7 +40,6 @@ __all__ = [
     "embedding_figure",
     "gaps_figure",
     "page_figures",
-    "plan_figure",
     "save",
     "save_figures",
     "theme_css",
@@ -415,61 +414,6 @@ def _name_labels(axes: Any, gaps: Gaps, ends: Sequence[tuple[float | None, float
         inwards = {"ha": "right", "xytext": (-6, 3)} if 2 * x > min(xs) + max(xs) else {}
         place = {"ha": "left", "xytext": (6, 3), **inwards}
         axes.annotate(name, (x, y), textcoords="offset points", fontsize=8, color=SOFT, **place)
-
-
-#: Ticks of an axis of advantages over guessing.
-_ADVANTAGES = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-
-
-@_styled
-def plan_figure(
-    sizes: Sequence[float],
-    curves: Mapping[str, Sequence[float]],
-    *,
-    have: int,
-    needed: int,
-    target: float,
-    leaks: Mapping[int, float],
-) -> Figure:
-    """Draw advantages against labelled rows, and leaks by rank if they were measured.
-
-    Parameters
-    ----------
-    sizes : sequence of float
-        Numbers of rows.
-    curves : mapping of str to sequence of float
-        An advantage for each of them, by name.
-    have, needed : int
-        The rows that there are, and that the target needs.
-    target : float
-        The advantage that is allowed.
-    leaks : mapping of int to float
-        Advantages by rank; the figure has a second part if there are any.
-    """
-    widths = (3, 2)[: 1 + bool(leaks)]
-    figure, axes = _figure(2.9 + 1.1 * sum(widths), 3.4, 1, len(widths), width_ratios=widths)
-    left, *others = np.ravel(axes)
-    for i, (name, values) in enumerate(curves.items()):
-        style = {"color": METHOD_COLOURS[i + 1][0], "dashes": DASHES[i] or (None, None)}
-        left.plot(sizes, values, linewidth=1.6, label=name, **style)
-    for rows, name, line in ((have, "you have", "-"), (needed, "needed", ":")):
-        left.axvline(rows, color=SOFT, linestyle=line, linewidth=1, label=f"{name} {rows:,}")
-    left.set_xscale("log")
-    left.set_yscale("log")
-    left.minorticks_off()
-    left.set_yticks([a for a in _ADVANTAGES if min(map(np.nanmin, curves.values())) <= a <= 0.5])
-    left.set_xlabel("labelled rows, 70 % to fit and 30 % to test")
-    left.set_ylabel("advantage over guessing, points")
-    left.legend(fontsize=7)
-    for right in others:
-        right.plot(list(leaks), list(leaks.values()), "o-", color=METHOD_COLOURS[1][0], ms=4)
-        right.set_xlabel("rank (quick fit on a part of the rows)")
-    for each in (left, *others):
-        each.axhline(target, color=INK, linestyle="--", linewidth=1)
-        each.grid()
-        each.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}")
-    left.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
-    return figure
 
 
 # -- Pictures of the embeddings --------------------------------------------------------------------
