@@ -29,10 +29,10 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from unspot import LEACE, LEOPARD, Cascade
 from unspot.datasets import load_glove_gender
-from unspot.datasets.glove import cosines
 from unspot.erasers import Transport
 from unspot.evaluation import fairness, neighbour_overlap
 from unspot.lab import KRaM
+from unspot.lab.glove import cosines
 from unspot.machine import one_thread
 
 Array = NDArray[Any]

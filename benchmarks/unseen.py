@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot import LEOPARD, Cascade
-from unspot.datasets.glove import cosines, gender_direction
 from unspot.evaluation import attack, neighbour_overlap
+from unspot.lab.glove import cosines, gender_direction
 
 RESULTS = Path(__file__).parent / "results" / "unseen.json"
 TEST, ATTACK = 8_000, 12_000

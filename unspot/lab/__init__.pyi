@@ -5,6 +5,7 @@ from .dial import load_dial as load_dial
 from .fairpca import FairPCA as FairPCA
 from .farm import FaRM as FaRM
 from .fleace import FLEACE as FLEACE
+from .glove import load_glove as load_glove
 from .igbp import IGBP as IGBP
 from .inlp import INLP as INLP
 from .kernelized import KernelErasure as KernelErasure

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from unspot.datasets import read_glove
+from unspot.lab.glove import read_glove
 
 WORDS = ["the", ",", "naïve", "of"]
 X = np.array([[0.5, -1.25, 3e-3], [1, 2, 3], [0.1, 0.2, 0.3], [-7, 8, 9.5]])

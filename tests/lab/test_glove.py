@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unspot.datasets import glove_gender, load_glove_gender, read_glove
-from unspot.datasets.glove import (
-    CLASSES,
+from unspot.datasets import load_glove_gender
+from unspot.datasets.glove import CLASSES, from_bundle, load_wordsim353
+from unspot.lab.glove import (
     DEFINITIONAL_PAIRS,
-    from_bundle,
     gender_direction,
-    load_wordsim353,
+    glove_gender,
+    load_glove,
+    read_glove,
     to_bundle,
 )
 
@@ -281,10 +282,10 @@ def test_a_text_file_gives_the_same_data_set_as_its_arrays(tmp_path, monkeypatch
     lines = [f"{w} " + " ".join(repr(float(v)) for v in x) for w, x in zip(words, X, strict=True)]
     path.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(
-        "unspot.datasets.glove.glove_gender",
+        "unspot.lab.glove.glove_gender",
         lambda words, X: glove_gender(words, X, per_class=50),
     )
-    from_file = load_glove_gender(path)
+    from_file = load_glove(path)
     for a, b in zip(from_file, glove_gender(words, X, per_class=50), strict=True):
         np.testing.assert_array_equal(a.names, b.names)
         np.testing.assert_array_equal(a.X, b.X)
@@ -292,6 +293,6 @@ def test_a_text_file_gives_the_same_data_set_as_its_arrays(tmp_path, monkeypatch
 
 def test_the_path_of_an_absent_file_says_where_it_comes_from(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such file. Get glove.6B.zip or glove.42B"):
-        load_glove_gender(tmp_path / "glove.42B.300d.txt")
+        load_glove(tmp_path / "glove.42B.300d.txt")
     with pytest.raises(FileNotFoundError, match=r"nlp\.stanford\.edu"):
         read_glove(tmp_path / "glove.42B.300d.txt")
