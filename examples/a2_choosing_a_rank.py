@@ -9,7 +9,7 @@ The rank decides between erasure and utility. A path of ranks shows both.
 # The path is fitted on train rows. Attackers learn from a part of the validation rows and are
 # judged on the rest; the test rows stay out of it until the end.
 
-from unspot import LEOPARD, Cascade, rank_path
+from unspot import LEOPARD, Cascade, certify, rank_path
 from unspot.datasets import load_glove_gender
 
 data = load_glove_gender()
@@ -37,7 +37,7 @@ plt.show()
 
 # %%
 # ``select`` takes the largest rank under a bound. Then it fits that rank again on all rows that are
-# not test rows, and checks the promise on the test rows.
+# not test rows. The test rows certify it, with the bound as the margin.
 
 eraser = path.select(max_advantage=0.12)
-print(eraser.selection_.promise)
+print(certify(eraser, path.unseen, margin=0.12, budget="quick"))

@@ -278,17 +278,15 @@ class RankPath:
         attackers : {"quick", "standard", "thorough"} or sequence of str
             Who decides about ``max_advantage``: a budget, or names of attackers.
         refit : bool
-            Whether to fit again on train and validation rows after the choice, which erases better,
-            and to check ``max_advantage`` on test rows. Without, the eraser is that of the path,
-            fitted on train rows.
+            Whether to fit again on train and validation rows after the choice, which erases better.
+            Without, the eraser is that of the path, fitted on train rows.
 
         Returns
         -------
         estimator
-            Fitted, with ``rank_``, and with ``selection_``: the values that decided, and whether
-            ``selection_.promise`` was kept on test rows. If no rank meets the bound, the one that
-            comes nearest, with a warning and ``selection_.met`` false. Certify it with
-            ``certify(chosen, path.unseen)``.
+            Fitted, with ``rank_``, and with ``selection_``: the values that decided. If no rank
+            meets the bound, the one that comes nearest, with a warning and ``selection_.met``
+            false. Certify it with ``certify(chosen, path.unseen, margin=max_advantage)``.
         """
         return select(
             self,

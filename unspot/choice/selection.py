@@ -1,7 +1,7 @@
 """The choice of a rank from a path, on validation rows.
 
 What was chosen is fitted again on train and validation rows. Test rows, which had no part in
-either, say whether the promise of the choice is kept.
+either, certify it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,57 +44,7 @@ _LARGE_ADVANTAGE = 0.2
 #: Ranks between two of a path that are fitted and attacked: tenths become eightieths.
 _REFINEMENTS = 3
 
-__all__ = ["Promise", "Selection", "by_metric", "largest", "select"]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What test rows say about "no attacker gains more than this", of the worst of all concepts.
-
-    Attackers that learn from one half of the test rows are judged on the other half, both ways.
-
-    Parameters
-    ----------
-    max_advantage : float
-        What was promised.
-    advantage : float
-        What the strongest attacker has.
-    upper_bound : float
-        No attacker has more than this, with 95 % confidence.
-    attacker : str
-        The name of the strongest.
-    n_rows : int
-        The test rows that attackers were judged on.
-    unit : str
-        What the numbers are per cent of: balanced accuracy over guessing, or variance.
-    """
-
-    max_advantage: float
-    advantage: float
-    upper_bound: float
-    attacker: str
-    n_rows: int
-    unit: str = "points over guessing"
-
-    @property
-    def outcome(self) -> Literal["kept", "open", "broken"]:
-        """Kept if the rows show it, broken if the strongest attacker has more, else open."""
-        if self.advantage > self.max_advantage:
-            return "broken"
-        return "kept" if self.upper_bound <= self.max_advantage else "open"
-
-    def __str__(self) -> str:
-        said = {
-            "kept": "was kept",
-            "open": "is neither shown nor refuted",
-            "broken": "was not kept",
-        }[self.outcome]
-        return (
-            f"The promise of at most {100 * self.max_advantage:.3g} {self.unit} {said} on "
-            f"{self.n_rows:,} test rows: the strongest attacker ({self.attacker}) has "
-            f"{100 * self.advantage:.1f}, and with 95 % confidence none has more than "
-            f"{100 * self.upper_bound:.1f}."
-        )
+__all__ = ["Selection", "by_metric", "largest", "select"]
 
 
 @dataclass(frozen=True)
@@ -113,9 +63,6 @@ class Selection:
         nearest.
     max_advantage : float or None
         What attackers may gain, if that was the condition.
-    promise : Promise or None
-        Whether test rows confirm it. None if no rank met the condition, and so nothing was
-        promised, or if there were no test rows to ask.
     """
 
     rank: int
@@ -123,7 +70,6 @@ class Selection:
     tried: Mapping[int, float]
     met: bool = True
     max_advantage: float | None = None
-    promise: Promise | None = None
 
     def describe(self) -> dict[str, Any]:
         """Plain values, for metadata and files."""
@@ -134,7 +80,6 @@ class Selection:
             "tried": tried,
             "met": self.met,
             "max_advantage": self.max_advantage,
-            "promise": None if self.promise is None else asdict(self.promise),
         }
 
     def __str__(self) -> str:
@@ -168,10 +113,6 @@ def select(
         _warn_of_large_advantage(selection.max_advantage or 0.0)
     if refit and path.eraser is not None:
         estimator = path.fit_again(selection.rank)
-        if selection.met and selection.max_advantage is not None:
-            with phase("Checking the promise"):
-                promise = _checked(path, estimator, selection.max_advantage, attackers)
-            selection = replace(selection, promise=promise)
     else:  # a copy, since another choice may take the same rank
         estimator = copy(path.at(selection.rank).estimator)
     estimator.selection_ = selection
@@ -252,7 +193,7 @@ def largest(
     confidence that no attacker has more. Attackers that learn from one half of the validation rows
     are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
     that the advantage grows with the rank. Between two of the default ranks others are fitted. What
-    quick attackers choose is confirmed by those of budget standard, who will judge the promise too:
+    quick attackers choose is confirmed by those of budget standard, who are to certify it:
     if they find more than is allowed, they choose among the lower ranks.
 
     Where validation rows are too few to decide, train rows are judged on too: of five folds, two
@@ -291,38 +232,6 @@ def largest(
     return Selection(nearest, criterion, bounds, rank is not None, allowed)
 
 
-def _checked(
-    path: RankPath, fitted: Any, max_advantage: float, attackers: str | Sequence[str]
-) -> Promise | None:
-    """What test rows say about the promise; a promise that they do not confirm is a warning."""
-    try:
-        each = _of_each(
-            path.unseen,
-            lambda data: attack_both_ways(
-                fitted, data, random_state=path.random_state, **_effort(_judges(attackers))
-            ),
-        )
-    except ValueError as error:  # of too few rows: the choice stands
-        reason = str(error).split(". ")[0].rstrip(".")
-        warnings.warn(f"The promise was not checked: {reason}.", UserWarning, stacklevel=4)
-        return None
-    alpha = (1 - _CONFIDENCE) / len(each)
-    name = max(each, key=lambda name: each[name].upper_bound(alpha))
-    attacked, strongest = each[name], each[name].strongest
-    promise = Promise(
-        max_advantage=max_advantage,
-        advantage=attacked.advantage(strongest),
-        upper_bound=attacked.upper_bound(alpha),
-        attacker=f"{strongest.name}, of {name}" if name else strongest.name,
-        n_rows=len(attacked.labels),
-        **({} if isinstance(attacked.labels, Labels) else {"unit": "% of the variance"}),
-    )
-    if promise.outcome == "broken":
-        way_out = "Allow a larger max_advantage, fit on more rows, or take a lower rank."
-        warnings.warn(f"{promise} {way_out}", UserWarning, stacklevel=4)
-    return promise
-
-
 def _of_each(data: Dataset, attack: Callable[[Dataset], Attacked]) -> dict[str, Attacked]:
     """Attacks on every concept of the data and on their combination; one has no name."""
     return {part.name: attack(part.data) for part in parts_of(data) or [Part("", data)]}
@@ -338,14 +247,14 @@ def _effort(attackers: str | Sequence[str]) -> dict[str, Any]:
 
 
 def _judges(attackers: Any) -> Any:
-    """Quick attackers search; a promise is to hold against those who try harder."""
+    """Quick attackers search; a bound is to hold against those who try harder."""
     return "standard" if attackers == "quick" else attackers
 
 
 def _confirmed(
     path: RankPath, rank: int, measure: Callable[[PathPoint], float], allowed: float
 ) -> tuple[int | None, dict[int, float]]:
-    """The rank, if those who will judge the promise agree, or the largest below it; all values."""
+    """The rank, if those who will certify it agree, or the largest below it; all values."""
     own = measure(path.at(rank))
     if own <= allowed:
         return rank, {rank: own}

@@ -78,7 +78,7 @@ def path(
     unspot path data.parquet -f emb -c gender --max-advantage 0.05 -o gender.safetensors
 
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
-    and say whether the promise is kept.
+    and certify the eraser.
     """
     options.check_files({"--output": output, "--json": json, "--html": html}, (data, labels))
     from unspot.cli.fit import kind_parameter, make_estimator, parse_parameters, with_source
@@ -142,15 +142,16 @@ def path(
             selection=chosen.selection_,
         )
         written.append(options.write_or_keep(html, page))
-    promise = chosen.selection_.promise
     if shows:
         fitted_on = f"fitted again on {len(result.unseen.train):,} rows"
         typer.echo(f"\nChosen: {chosen.selection_}, {fitted_on}.")
-        typer.echo(verdict if promise is None else f"{promise}\n{verdict}")
+        typer.echo(verdict)
         if output is not None and all(written):
             typer.echo(f"Written: {output}")
     options.end_if_lost(*written)
-    if not chosen.selection_.met or (promise is not None and promise.outcome == "broken"):
+    allowed = chosen.selection_.max_advantage
+    broken = allowed is not None and any(one.advantage > allowed for one in certificates)
+    if broken or not chosen.selection_.met:
         raise typer.Exit(3)
 
 
@@ -192,7 +193,7 @@ def _certify(chosen: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], 
     allowed = chosen.selection_.max_advantage
     margin = {} if allowed is None else {"margin": allowed}
     try:
-        certificate = certify(chosen, rows, budget="quick", random_state=seed, **margin)
+        certificate = certify(chosen, rows, random_state=seed, **margin)
     except ValueError as error:
         # The first sentence says what is wrong; the others are advice for Python.
         reason = str(error).split(". ")[0].rstrip(".")
@@ -210,7 +211,7 @@ def _write_page(
     seeds: int,
     selection: Selection | None = None,
 ) -> None:
-    """The page of a path with its certificate, and what became of the promise."""
+    """Write the page of a path with its certificate."""
     from dataclasses import replace
 
     from unspot.report.contents import read_contents
@@ -222,9 +223,7 @@ def _write_page(
         chosen_rank=None if selection is None else selection.rank,
     )
     if selection is not None:
-        said = f"Chosen: {selection}."
-        promise = selection.promise
-        sentences = (said,) if promise is None else (str(promise), said)
-        verdicts = [replace(v, details=(*sentences, *v.details)) for v in contents.verdicts]
+        chosen = f"Chosen: {selection}."
+        verdicts = [replace(v, details=(chosen, *v.details)) for v in contents.verdicts]
         contents = replace(contents, verdicts=tuple(verdicts))
     write_page(contents, html)
