@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from unspot.machine import in_threads
 
@@ -283,6 +282,8 @@ def _class_sums(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> NDArray
     if n_classes <= FEW_CLASSES:
         members: Any = (codes == np.arange(n_classes)[:, None]).astype(X.dtype)
     else:  # O(nd) time for any number of classes
+        from scipy.sparse import csr_array  # reading a concept needs no scipy
+
         order = np.argsort(codes, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_classes))])
         members = csr_array((np.ones(len(X), X.dtype), order, ends), shape=(n_classes, len(X)))
