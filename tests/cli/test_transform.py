@@ -1,6 +1,5 @@
 """unspot transform: one file to one file, many to a folder, and sentences when it cannot."""
 
-import json
 import os
 
 import numpy as np
@@ -52,8 +51,6 @@ def test_many_files_then_again_then_damaged(cli, eraser, table, rows, tmp_path):
     assert first.code == 0, first.err
     assert "Erased 800 rows" in first.out
     assert "in 2 files into" in first.out
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert [part["rows"] for part in manifest["parts"]] == [400, 400]
     again = cli(*command)
     assert "Kept 2 files that an earlier run had finished." in again.out
     assert "Erased" not in again.out
@@ -87,23 +84,7 @@ def test_a_damaged_header_is_skipped(cli, eraser, parts, tmp_path):
     assert skipped.code == 0, skipped.err
     assert "Skipped" in skipped.err
     assert "1.npy" in skipped.err
-    manifest = json.loads((tmp_path / "clean" / "manifest.json").read_text())
-    assert [part["output"] for part in manifest["parts"]] == ["0.npy", "2.npy"]
-
-
-def test_verify_reads_finished_files_again(cli, eraser, parts, tmp_path):
-    clean = tmp_path / "clean"
-    command = ["transform", eraser, parts, "-o", clean]
-    assert cli(*command).code == 0
-    part, manifest = clean / "1.npy", clean / "manifest.json"
-    whole = part.read_bytes()
-    part.write_bytes(whole[:-1] + b"x")
-    os.utime(part, ns=(0, manifest.stat().st_mtime_ns))
-    assert "Kept 3 files" in cli(*command).out
-    assert "in 1 file into" in cli(*command, "--verify").out
-    assert part.read_bytes() == whole
-    (parts / "1.npy").unlink()
-    assert "input is gone, such as 1.npy" in cli(*command).err
+    assert sorted(path.name for path in (tmp_path / "clean").glob("*.npy")) == ["0.npy", "2.npy"]
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -116,7 +97,7 @@ def test_an_interrupt_says_what_is_kept(cli, eraser, parts, tmp_path, monkeypatc
     source, target = (parts, "clean") if many else (parts / "1.npy", "clean.npy")
     done = cli("transform", eraser, source, "-o", tmp_path / target)
     assert done.code == 130
-    expected = "0 files finished in" if many else "Nothing was written to"
+    expected = "What is finished is kept" if many else "Nothing was written to"
     assert done.err.startswith(f"Stopped. {expected}")
 
 
@@ -204,21 +185,3 @@ def test_errors_are_sentences(cli, eraser, tmp_path, monkeypatch, write, argumen
     assert message in done.err
     assert len(done.err.splitlines()) == 1
     assert not os.path.isfile(out)
-
-
-def test_it_needs_neither_torch_nor_scikit_learn(eraser, rows, tmp_path):
-    import subprocess
-    import sys
-
-    np.save(tmp_path / "x.npy", rows[0])
-    arguments = ["transform", str(eraser), str(tmp_path / "x.npy"), "-o", str(tmp_path / "c.npy")]
-    program = f"""
-import sys
-from unspot.cli import main
-try:
-    main({arguments!r})
-except SystemExit as ended:
-    assert ended.code == 0
-assert not {{"torch", "sklearn", "pandas", "pyarrow"}} & set(sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

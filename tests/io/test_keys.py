@@ -6,7 +6,7 @@ import pytest
 
 from unspot import LEACE
 from unspot.io import open_table, read_table
-from unspot.io.arrow import csv_dialect
+from unspot.io.arrow import csv_delimiter
 
 N = 8
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -169,32 +169,24 @@ def test_errors_of_keys(rows, labels, tmp_path):
         read_table(rows["parquet"], features="e_*", concept="z", drop_missing=True)
 
 
-# -- Dialects of text tables -----------------------------------------------------------------------
+# -- What separates the columns of text tables -----------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "sep", "decimal"),
-    [("a.csv", ",", "."), ("a.csv", ";", "."), ("a.csv", ";", ","), ("a.csv", "\t", "."),
-     ("a.tsv", "\t", "."), ("a.tsv", "\t", ",")],
-)  # fmt: skip
-def test_a_dialect_is_read(tmp_path, name, sep, decimal):
-    frame = pd.DataFrame(X, columns=["e_0", "e_1", "e_2"]).assign(note="a, b", gender=Z)
-    frame.to_csv(tmp_path / name, sep=sep, decimal=decimal, index=False)
-    assert csv_dialect(tmp_path / name) == (sep, decimal)
+    ("name", "sep"), [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t")]
+)
+def test_text_tables_are_read_and_written_as_they_were(tmp_path, name, sep):
+    from unspot.scale import Erasure, transform_file
+
+    frame = pd.DataFrame(X, columns=["e_0", "e_1", "e_2"]).assign(note='a;\t"b", c', gender=Z)
+    frame.to_csv(tmp_path / name, sep=sep, index=False)
+    assert csv_delimiter(tmp_path / name) == sep
     table = read_table(tmp_path / name, features="e_*", concept="gender")
     np.testing.assert_allclose(table.X, X)
     assert table.z.tolist() == Z.tolist()
-
-
-@pytest.mark.parametrize(("name", "sep", "decimal"), [("a.csv", ";", ","), ("a.tsv", "\t", ".")])
-def test_a_dialect_is_written_as_it_was_read(tmp_path, name, sep, decimal):
-    from unspot.scale import Erasure, transform_file
-
-    frame = pd.DataFrame(X, columns=["e_0", "e_1", "e_2"]).assign(note='a;\t"b"', gender=Z)
-    frame.to_csv(tmp_path / name, sep=sep, decimal=decimal, index=False)
     eraser = LEACE().fit(X, Z).eraser_
     out = tmp_path / f"out{name}"
-    assert transform_file(Erasure(eraser, "e_*", False), tmp_path / name, out).rows == N
-    again = pd.read_csv(out, sep=sep, decimal=decimal)
+    assert transform_file(Erasure(eraser, "e_*", False), tmp_path / name, out) == N
+    again = pd.read_csv(out, sep=sep)
     np.testing.assert_allclose(again[["e_0", "e_1", "e_2"]], eraser(X), atol=1e-12)
     assert again[["note", "gender"]].equals(frame[["note", "gender"]])

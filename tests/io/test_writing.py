@@ -1,36 +1,27 @@
 """Files appear whole or not at all."""
 
 import errno
-import gc
-import hashlib
 import os
-import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from unspot.io import files as writing
-from unspot.io.files import Sink, finished_file, refuse_existing, write_atomically
+from unspot.io.files import finished_file, refuse_existing, write_atomically
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "folder" / "out.bin"
-    with finished_file(path) as sink:
-        sink.write(b"abc")
-        sink.write(np.arange(3, dtype=np.uint8))
-        assert sink.tell() == 6
+    with finished_file(path) as unfinished:
+        unfinished.write_bytes(b"abc")
         assert not path.exists()
-    assert path.read_bytes() == b"abc\x00\x01\x02"
+    assert path.read_bytes() == b"abc"
     assert os.listdir(path.parent) == ["out.bin"]
 
 
 def _write(path, content=b"new", error=None):
-    with finished_file(path) as sink:
-        sink.write(content)
+    with finished_file(path) as unfinished:
+        unfinished.write_bytes(content)
         if error is not None:
             raise error
 
@@ -72,40 +63,12 @@ def test_of_two_writers_of_whole_files_the_last_one_wins(tmp_path):
     assert os.listdir(tmp_path) == ["out.bin"]
 
 
-@pytest.mark.parametrize("pieces", [[b""], [b"a", b"bc"], [bytes(3 << 20), b"x" * (2 << 20)]])
-def test_the_hash_is_that_of_the_file(tmp_path, pieces):
-    path = tmp_path / "out.bin"
-    with finished_file(path, hashed=True) as sink:
-        for piece in pieces:
-            sink.write(piece)
-        found = sink.sha256
-    assert found == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_buffers_that_are_used_again_are_hashed_as_they_were_written(tmp_path):
-    buffer = bytearray(1 << 22)
-    with finished_file(tmp_path / "out.bin", hashed=True) as sink:
-        for value in range(8):
-            buffer[:] = bytes([value]) * len(buffer)
-            sink.write(buffer)
-        found = sink.sha256
-    assert found == hashlib.sha256((tmp_path / "out.bin").read_bytes()).hexdigest()
-
-
-def test_a_sink_is_written_from_start_to_end(tmp_path):
-    with finished_file(tmp_path / "out.bin") as sink:
-        assert sink.writable()
-        assert not sink.seekable()
-        sink.write(np.zeros((0, 3)))
-        assert sink.tell() == 0
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk(tmp_path, monkeypatch, code):
     def full(self, data):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(Sink, "write", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     for write in (_write, write_atomically):
         with pytest.raises(OSError, match=r"No space left on the disk while writing '.*out\.bin'"):
             write(tmp_path / "out.bin", b"new")
@@ -128,7 +91,7 @@ def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path, monkeyp
     def broken(self, data):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(Sink, "write", broken)
+    monkeypatch.setattr(Path, "write_bytes", broken)
     with pytest.raises(OSError, match="Input/output error"):
         _write(tmp_path / "out.bin")
 
@@ -146,71 +109,12 @@ def test_what_exists_is_not_replaced(tmp_path):
         refuse_existing(tmp_path, force=True)
 
 
-def test_nothing_is_written_after_the_end(tmp_path):
-    with finished_file(tmp_path / "out.bin", hashed=True) as sink:
-        sink.write(b"abc")
-    with pytest.raises(ValueError, match="Got data for a file that is closed"):
-        sink.write(b"late")
-    assert (tmp_path / "out.bin").read_bytes() == b"abc"
-
-
-def test_what_comes_after_an_error_goes_nowhere(tmp_path):
-    with suppress(RuntimeError), finished_file(tmp_path / "out.bin") as sink:
-        sink.write(b"abc")
-        raise RuntimeError
-    assert sink.write(b"late") == 4
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_writer_of_arrow_that_is_collected_after_an_error_is_quiet(tmp_path, monkeypatch):
-    """Arrow formats the errors of a file, in the midst of whatever runs when it is collected."""
-    table, formatted = pa.table({"a": [1, 2]}), []
-    with suppress(RuntimeError), finished_file(tmp_path / "out.parquet") as sink:
-        writer = pq.ParquetWriter(sink, table.schema)
-        writer.write_table(table)
-        raise RuntimeError
-    monkeypatch.setattr(traceback, "format_exception", lambda *args: formatted.append(args) or [])
-    del writer
-    gc.collect()
-    assert formatted == []
-
-
-def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "_WRITE_BACK", 10)
-    pieces = [bytes([i]) * (i * 3) for i in range(20)]
-    with finished_file(tmp_path / "out.bin", hashed=True) as sink:
-        for piece in pieces:
-            sink.write(piece)
-        assert sink.tell() == sum(map(len, pieces))
-    assert (tmp_path / "out.bin").read_bytes() == b"".join(pieces)
-
-
-@pytest.mark.parametrize("first_to_end", ["old", "new"])
-def test_two_writers_of_one_file(tmp_path, first_to_end):
-    """A run that was given up may still write on a cluster when the next one begins."""
+def test_two_writers_of_one_file(tmp_path):
+    """The last one to end wins, with a whole file."""
     path = tmp_path / "out.bin"
-    old, new = finished_file(path), finished_file(path)
-    old.__enter__().write(b"old and longer")
-    new.__enter__().write(b"new")
-    if first_to_end == "new":
-        new.__exit__(None, None, None)
-    with pytest.raises(OSError, match=r"out\.bin', which another process writes too"):
-        old.__exit__(None, None, None)
-    if first_to_end == "old":
-        assert not path.exists()
-        new.__exit__(None, None, None)
-    assert path.read_bytes() == b"new"
+    with finished_file(path) as first, ThreadPoolExecutor(1) as pool:
+        first.write_bytes(b"first and longer")
+        pool.submit(write_atomically, path, b"second").result()
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first and longer"
     assert os.listdir(tmp_path) == ["out.bin"]
-
-
-def test_who_reads_what_another_process_writes_learns_of_it(tmp_path):
-    """As one that counts the rows of what it wrote, and finds the begin of another file."""
-    path = tmp_path / "out.bin"
-    old, new = finished_file(path), finished_file(path)
-    old.__enter__().write(b"old")
-    new.__enter__().write(b"new")
-    error = ValueError("'.out.bin.unspot-tmp' cannot be read")
-    with pytest.raises(OSError, match=r"out\.bin', which another process writes too"):
-        old.__exit__(ValueError, error, None)
-    new.__exit__(None, None, None)
-    assert path.read_bytes() == b"new"

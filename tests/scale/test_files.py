@@ -18,9 +18,8 @@ from pyarrow.csv import write_csv
 from unspot import Eraser
 from unspot.io import read_table
 from unspot.io.arrays import read_npy
-from unspot.io.files import temporary_name
 from unspot.scale import Erasure, batches, transform_file
-from unspot.scale import files as bulk_files
+from unspot.scale import transform as bulk_files
 from unspot.scale.batches import ArrowEraser
 
 N, D, R = 50, 4, 2
@@ -41,12 +40,7 @@ def _small_chunks(monkeypatch):
 def erase(tmp_path):
     def erase(source, *, features=None, reduce=False, eraser=ERASER):
         target = tmp_path / f"clean{source.suffix}"
-        seen = []
-        written = transform_file(
-            Erasure(eraser, features, reduce), source, target, advance=seen.append
-        )
-        assert written.size == target.stat().st_size
-        assert sum(seen) == written.rows
+        transform_file(Erasure(eraser, features, reduce), source, target)
         assert not list(tmp_path.glob(".*"))
         return target
 
@@ -377,7 +371,7 @@ def test_a_file_with_a_damaged_middle_is_named(tmp_path, erase, name):
     middle = len(content) // 3
     content[middle : middle + 20] = bytes(20)
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"Got '.*{name}', which cannot be read"):
+    with pytest.raises(ValueError, match=rf"Got .*{name}', which cannot be read"):
         erase(path)
     assert os.listdir(tmp_path) == [name]
 
@@ -475,22 +469,6 @@ def test_what_exists_is_replaced_only_by_force(tmp_path):
     assert np.load(tmp_path / "clean.npy").shape == (N, D)
 
 
-def test_a_lost_row_is_noticed(tmp_path, monkeypatch):
-    """Were a reader to lose rows, no file would appear."""
-    np.save(tmp_path / "x.npy", X)
-    real = bulk_files._chunks
-
-    def lossy(*args):
-        chunks = real(*args)
-        next(chunks)
-        yield from chunks
-
-    monkeypatch.setattr(bulk_files, "_chunks", lossy)
-    with pytest.raises(ValueError, match=r"ends too early|Got 50 rows in .* but wrote"):
-        transform_file(Erasure(ERASER), tmp_path / "x.npy", tmp_path / "clean.npy")
-    assert os.listdir(tmp_path) == ["x.npy"]
-
-
 def test_an_input_that_grows_meanwhile_is_noticed(tmp_path, monkeypatch):
     pq.write_table(_table(), tmp_path / "x.parquet")
     real = bulk_files._ERASE[".parquet"]
@@ -501,7 +479,7 @@ def test_an_input_that_grows_meanwhile_is_noticed(tmp_path, monkeypatch):
         return rows
 
     monkeypatch.setitem(bulk_files._ERASE, ".parquet", racing)
-    with pytest.raises(ValueError, match=r"Got 100 rows in .* but wrote 50 of them"):
+    with pytest.raises(ValueError, match=r"x\.parquet', which changed while it was read"):
         transform_file(Erasure(ERASER), tmp_path / "x.parquet", tmp_path / "clean.parquet")
     assert os.listdir(tmp_path) == ["x.parquet"]
 
@@ -567,6 +545,5 @@ def test_a_parquet_file_is_opened_once_and_its_schema_read_once(tmp_path, erase,
     monkeypatch.setattr(batches, "erased_schema", counted_schema)
     pq.write_table(_table(), tmp_path / "x.parquet", row_group_size=20)
     erase(tmp_path / "x.parquet")
-    # The second is what was written, of which the rows are counted.
-    assert opened == ["x.parquet", temporary_name(tmp_path / "clean.parquet").name]
+    assert opened == ["x.parquet"]
     assert len(schemas) == 1

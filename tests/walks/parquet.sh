@@ -24,8 +24,8 @@ unspot fit train.parquet --features emb --concept gender --method leace -o gende
 unspot certify gender.safetensors test.parquet --budget quick --margin 0.1 --html certificate.html
 # ## Erase
 #
-# Names that end in `/` are folders. Other columns, the schema and the order of rows stay. The manifest has row counts and
-# checksums, and an interrupted run goes on where it stopped.
+# Names that end in `/` are folders. Other columns, the schema and the order of rows stay. An interrupted
+# run goes on where it stopped.
 unspot transform gender.safetensors train.parquet test.parquet -o clean/ --quiet
 mv certificate.html gender.safetensors clean/
 ls clean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import struct
 import tokenize
 import zipfile
@@ -27,6 +28,7 @@ __all__ = [
     "read_npy",
     "read_npz",
     "reading",
+    "release_pages",
 ]
 
 Read = TypeVar("Read")
@@ -53,12 +55,21 @@ PARSER_TRIES = 10
 
 
 def read_npy(path: Path) -> NDArray[Any]:
-    """The array of a ``.npy`` file, as a read-only memory map. Cost: reads only the header."""
-    with reading(path):
-        array = parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-        if isinstance(array, np.memmap) and array.offset + array.nbytes < path.stat().st_size:
-            raise ValueError(MORE_BYTES)
-        return array
+    """Map the array of a ``.npy`` file into memory, read-only. Cost: reads only the header."""
+    with reading(path), path.open("rb") as file:
+        header = parsed(lambda: read_header(file))
+        if header.dtype.hasobject:
+            raise ValueError("Python objects in dtype")
+        check_size(header, path.stat().st_size - file.tell())
+        order: Any = "F" if header.fortran_order else "C"
+        return np.memmap(path, header.dtype, "r", file.tell(), header.shape, order)
+
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Give the pages of a mapped file back, so that reading it keeps the resident memory small."""
+    pages = getattr(array, "_mmap", None)
+    if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:

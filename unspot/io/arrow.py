@@ -7,7 +7,6 @@ the file.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowFile",
     "column_kinds",
-    "csv_dialect",
+    "csv_delimiter",
     "csv_options",
     "first_text",
     "header_names",
@@ -258,33 +257,22 @@ def csv_options(path: Path, **convert: Any) -> tuple[Any, Any]:
     """How a text table is parsed and converted, with more options of the conversion."""
     from pyarrow import csv as arrow_csv
 
-    delimiter, decimal = csv_dialect(path)
     # Texts may contain line breaks, wherever a block of the file ends.
-    parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    return parse, arrow_csv.ConvertOptions(decimal_point=decimal, **convert)
+    parse = arrow_csv.ParseOptions(delimiter=csv_delimiter(path), newlines_in_values=True)
+    return parse, arrow_csv.ConvertOptions(**convert)
 
 
-def csv_dialect(path: Path) -> tuple[str, str]:
-    """What separates the columns of a text table, and the decimal point of its numbers.
+def csv_delimiter(path: Path) -> str:
+    """Find what separates the columns of a text table.
 
     A ``.tsv`` has tabs. In a ``.csv`` it is what divides the header into most names: some countries
-    write ``e_0;e_1``, and then often ``0,5`` too.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.csv"
-    >>> _ = path.write_text("id;e_0\\n7;0,5\\n")
-    >>> csv_dialect(path)
-    (';', ',')
+    write ``e_0;e_1``.
     """
+    if path.suffix.lower() == ".tsv":
+        return "	"
     with reading_arrow(path), path.open(encoding="utf-8", errors="replace") as file:
-        header, first = file.readline(), file.readline()
-    is_tsv = path.suffix.lower() == ".tsv"
-    delimiter = "\t" if is_tsv else max(",;\t", key=lambda d: len(_cells(header, d)))
-    numbers = [cell for cell in _cells(first, delimiter) if re.fullmatch(r"-?\d+[.,]\d+.*", cell)]
-    comma = delimiter != "," and numbers and not any("." in cell for cell in numbers)
-    return delimiter, "," if comma else "."
+        header = file.readline()
+    return max(",;	", key=lambda delimiter: len(_cells(header, delimiter)))
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -297,7 +285,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def header_names(path: Path) -> list[str]:
     """The names in the first line of a text table."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        return _cells(file.readline(), csv_dialect(path)[0])
+        return _cells(file.readline(), csv_delimiter(path))
 
 
 def is_text(path: Path) -> bool:
