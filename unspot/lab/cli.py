@@ -11,6 +11,45 @@ from unspot.cli import options
 
 __all__ = ["bench", "sweep"]
 
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="glove, bios, dial, translations; a synthetic law: variance, xor, ring, mixture; "
+        "or a file: .npz, .npy, .csv or .parquet.",
+    ),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="The authors' folder, a GloVe text file, or vectors and labels."
+    ),
+]
+Concept = Annotated[str, typer.Option("--concept", "-c", metavar="NAME", help="Labels in a file.")]
+Task = Annotated[
+    str, typer.Option("--task", "-t", metavar="NAME", help="Task in a file, if it has one.")
+]
+Seeds = Annotated[int | None, typer.Option(metavar="N", help="Number of seeds per cell.")]
+Effort = Annotated[
+    str, typer.Option(metavar="NAME", help="quick (minutes), standard or paper (hours).")
+]
+Studies = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Only these of main, field, rivals, task, metric, preserve, kernels, batch, solver.",
+    ),
+]
+Methods = Annotated[
+    str | None, typer.Option("--methods", "-m", metavar="NAMES", help="Only these of the methods.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FOLDER", help="By default unspot-bench-NAME, here."),
+]
+Figures = Annotated[
+    bool, typer.Option("--figures/--no-figures", metavar="", help="Whether to draw figures.")
+]
 Jobs = Annotated[
     int | None, typer.Option(metavar="N", help="Cells that run at once, in processes.")
 ]
@@ -20,58 +59,21 @@ Resume = Annotated[
 
 
 def bench(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="glove, bios, dial, translations; a synthetic law: variance, xor, ring, mixture; "
-            "or a file: .npz, .npy, .csv or .parquet.",
-        ),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="The authors' folder, a GloVe text file, or vectors and labels."
-        ),
-    ] = None,
-    concept: Annotated[
-        str, typer.Option("--concept", "-c", metavar="NAME", help="Labels in a file.")
-    ] = "z",
-    task: Annotated[
-        str, typer.Option("--task", "-t", metavar="NAME", help="Task in a file, if it has one.")
-    ] = "y",
+    name: Data,
+    data: Source = None,
+    concept: Concept = "z",
+    task: Task = "y",
     features: options.Features = None,
     ranks: options.Ranks = None,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of seeds per cell.")
-    ] = None,
-    effort: Annotated[
-        str, typer.Option(metavar="NAME", help="quick (minutes), standard or paper (hours).")
-    ] = "standard",
-    studies: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Only these of main, field, rivals, task, metric, preserve, kernels, batch, "
-            "solver.",
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option("--methods", "-m", metavar="NAMES", help="Only these of the methods."),
-    ] = None,
+    seeds: Seeds = None,
+    effort: Effort = "standard",
+    studies: Studies = None,
+    methods: Methods = None,
     max_rows: options.MaxRows = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="By default unspot-bench-NAME, here."
-        ),
-    ] = None,
+    output: Folder = None,
     resume: Resume = False,
     jobs: Jobs = None,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", metavar="", help="Whether to draw figures.")
-    ] = True,
+    figures: Figures = True,
     quiet: options.Quiet = False,
 ) -> None:
     """Regenerate the paper's tables and figures, with its numbers in brackets.
