@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unspot import Eraser, Evaluation
-from unspot.evaluation.results import Row, Value
+from unspot import Eraser
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "architecture.md"
@@ -119,14 +118,6 @@ def command(*arguments: str) -> str:
 def eraser_file(tmp_path):
     path = tmp_path / "eraser.safetensors"
     Eraser.projection(np.eye(4)[:, :2], method="LEOPARD").save(path)
-    return str(path)
-
-
-@pytest.fixture
-def result_file(tmp_path):
-    row = Row("probe", "Probe", "share", Value(0.9, 0.01), Value(0.4, 0.01), "lower")
-    path = tmp_path / "result.json"
-    path.write_text(Evaluation("words", (row,)).to_json(), encoding="utf-8")
     return str(path)
 
 

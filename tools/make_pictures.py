@@ -22,8 +22,7 @@ import numpy as np
 from PIL import Image
 
 from unspot import LEOPARD, Cascade
-from unspot.cli.demo import STORIES
-from unspot.cli.tour import run_demo
+from unspot.cli.demo import STORIES, run_demo
 from unspot.datasets import load_glove_gender, load_translations
 from unspot.report.figures import embedding_figure, save
 
@@ -48,7 +47,8 @@ def demo() -> None:
     """The words of the demo before and after, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
         story = STORIES["words"]
-        found = run_demo(Path(folder), load_glove_gender(), title=story.title, show=story.show)
+        data = load_glove_gender()
+        found = run_demo(Path(folder), data, rank=story.rank, title=story.title, show=story.show)
         ends = (found.views.before, found.views.after[-1])
         picture = save(embedding_figure(found.views, ends), STATIC / "before-after.png", dpi=150)
         shrink(Image.open(picture), picture)

@@ -24,7 +24,7 @@ COMMANDS = {
     "--seed 0 -o gender.safetensors --force",
     "transform": "transform gender.safetensors rows.parquet -o clean.parquet --force",
     "evaluate": "evaluate gender.safetensors rows.parquet --features emb --concept gender "
-    "--task job --html page.html --seeds 1",
+    "--task job --html page.html --set seeds=1",
 }
 
 #: Runs in the traced process: calls of functions in unspot's own files, in order of first call.

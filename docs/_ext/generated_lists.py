@@ -7,6 +7,7 @@ A page can have these directives, each on its own line:
 - ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
+- ``@commands`` becomes the help of every command, as text and tables;
 - ``@glossary`` becomes the terms of the report and what they mean;
 - ``@rooms`` becomes the picture of the rooms and their imports;
 - ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
@@ -23,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from command_lists import commands
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -33,6 +35,7 @@ PUBLIC = re.compile(r"^@public ([\w.]+)(?: ([\w. ]+))?$", re.MULTILINE)
 MODULES = re.compile(r"^@modules ([\w.]+)$", re.MULTILINE)
 ROOMS = re.compile(r"^@rooms$", re.MULTILINE)
 GLOSSARY = re.compile(r"^@glossary$", re.MULTILINE)
+COMMANDS = re.compile(r"^@commands$", re.MULTILINE)
 METHODS = re.compile(r"^@methods$", re.MULTILINE)
 PAGES = re.compile(r"^@pages (\S+)$", re.MULTILINE)
 
@@ -43,6 +46,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     text = PUBLIC.sub(lambda m: _directive(_table(m[1], m[2], app.first_names, folder)), source[0])
     text = MODULES.sub(lambda m: modules(m[1]), text)
     text = ROOMS.sub(lambda _: rooms(Path(app.srcdir)), text)
+    text = COMMANDS.sub(lambda _: commands(), text)
     text = GLOSSARY.sub(lambda _: glossary(), text)
     text = METHODS.sub(lambda _: methods(Path(app.srcdir, "methods")), text)
     source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)

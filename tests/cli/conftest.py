@@ -9,11 +9,18 @@ import pytest
 
 from unspot.cli import main
 
+#: Exit codes of ``unspot certify`` that are verdicts.
+VERDICTS = (0, 3, 4)
+
 
 class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+    @property
+    def has_verdict(self) -> bool:
+        return self.code in VERDICTS
 
 
 @pytest.fixture

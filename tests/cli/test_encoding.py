@@ -39,7 +39,7 @@ def test_a_letter_that_is_lacking_ends_nothing(table, eraser, environment):
 
 
 def test_a_certificate_too(table, eraser):
-    shared = (eraser, table, "-f", "emb", "-c", "gender", "--attackers", "logistic")
+    shared = (eraser, table, "-f", "emb", "-c", "gender", "--set", "attackers=logistic")
     done = run("certify", *shared, "-b", "quick", PYTHONIOENCODING="latin-1")
     assert done.returncode in (0, 3, 4), done.stderr
     assert done.stdout.startswith(b"Certificate: ")

@@ -8,11 +8,10 @@ import pandas as pd
 import pytest
 
 from unspot import LEACE, Eraser
-from unspot.cli.fit import with_source
 from unspot.evaluation import Evaluation
 from unspot.io import read_table
 
-QUICK = ("--metrics", "chance,linear,neighbours", "--seeds", "1")
+QUICK = ("--metrics", "chance,linear,neighbours", "--set", "seeds=1")
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_json_for_programs(cli, saved, archive, tmp_path):
     out = tmp_path / "found.json"
     done = cli(
         "evaluate", saved, archive, "-c", "gender", "--task", "job", "-m", "task,fairness",
-        "--seeds", 1, "--json", out, "-q",
+        "--set", "seeds=1", "--json", out, "-q",
     )  # fmt: skip
     assert (done.code, done.out) == (0, "")
     found = Evaluation.from_json(out.read_text())
@@ -66,7 +65,7 @@ def test_a_page_for_the_browser(cli, saved, table, tmp_path):
 
 
 def test_every_default_metric(cli, saved, archive):
-    done = cli("evaluate", saved, archive, "-c", "gender", "-t", "job", "--seeds", 1)
+    done = cli("evaluate", saved, archive, "-c", "gender", "-t", "job", "--set", "seeds=1")
     assert done.code == 0, done.err
     for label in ("Strongest attacker", "MDL", "Two-sample p-value", "A_50%"):
         assert label in done.out
@@ -78,7 +77,8 @@ def test_the_columns_of_the_fit_are_remembered(cli, table, tmp_path):
     read = read_table(table, concept="gender")
     estimator = LEACE().fit(read.X, read.z)
     path = tmp_path / "fitted.safetensors"
-    with_source(estimator.eraser_, read, table, "gender").save(path)
+    eraser = estimator.eraser_.with_metadata(concept_name="gender", features=["emb"])
+    eraser.save(path)
     done = cli("evaluate", path, table, *QUICK)
     assert done.code == 0, done.err
     assert "The eraser was fitted on these very rows" in done.err
@@ -119,7 +119,7 @@ def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, r
     np.savez(tmp_path / "data.npz", X=X, gender=z)
     done = cli(
         "evaluate", saved, tmp_path / "data.npz", "-c", "gender", "-t", "gender", "-m", "task",
-        "--seeds", 1,
+        "--set", "seeds=1",
     )  # fmt: skip
     assert done.code == 0
     assert re.search("Warning: .*task labels.*concept", done.err)
@@ -158,14 +158,14 @@ def test_fairness_of_given_predictions(cli, tmp_path, rows, fitted):
     swapped = np.where(job == "nurse", "judge", "nurse")
     np.savez(tmp_path / "d.npz", X=X, gender=z, job=job, mine=np.where(z == "f", job, swapped))
     line = ("evaluate", tmp_path / "e.safetensors", tmp_path / "d.npz", "-c", "gender")
-    task = ("-t", "job", "-m", "fairness", "--predictions", "mine")
+    task = ("-t", "job", "-m", "fairness", "--set", "predictions=mine")
     done = cli(*line, *task)
     assert done.code == 0, done.err
     gap = next(text for text in done.out.splitlines() if "TPR gap, RMS" in text)
     assert "1.00" in gap  # always right for f, never for m
     assert len(re.findall("'mine'", done.out)) == 1  # one note for all gaps
-    assert "without --task" in cli(*line, "--predictions", "mine").err
-    assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--predictions", "mime").err
+    assert "without --task" in cli(*line, "--set", "predictions=mine").err
+    assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--set", "predictions=mime").err
 
 
 def test_predictions_are_of_the_rows_that_are_judged(cli, saved, archive, rows, tmp_path):
@@ -173,6 +173,6 @@ def test_predictions_are_of_the_rows_that_are_judged(cli, saved, archive, rows, 
     job = np.where(X[:, 2] > 0, "nurse", "judge")
     np.savez(tmp_path / "test.npz", X=X + 0.01, gender=z, job=job, mine=job)
     line = ("evaluate", saved, tmp_path / "test.npz", "--train", archive, "-c", "gender")
-    done = cli(*line, "-t", "job", "-m", "fairness", "--predictions", "mine")
+    done = cli(*line, "-t", "job", "-m", "fairness", "--set", "predictions=mine")
     assert done.code == 0, done.err
     assert "right on 100.0 %" in done.out

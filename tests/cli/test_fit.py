@@ -1,16 +1,14 @@
 """unspot fit: from every format, with every option, and refusing before it works."""
 
-import errno
 import re
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from unspot import LEACE, LEOPARD, Cascade, load
-from unspot.cli.fit import _loss, make_estimator, parse_parameters
-from unspot.cli.options import parse_rank
+from unspot.cli.fit import make_estimator
+from unspot.cli.options import parse_rank, parse_settings
 from unspot.erasers.registry import make
 
 
@@ -26,13 +24,12 @@ def test_the_default_is_a_cascade_that_equals_the_library(cli, table, rows, tmp_
     assert eraser.metadata["concept_name"] == "gender"
     assert eraser.metadata["data"] == "data.parquet"
     lines = dict(line.split(None, 1) for line in done.out.splitlines()[1:])
-    assert done.out.startswith("Erased 'gender' with Cascade(LEOPARD)\n")
+    assert done.out.startswith(f"{out} (")
+    assert lines["method"] == "Cascade(LEOPARD)"
     assert lines["rank"] == "3 of 6"
     assert lines["features"] == "emb"
-    assert lines["rows"] == "400"
+    assert "400 rows" in done.out
     assert lines["classes"] == "f (200), m (200)"
-    assert str(out) in lines["written"]
-    assert "held-out" in lines
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "npy with labels", "npy with a table of labels"])
@@ -68,28 +65,23 @@ def test_a_number_that_became_a_feature_is_seen(cli, rows, tmp_path):
     frame.assign(gender=z, income=X[:, 0] * 2.5).to_csv(tmp_path / "x.csv", index=False)
     out = tmp_path / "e.safetensors"
     done = cli("fit", tmp_path / "x.csv", "-c", "gender", "-m", "leace", "-o", out)
-    assert "features  e_0 … e_5, income (7 columns)\n" in done.out
-
-
-def test_the_seconds_are_those_of_the_fit(cli, table, tmp_path, monkeypatch):
-    from unspot import io
-
-    opened = io.open_table
-
-    def slowly(*arguments, **options):
-        time.sleep(1.0)
-        return opened(*arguments, **options)
-
-    monkeypatch.setattr("unspot.io.open_table", slowly)
-    done = cli("fit", table, "-c", "gender", "-m", "leace", "-o", tmp_path / "e.safetensors")
-    lines = dict(line.split(None, 1) for line in done.out.splitlines()[1:])
-    assert float(lines["seconds"]) < 1.0
+    assert "e_0 … e_5, income (7 columns)\n" in done.out
 
 
 def test_options_reach_the_method(cli, table, tmp_path):
     out = tmp_path / "e.safetensors"
-    options = ["--method", "leopard", "--rank", "0.5", "--metric", "whitened", "--init", "pca"]
-    options += ["--kernel", "reference", "--preserve", "0.1", "--max-rows", "200", "--seed", "7"]
+    options = ["--method", "leopard", "--rank", "0.5", "--set", "metric=whitened"]
+    options += ["--set", "init=pca"]
+    options += [
+        "--set",
+        "kernel=reference",
+        "--set",
+        "preserve=0.1",
+        "--set",
+        "max_rows=200",
+        "--seed",
+        "7",
+    ]
     done = cli("fit", table, "--concept", "gender", *options, "-o", out, "-q")
     assert done.code == 0, done.err
     found = load(out).metadata["parameters"]
@@ -104,25 +96,21 @@ def test_any_parameter_can_be_set(cli, table, tmp_path):
     done = cli("fit", table, "-c", "gender", "-m", "leace", "--set", "method=orthogonal", "-o", out)
     assert done.code == 0, done.err
     assert load(out).rank == 5
-    assert "held-out" not in done.out
 
 
 def test_seeds_and_progress_go_where_they_are_known():
-    assert make_estimator("leace", {}, seed=3).get_params()["method"] == "oblique"
-    cascade = make_estimator("cascade:leopard", {"rank": 2}, seed=3)
+    assert make_estimator("leace", {}, None, {}, seed=3).get_params()["method"] == "oblique"
+    cascade = make_estimator("cascade:leopard", {"rank": 2}, None, {}, seed=3)
     assert cascade.eraser.random_state == 3
-    plain = make_estimator("Cascade", {}, seed=4)
+    plain = make_estimator("Cascade", {}, None, {}, seed=4)
     assert plain.eraser.random_state == 4
 
 
 def test_parameters_as_typed():
-    assert parse_parameters(["a=1", "b=1e-3", "c=x=y", "d=null", "e=[1, 2]"]) == {
-        "a": 1,
-        "b": 1e-3,
-        "c": "x=y",
-        "d": None,
-        "e": [1, 2],
-    }
+    texts = ["a=1", "b=1e-3", "c=x=y", "d=null", "e=[1, 2]", "key=007", "alpha=1"]
+    known, others = parse_settings(texts, {"key": str, "alpha": float}, others=True)
+    assert others == {"a": 1, "b": 1e-3, "c": "x=y", "d": None, "e": [1, 2]}
+    assert known == {"key": "007", "alpha": 1}
     assert isinstance(parse_rank("12"), int)
 
 
@@ -132,7 +120,7 @@ def test_the_rank_is_chosen(cli, table, tmp_path):
         "fit", table, "-c", "gender", "-f", "emb", "-r", "auto", "--max-advantage", 0.3, "-o", out
     )
     assert done.code == 0, done.err
-    assert "the strongest attacker gains" in done.out
+    assert re.search(r"chosen +.*strongest attacker.*0.3 allowed", done.out)
     selection = load(out).metadata["inner"]["selection"]
     assert selection["max_advantage"] == 0.3
     assert load(out).rank == selection["rank"]
@@ -179,23 +167,10 @@ def test_an_eraser_of_nothing_or_of_everything_is_a_warning(
 def test_an_output_that_exists_is_refused_before_anything_is_read(cli, tmp_path):
     out = tmp_path / "e.safetensors"
     out.write_bytes(b"precious")
-    done = cli("fit", tmp_path / "not-even-there.npy", "--concept", "z", "-o", out)
+    done = cli("fit", tmp_path, "--concept", "z", "-o", out)
     assert done.code == 2
     assert re.search("e.safetensors.*exists already.*--force", done.err)
     assert out.read_bytes() == b"precious"
-
-
-def test_a_full_disk(cli, table, tmp_path, monkeypatch):
-    def full(*args):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("unspot.eraser.os.fsync", full)
-    out = tmp_path / "e.safetensors"
-    done = cli("fit", table, "-c", "gender", "-m", "leace", "-o", out)
-    assert done.code == 2
-    assert "No space left" in done.err
-    assert str(out) in done.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.parquet"]
 
 
 def test_force_replaces(cli, table, tmp_path):
@@ -217,7 +192,7 @@ def test_force_replaces(cli, table, tmp_path):
         (["-c", "gender", "-m", "leopart"], "leopart.*Did you mean '?leopard"),
         (["-c", "gender", "-m", "leace", "--rank", "3"], "'rank'.*'leace'"),
         (["-c", "gender", "--set", "lr"], "--set lr.*KEY=VALUE"),
-        (["-c", "gender", "--metric", "city"], "city"),
+        (["-c", "gender", "--set", "metric=city"], "city"),
         (["-c", "gender", "--labels", "none.txt"], "none.txt.*no such file"),
         (["-c", "gender", "--concept", "id"], "--concept more than once"),
         (["-c", "gender", "-c", "id"], "--concept more than once.*comma list"),
@@ -308,7 +283,6 @@ def test_a_number_is_known_by_its_values(cli, people, tmp_path):
     done = cli("fit", path, "-f", "e_*", "-c", "score", "--keep", "job", "-r", 3, "-o", out)
     assert done.code == 0, done.err
     assert load(out).metadata["concept"] == "continuous"
-    assert "HSIC" in done.out
     assert "job (categories)" in done.out
 
 
@@ -363,9 +337,3 @@ def test_the_name_of_the_file_says_what_it_is(cli, table):
         assert done.code == 2
         assert "e.pkl" in done.err
         assert ".safetensors" in done.err
-
-
-def test_the_summary_explains_its_numbers():
-    assert "certify says what is left" in _loss([0.5, -0.0123])
-    assert "-0.012" in _loss([0.5, -0.0123])
-    assert _loss([]) == ""

@@ -7,7 +7,7 @@ import pytest
 
 from unspot import Eraser
 
-QUICK = ("--attackers", "logistic", "--budget", "quick")
+QUICK = ("--set", "attackers=logistic", "--budget", "quick")
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def test_an_evaluation_by_group(cli, eraser, users):
 
 def test_a_path_by_group(cli, users):
     names = ("-c", "gender", "--groups", "user", "--method", "pca", "--ranks", "6,3")
-    done = cli("path", users, *names, "--metrics", "none", "--json", "-")
+    done = cli("path", users, *names, "--set", "metrics=none", "--json", "-")
     assert done.code == 0, done.err
     assert [point["rank"] for point in json.loads(done.out)["points"]] == [6, 3]
-    done = cli("path", users, "-c", "gender", "--groups", "gender", "--metrics", "none")
+    done = cli("path", users, "-c", "gender", "--groups", "gender", "--set", "metrics=none")
     assert done.code == 2
     assert "1 group with rows of class f" in done.err
 
@@ -76,7 +76,7 @@ def test_two_files_with_rows_of_one_user(cli, eraser, users, tmp_path):
     np.savez(other, **{name: values[::2] for name, values in rows.items()})
     np.savez(users, **{name: values[1::2] for name, values in rows.items()})
     done = cli(
-        "certify", eraser, users, "--attack-rows", other, "-c", "gender", "--groups", "user", *QUICK
+        "certify", eraser, users, "--train", other, "-c", "gender", "--groups", "user", *QUICK
     )  # fmt: skip
     assert done.code == 2
     assert "rows of the group user" in done.err

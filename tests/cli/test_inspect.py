@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, LEOPARD, Cascade, Eraser, Split
-from unspot.cli.inspect import checks
-from unspot.cli.options import class_list
+from unspot.cli.inspect import checks, class_list
 from unspot.data.dataset import share_fitted_on
 from unspot.eraser import load, method_name
 from unspot.maps import Projection

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-FAST = ("--budget", "quick", "--attackers", "quadratic", "--no-fail")
+FAST = ("--budget", "quick", "--set", "attackers=quadratic")
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +41,20 @@ def eraser(people):
 def test_a_number_is_certified_checked_and_shown(cli, people, eraser, tmp_path):
     record, page = tmp_path / "c.json", tmp_path / "page.html"
     done = cli("certify", eraser, people / "test.npz", *FAST, "--json", record, "--html", page)
-    assert done.code == 0, done.err
+    assert done.has_verdict, done.err
     assert "of the variance of score" in done.out
     content = json.loads(record.read_text())
     assert content["kind"] == "continuous"
-    assert "of the variance of the number" in page.read_text()
+    assert "variance" in page.read_text()
     done = cli("certify", eraser, people / "test.npz", *FAST, "--check", record)
-    assert done.code == 0, done.err
+    assert done.has_verdict, done.err
     assert "The same eraser, rows and numbers" in done.err
 
 
 def test_whole_numbers_need_to_be_told(cli, people, eraser):
     rows = people / "test.npz"
     done = cli("certify", eraser, rows, "-c", "age", "--kind", "age=continuous", *FAST)
-    assert done.code == 0, done.err
+    assert done.has_verdict, done.err
     assert "variance of age" in done.out
     done = cli("certify", eraser, rows, "-c", "age,gender", *FAST)
     assert done.code == 2
@@ -67,7 +67,7 @@ def test_whole_numbers_need_to_be_told(cli, people, eraser):
 def test_several_concepts_have_a_line_each(cli, people, eraser, tmp_path):
     page, rows = tmp_path / "page.html", people / "test.npz"
     done = cli("certify", eraser, rows, "-c", "gender,score", *FAST, "--html", page)
-    assert done.code == 0, done.err
+    assert done.has_verdict, done.err
     assert all(name in done.out for name in ("gender × score", "continuous", "categories"))
     assert "gender × score" in page.read_text()
     done = cli("evaluate", eraser, rows, "-c", "gender,score", "-m", "linear,variance")
@@ -85,7 +85,7 @@ def test_several_concepts_have_a_line_each(cli, people, eraser, tmp_path):
 def test_what_is_given_is_named(cli, people, eraser):
     rows = people / "test.npz"
     done = cli("certify", eraser, rows, "-c", "score", "--given", "job", *FAST)
-    assert done.code == 0, done.err
+    assert done.has_verdict, done.err
     assert "that job explains" in done.out
 
 
@@ -93,10 +93,10 @@ def test_what_is_given_is_named(cli, people, eraser):
 def test_a_path(cli, people, tmp_path, concept):
     out, page = tmp_path / "e.safetensors", tmp_path / "page.html"
     done = cli("path", people / "train.npz", "-f", "X", "-c", concept, "--method", "leopard",
-               "--ranks", "3,1", "--metrics", "none", "--max-advantage", "0.6", "-o", out,
+               "--ranks", "3,1", "--set", "metrics=none", "--max-advantage", "0.6", "-o", out,
                "--html", page)  # fmt: skip
     assert done.code in (0, 3), done.err
     assert "score" in done.out if "," in concept else "% of the variance" in done.out
     done = cli("certify", out, people / "test.npz", *FAST)  # the concepts and kinds of the fit
-    assert done.code == 0, done.err
+    assert done.has_verdict, done.err
     assert "of variance" in done.out if "," in concept else "variance of score" in done.out

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot import Eraser
-from unspot.evaluation.results import Evaluation, Row, Value
 
 REFUSED = "which this command reads"
 
@@ -23,18 +22,9 @@ def folder(tmp_path, rows, table):
     np.save(tmp_path / "data.npy", X)
     (tmp_path / "labels.txt").write_text("\n".join(z) + "\n")
     (tmp_path / "texts.parquet").write_bytes(table.read_bytes())
-    (tmp_path / "cells.csv").write_text("a,z\n0.5,f\n1.5,m\n")
     (tmp_path / "parts").mkdir()
     pq.write_table(pq.read_table(table), tmp_path / "parts" / "one.parquet")
     Eraser.projection(np.eye(6)[:, 2:], method="dropped").save(tmp_path / "e.safetensors")
-    row = Row("attack", "Strongest attacker", "share", Value(0.9), Value(0.5), "lower")
-    found = Evaluation("LEACE", (row,), {"eraser": {"method": "LEACE"}}).to_json()
-    for name in ("result.json", "tables.csv"):
-        (tmp_path / name).write_text(found)
-    (tmp_path / "sweep.toml").write_text(
-        'methods = ["original"]\nmetrics = ["variance"]\n[data.small]\npath = "data.npz"\n'
-        'concept = "z"\n'
-    )
     return tmp_path
 
 
@@ -44,7 +34,7 @@ def folder(tmp_path, rows, table):
         "certify e.safetensors data.npz -c z --json data.npz",
         "certify e.safetensors data.npz -c z --html e.safetensors",
         "certify e.safetensors data.npy --labels labels.txt --json labels.txt",
-        "certify e.safetensors data.npz -c z --attack-rows texts.parquet --json texts.parquet",
+        "certify e.safetensors data.npz -c z --train texts.parquet --json texts.parquet",
         "certify e.safetensors parts -c gender --json parts/one.parquet",
         "evaluate e.safetensors data.npz -c z --json data.npz",
         "evaluate e.safetensors data.npy --labels labels.txt --html labels.txt",
@@ -54,9 +44,6 @@ def folder(tmp_path, rows, table):
         "path data.npz -c z -m pca -r 3,2 --json data.npz",
         "path data.npz -c z -m pca -r 3,2 --html data.npz",
         "path data.npy --labels labels.txt -m pca -r 3,2 -o labels.txt --force",
-        "report result.json -o result.json --force",
-        "report LEACE=result.json -o result.json --force",
-        "report tables.csv -o page.html --tables .",
     ],
 )
 def test_an_input_is_no_output(cli, folder, monkeypatch, line):

@@ -29,7 +29,7 @@ def test_a_rank_is_chosen_saved_and_certified(cli, file, tmp_path):
     out, page, numbers = (tmp_path / f"gender.{end}" for end in ("safetensors", "html", "json"))
     options = ["--max-advantage", 0.2, "-o", out, "--html", page, "--json", numbers]
     done = cli(
-        "path", file, "-c", "z", "--ranks", "4,2,1", "--metrics", "linear,variance", *options
+        "path", file, "-c", "z", "--ranks", "4,2,1", "--set", "metrics=linear,variance", *options
     )
     assert done.code == 0, done.err
     rows = [line for line in done.out.splitlines() if re.match(r"\| \d", line)]
@@ -48,15 +48,14 @@ def test_a_rank_is_chosen_saved_and_certified(cli, file, tmp_path):
     assert f"rank {rank}" in html
     assert f"Chosen: rank {rank}" in html
     # The same file and seed: attackers learn from one half of the test rows.
-    again = cli("certify", out, file, "--budget", "quick", "--no-fail", "--margin", 0.2)
+    again = cli("certify", out, file, "--budget", "quick", "--margin", 0.2)
     assert "180 rows to learn from, 180 to judge on" in again.out.replace("\n", " "), again.err
-    assert cli("evaluate", out, file, "-m", "linear", "--seeds", 1).code == 0
-    # The eraser and the numbers go on to the other commands.
+    assert cli("evaluate", out, file, "-m", "linear", "--set", "seeds=1").code == 0
     assert cli("inspect", out).code == 0
 
 
 def test_a_table_alone(cli, file):
-    options = ("-m", "pca", "--ranks", "0.5,0.2", "--metrics", "none")
+    options = ("-m", "pca", "--ranks", "0.5,0.2", "--set", "metrics=none")
     done = cli("path", file, "--concept", "z", *options)
     assert done.code == 0, done.err
     assert "held-out MMD²" in done.out
@@ -65,21 +64,21 @@ def test_a_table_alone(cli, file):
 
 def test_json_alone_on_stdout(cli, file):
     done = cli(
-        "path", file, "-c", "z", "-m", "pca", "-r", "1:3:1", "--metrics", "none", "--json", "-"
+        "path", file, "-c", "z", "-m", "pca", "-r", "1:3:1", "--set", "metrics=none", "--json", "-"
     )
     assert [point["rank"] for point in json.loads(done.out)["points"]] == [3, 2, 1]
 
 
 def test_a_bound_of_a_metric(cli, file):
-    shared = ("-c", "z", "-t", "y", "-m", "pca", "-r", "5,3,1", "--metrics", "variance")
-    done = cli("path", file, *shared, "--metric", "variance", "--at-least", 0.6)
+    shared = ("-c", "z", "-t", "y", "-m", "pca", "-r", "5,3,1", "--set", "metrics=variance")
+    done = cli("path", file, *shared, "--at-least", "variance=0.6")
     assert done.code == 0, done.err
     assert "Chosen: rank 3: variance (at least 0.6)" in done.out
 
 
 def test_a_task_has_its_column_and_is_a_utility(cli, file):
     shared = ("-c", "z", "-m", "pca", "-r", "5,3")
-    done = cli("path", file, *shared, "-t", "y", "--metric", "task_linear", "--at-least", 0.1)
+    done = cli("path", file, *shared, "-t", "y", "--at-least", "task_linear=0.1")
     assert done.code == 0, done.err
     assert done.out.splitlines()[0].split(" | ")[2:5] == ["attack", "neighbours", "task_linear"]
     assert "Chosen: rank 3: task_linear" in done.out
@@ -88,7 +87,7 @@ def test_a_task_has_its_column_and_is_a_utility(cli, file):
 
 def test_without_a_rank_that_will_do_nothing_is_thrown_away(cli, file, tmp_path):
     page, out = tmp_path / "page.html", tmp_path / "e.safetensors"
-    shared = ("-m", "pca", "-r", "6,5", "--metrics", "linear", "--html", page, "-o", out)
+    shared = ("-m", "pca", "-r", "6,5", "--set", "metrics=linear", "--html", page, "-o", out)
     done = cli("path", file, "-c", "z", *shared)
     assert done.code == 3
     assert "No rank will do" in done.err
@@ -110,8 +109,8 @@ def test_rows_that_are_too_few_for_a_certificate_lose_nothing_else(cli, file, tm
     data = np.load(file)
     some = np.r_[:75, 600:675]
     np.savez(few, X=data["X"][some], z=data["z"][some])
-    rule = ("--metric", "variance", "--at-least", 0.1)
-    done = cli("path", few, "-c", "z", "-m", "pca", "-r", "3,2", "--metrics", "variance", *rule,
+    rule = ("--at-least", "variance=0.1")
+    done = cli("path", few, "-c", "z", "-m", "pca", "-r", "3,2", "--set", "metrics=variance", *rule,
                "-o", out, "--html", page)  # fmt: skip
     assert done.code == 0, done.err
     assert load(out).rank == 2
@@ -143,11 +142,11 @@ def test_ranks_as_typed():
         (["-r", "9:1:2"], "--ranks 9:1:2.*FIRST:LAST:STEP"),
         (["-m", "leopart"], "'leopart'.*Did you mean '?leopard"),
         (["-m", "leace"], "LEACE.*no rank.*expected"),
-        (["--metrics", "linaer"], "'linaer'.*Did you mean 'linear'"),
-        (["--metrics", "task"], "'task'.*no task labels"),
-        (["--metric", "linear"], "no bound.*at_most"),
-        (["--at-least", "1"], "without metric"),
-        (["--attackers", "slow", "--max-advantage", "0.3"], "'slow'.*'quick'"),
+        (["--set", "metrics=linaer"], "'linaer'.*Did you mean 'linear'"),
+        (["--set", "metrics=task"], "'task'.*no task labels"),
+        (["--at-least", "1"], "--at-least 1.*METRIC=V"),
+        (["--set", "seeds=many"], "seeds=many.*type int"),
+        (["--set", "attackers=slow", "--max-advantage", "0.3"], "'slow'.*'quick'"),
         (["--set", "rnk=3"], "'rnk'.*'leopard'.*Did you mean '?rank"),
     ],
 )

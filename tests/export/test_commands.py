@@ -38,7 +38,7 @@ def test_an_exported_model_and_an_eraser_after_the_model_give_the_same(files, se
 def test_fit_normalise(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", X=rng.normal(size=(60, 4)), z=np.arange(60) % 2)
-    run("fit", tmp_path / "data.npz", "-f", "X", "-c", "z", "-m", "leace", "--normalise",
-        "-o", tmp_path / "eraser.safetensors")  # fmt: skip
+    run("fit", tmp_path / "data.npz", "-f", "X", "-c", "z", "-m", "leace", "--set",
+        "normalise=true", "-o", tmp_path / "eraser.safetensors")  # fmt: skip
     eraser = load(tmp_path / "eraser.safetensors")
     np.testing.assert_allclose(np.linalg.norm(eraser(rng.normal(size=(5, 4))), axis=1), 1.0)

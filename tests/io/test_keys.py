@@ -70,7 +70,7 @@ def test_rows_without_a_partner_have_no_label(rows, labels):
     gaps = read_table(rows["parquet"], labels_file=file, key="id").z
     assert gaps[:6].tolist() == Z[:6].tolist()
     assert gaps[6:].tolist() == [None, None]
-    with pytest.raises(ValueError, match=r"2 missing labels.*--drop-missing"):
+    with pytest.raises(ValueError, match=r"2 missing labels.*--set drop_missing"):
         LEACE().fit(X, gaps)
 
 
@@ -129,7 +129,7 @@ def test_rows_on_disk_stay_there(tmp_path):
 def test_another_order_is_noticed(rows, labels, kind):
     with pytest.raises(ValueError, match="another order") as error:
         read_table(rows[kind], concept="gender", labels_file=labels())
-    assert "--key id" in str(error.value)
+    assert "--set key=id" in str(error.value)
     same = labels(np.arange(N))
     assert read_table(rows[kind], concept="gender", labels_file=same).z.tolist() == Z.tolist()
 
@@ -142,7 +142,7 @@ def test_a_column_that_names_no_rows_is_not_compared(rows, labels):
 
 
 def test_another_length_is_noticed(rows, labels):
-    with pytest.raises(ValueError, match=r"6 labels.*8 rows.*--key"):
+    with pytest.raises(ValueError, match=r"6 labels.*8 rows.*--set key="):
         read_table(rows["npz"], labels_file=_without_id(labels(np.arange(6))))
 
 

@@ -20,9 +20,9 @@ head -3 labels.csv
 unspot fit vectors.parquet --labels labels.csv --concept dialect -m leace -o dialect.safetensors || echo "exit code $?"
 # ## By key
 #
-# `--key` names a column of both files. Rows without a label are an error, unless you leave them out with
-# `--drop-missing`, which says how many there are.
-unspot fit vectors.parquet --labels labels.csv --key id --drop-missing --concept dialect -m leace -o dialect.safetensors
+# `--set key=id` names a column of both files. Rows without a label are an error, unless you leave them out with
+# `--set drop_missing=true`, which says how many there are.
+unspot fit vectors.parquet --labels labels.csv --set key=id --set drop_missing=true --concept dialect -m leace -o dialect.safetensors
 # ## Judge on other rows
 #
 # New rows come with their own labels. `evaluate` and `certify` take the same options.
@@ -35,4 +35,4 @@ X[:, 0] += 2.0 * (dialect == "south")
 pd.DataFrame({"id": range(4000), "emb": list(X)}).to_parquet("new.parquet")
 pd.DataFrame({"id": range(4000), "dialect": dialect}).sample(3900, random_state=0).to_csv("new.tsv", sep="\t", index=False)
 PYTHON
-unspot certify dialect.safetensors new.parquet --labels new.tsv --key id --drop-missing --budget quick --margin 0.1
+unspot certify dialect.safetensors new.parquet --labels new.tsv --set key=id --set drop_missing=true --budget quick --margin 0.1

@@ -1,8 +1,8 @@
 """The command line: one module per command, and one place where errors become sentences.
 
-A command is a function in the module of the same name, and is registered by its name in
-``COMMANDS``. Command modules import what they need inside the function, so that ``unspot --help``
-loads neither numpy nor torch.
+A command is a function in the module of the same name, registered in ``COMMANDS``. It reads files,
+calls the library and writes results. Commands import the library inside their function, so that
+``unspot --help`` loads neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -13,74 +13,108 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
-from inspect import Parameter, signature
-from typing import Annotated, Any
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, NamedTuple, get_origin
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from unspot._version import __version__
-from unspot.cli.options import Threads, at_work, safe_terminal, without_controls
+from unspot.cli.options import at_work, described, without_controls
 
 __all__ = ["COMMANDS", "app", "main"]
 
-#: The commands, in the order of ``unspot --help``: each is ``unspot.cli.<name>.<name>``.
+#: Commands in the order of ``unspot --help``: each is ``unspot.cli.<name>.<name>``.
 COMMANDS: tuple[str, ...] = (
     "demo",
     "plan",
     "fit",
-    "transform",
+    "path",
     "evaluate",
     "certify",
-    "path",
-    "inspect",
+    "transform",
     "export",
+    "inspect",
 )
 
-#: Those that compute, and have an option for the number of threads.
-COMPUTING = (
-    "demo", "plan", "fit", "transform", "evaluate", "certify", "path",
-)  # fmt: skip
-
-#: The commands of ``unspot lab``, in ``unspot.lab.cli``.
+#: Commands of ``unspot lab``, in ``unspot.lab.cli``.
 LAB_COMMANDS = ("bench", "sweep")
 
-#: Options that people repeat because they want both values. For others, such as --seed, a script
-#: may add a value behind its own: there the last one counts.
+#: Options of the program that may stand behind the command too, with their number of values.
+PROGRAM_OPTIONS = {"--quiet": 0, "-q": 0, "--debug": 0, "--seed": 1, "--threads": 1}
+
+#: Options that people repeat because they want both values. Of others the last value counts.
 _ONCE = ("concept", "features", "task")
 
-#: Errors that a user can put right: shown as one sentence. Others are bugs, with their traceback.
+#: Errors that a user can correct: shown as one sentence. Others are bugs, with their traceback.
 _EXPECTED = (ValueError, LookupError, OSError, ImportError, MemoryError)
 
-app = typer.Typer(
-    name="unspot",
-    help="Take a concept out of embeddings, and prove that it is gone.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+class Settings(NamedTuple):
+    """Values of the program's own options."""
+
+    seed: int = 0
+    quiet: bool = False
+    threads: int | None = None
 
 
-class OnceCommand(TyperCommand):
+class Program(TyperGroup):
+    """The program, whose options may stand anywhere on the line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, program_options_first(args))
+
+
+class Command(TyperCommand):
     """A command that refuses a second value of an option that takes one and looks like a list."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for param in order:
             if param.name in _ONCE and order.count(param) > 1:
-                raise ValueError(_given_twice(param))
+                raise ValueError(
+                    f"Got {param.opts[0]} more than once, but expected one value. Several names "
+                    "are a comma list, such as gender,age."
+                )
         return super().parse_args(ctx, args)
 
 
-def _given_twice(param: Any) -> str:
-    ways_out = {
-        "concept": " Several concepts are a comma list, such as gender,age.",
-        "features": " Give a comma list, such as e_0,e_1.",
-    }
-    message = f"Got {param.opts[0]} more than once, but expected one value."
-    return message + ways_out.get(param.name, "")
+def program_options_first(arguments: Sequence[str]) -> list[str]:
+    """Move the program's options to the front, where its parser expects them.
+
+    Examples
+    --------
+    >>> program_options_first(["fit", "a.npz", "--seed", "3", "-q"])
+    ['--seed', '3', '-q', 'fit', 'a.npz']
+    """
+    first: list[str] = []
+    rest: list[str] = []
+    values = 0
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            return [*first, *rest, *arguments[i:]]
+        name, equals, _ = argument.partition("=")
+        if values:
+            values -= 1
+            first.append(argument)
+        elif name in PROGRAM_OPTIONS:
+            values = 0 if equals else PROGRAM_OPTIONS[name]
+            first.append(argument)
+        else:
+            rest.append(argument)
+    return [*first, *rest]
+
+
+app = typer.Typer(
+    name="unspot",
+    cls=Program,
+    help="Take a concept out of embeddings, and measure what is left of it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # boxes squeeze the texts, and rich takes longer to load than to help
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 
 
 def _show_version(asked: bool) -> None:
@@ -91,81 +125,83 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _program(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            metavar="",
-            callback=_show_version,
-            is_eager=True,
-            help="Show the version and exit.",
-        ),
+    ctx: typer.Context,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of everything random: same seed, same result.")
+    ] = 0,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads to use; by default one per core.")
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print errors only (and JSON, if asked for).")
     ] = False,
     debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (or UNSPOT_DEBUG=1).")
+    ] = False,
+    version: Annotated[
         bool,
-        typer.Option(
-            "--debug", metavar="", help="Show the traceback of an error (or set UNSPOT_DEBUG=1)."
-        ),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
+    """Take a concept out of embeddings, and measure what is left of it.
+
+    The options below may stand before or after the name of a command.
+    """
     if debug:
         os.environ["UNSPOT_DEBUG"] = "1"
+    ctx.obj = Settings(seed, quiet, threads)
 
 
-def _working(command: Callable[..., None], *, computes: bool) -> Callable[..., None]:
-    """The command at work: it shows what it does, and has ``--threads`` if it computes."""
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Describe the parameters of a command, and pass it ``seed`` and ``quiet`` of the program."""
+    wanted = signature(command, eval_str=True).parameters
 
     @wraps(command)
-    def working(threads: int | None = None, **arguments: Any) -> None:
-        with at_work(quiet=arguments.get("quiet", False), threads=threads):
-            command(**arguments)
+    def run(ctx: typer.Context, **arguments: Any) -> None:
+        settings = ctx.obj or Settings()
+        own = {name: getattr(settings, name) for name in ("seed", "quiet") if name in wanted}
+        with at_work(quiet=settings.quiet, threads=settings.threads):
+            command(**arguments, **own)
 
-    if computes:
-        own = signature(command, eval_str=True)
-        more = Parameter("threads", Parameter.KEYWORD_ONLY, default=None, annotation=Threads)
-        working.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=[*own.parameters.values(), more]
-        )
-    return working
+    shown = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for name, param in wanted.items():
+        if name not in ("seed", "quiet"):
+            kind = param.annotation
+            plain = get_origin(kind) is not Annotated  # commands of the lab say all of it
+            annotation = described(command.__name__, name, kind) if plain else kind
+            shown.append(param.replace(annotation=annotation, kind=Parameter.KEYWORD_ONLY))
+    run.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {param.name: param.annotation for param in shown}
+    return run
 
 
-def _register(to: typer.Typer, module: str, name: str, *, computes: bool) -> None:
+def _register(to: typer.Typer, module: str, name: str) -> None:
     command = getattr(import_module(module), name)
-    to.command(name, cls=OnceCommand)(_working(command, computes=computes))
+    to.command(name, cls=Command)(_with_settings(command))
 
 
 for _name in COMMANDS:
-    _register(app, f"unspot.cli.{_name}", _name, computes=_name in COMPUTING)
+    _register(app, f"unspot.cli.{_name}", _name)
 
 lab = typer.Typer(no_args_is_help=True, help="Research: the paper's benchmark, and sweeps.")
 for _name in LAB_COMMANDS:
-    _register(lab, "unspot.lab.cli", _name, computes=True)
+    _register(lab, "unspot.lab.cli", _name)
 app.add_typer(lab, name="lab")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program; it always ends in ``SystemExit``.
 
-    The exit code is 0; 1 for a bug, or if every cell of a sweep failed; 2 for a user's error; 3
-    for a leak that ``unspot certify`` finds, 5 if ``unspot certify --check`` finds another
-    result than before; 130 after Ctrl-C.
+    Exit codes: 0; 1 for a bug, or if every cell of a sweep failed; 2 for a user's error; 3 and 4
+    for the verdicts LEAKS and INCONCLUSIVE; 5 if ``certify --check`` finds another result; 130
+    after Ctrl-C.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A "±" that the terminal's encoding lacks becomes "?" and does not end an hour of work.
             stream.reconfigure(errors="replace")
-    with safe_terminal():
-        _run(_debug_first(sys.argv[1:] if argv is None else argv))
-
-
-def _run(arguments: Sequence[str]) -> None:
     try:
-        app(args=arguments, prog_name="unspot")
-    except (KeyboardInterrupt, SystemExit) as end:
-        if isinstance(end, KeyboardInterrupt):  # before a command began
-            typer.echo("Stopped. Nothing was written.", err=True)
-            raise SystemExit(130) from None
-        raise
+        app(args=list(sys.argv[1:] if argv is None else argv), prog_name="unspot")
     except _EXPECTED as error:
         if os.environ.get("UNSPOT_DEBUG", "0") not in ("", "0"):
             raise
@@ -174,7 +210,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def sentence(error: BaseException) -> str:
-    """An error as one line, without its type."""
+    """Format an error as one line, without its type."""
     if isinstance(error, MemoryError):
         return "The memory of this machine is not enough. " + str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -182,9 +218,3 @@ def sentence(error: BaseException) -> str:
         return f"{where}{error.strerror}."
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return without_controls(" ".join(text.split())) or type(error).__name__
-
-
-def _debug_first(argv: Sequence[str]) -> list[str]:
-    # People add --debug to the end of the line that failed, where a command would refuse it.
-    rest = [argument for argument in argv if argument != "--debug"]
-    return ["--debug", *rest] if len(rest) < len(argv) else rest

@@ -2,154 +2,98 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from unspot.cli import options
+from unspot.cli.rows import Source, how_split, unseen_rows, write_page
 
 if TYPE_CHECKING:
     from unspot.data.dataset import Dataset
     from unspot.eraser import Eraser
     from unspot.evaluation.certificate import Certificate
 
+KEYS = {"attackers": str, "alpha": float, "train_labels": Path, **options.READING_KEYS}
+
 
 def certify(
-    eraser: options.EraserFile,
-    data: options.TestRows,
-    concept: options.ConceptsOfFit = None,
-    features: options.FeaturesOfFit = None,
-    labels: options.LabelsFile = None,
-    key: options.Key = None,
-    drop_missing: options.DropMissing = False,
-    groups: options.Groups = None,
-    kind: options.Kinds = None,
-    given: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Labels that attackers know, such as the task: only what rows add to it counts.",
-        ),
-    ] = None,
-    attack_rows: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rows that attackers learn from; else half of DATA."),
-    ] = None,
-    attack_labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A second file with the labels of --attack-rows."),
-    ] = None,
-    budget: options.Budget = "standard",
-    attackers: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="A comma list, such as logistic,trees.")
-    ] = None,
-    alpha: Annotated[float, typer.Option(metavar="A", help="Probability of a false alarm.")] = 0.05,
-    seed: options.Seed = 0,
-    json: options.JsonFile = None,
-    html: options.HtmlFile = None,
-    margin: Annotated[
-        float,
-        typer.Option(
-            "--margin",
-            "--max-advantage",
-            metavar="A",
-            help="The largest advantage over guessing that counts as erased; of a number, the "
-            "largest share of its variance.",
-        ),
-    ] = 0.05,
-    check: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Compare with the JSON of an earlier certificate."),
-    ] = None,
-    fail: Annotated[
-        bool,
-        typer.Option(
-            "--fail/--no-fail",
-            metavar="",
-            help="End with an exit code that tells the verdict, or with 0.",
-        ),
-    ] = True,
-    quiet: options.Quiet = False,
+    eraser: Path,
+    data: Path,
+    concept: str | None = None,
+    features: str | None = None,
+    labels: Path | None = None,
+    kind: list[str] | None = None,
+    groups: str | None = None,
+    given: str | None = None,
+    train: Path | None = None,
+    margin: float = 0.05,
+    budget: str = "standard",
+    json: Path | None = None,
+    html: Path | None = None,
+    check: Path | None = None,
+    settings: list[str] | None = None,
+    *,
+    seed: int,
+    quiet: bool,
 ) -> None:
-    """Attack an eraser on rows it has not seen, and say what could be recovered.
+    """Attack an eraser on unseen rows, and give a verdict.
 
-    unspot certify gender.safetensors test.parquet --concept gender --budget quick
+    \b
+    unspot certify gender.safetensors test.parquet --budget quick
 
     Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error, 5 another
     result than that of --check.
     """
-    inputs = (eraser, data, labels, attack_rows, attack_labels)
-    options.check_files({"--json": json, "--html": html}, (*inputs, check))
+    chosen, _ = options.parse_settings(settings, KEYS)
+    train_labels = chosen.pop("train_labels", None)
+    inputs = (eraser, data, labels, train, train_labels, check)
+    options.check_files({"--json": json, "--html": html}, inputs)
     from unspot.checks import check_share
-    from unspot.cli.evaluate import read_rows, unseen_rows, write_page
     from unspot.eraser import load
 
     earlier = None if check is None else _read_certificate(check)
     check_share("--margin", margin)
-    loaded = load(eraser)
-    test, learn = read_rows(
-        loaded,
-        (data, labels),
-        (attack_rows, attack_labels),
-        flags=("--attack-rows", "--attack-labels"),
-        quiet=quiet,
-        key=key,
-        drop_missing=drop_missing,
-        concept=concept,
-        features=features,
-        task=given,
-        groups=groups,
-        kinds=kind,
+    attack: dict[str, Any] = {"attackers": options.comma_list(chosen.pop("attackers", None))}
+    attack |= {"alpha": chosen.pop("alpha", 0.05), "margin": margin, "budget": budget}
+    source = Source(
+        data, labels, concept, features, task=given, groups=groups, kinds=kind, **chosen
     )
-    from unspot.data.dataset import Dataset
+    loaded = load(eraser)
+    rows = unseen_rows([loaded], source, train, train_labels, seed, quiet=quiet)
+    _refuse_seen(loaded, rows, data)
+    with options.loading():  # after all that can be wrong with the files: it imports torch
+        from unspot.evaluation.held_out import certify as certified
 
-    if learn is None:
-        rows = unseen_rows(loaded, test, learn, data, seed)
-    else:  # these rows and no others, also where the eraser was fitted on them
-        rows = Dataset(learn, learn, test, name=data.name)
-    rows = replace(rows, concept=concept or "")  # else the name of the eraser's fit
-    seen = _refuse_seen(loaded, rows, data)
-    # After all that can be wrong with the files: it imports torch.
-    with options.loading():
-        from unspot.evaluation.held_out import certify as attack
-
-    shows = not quiet and json != options.STDOUT
+    attack["given"] = None if given is None else "y"
     with options.warnings_as_sentences(quiet=quiet):
-        certificate = attack(
-            loaded,
-            rows,
-            attackers=options.comma_list(attackers),
-            budget=budget,
-            alpha=alpha,
-            margin=margin,
-            attack_rows="seen" if seen else "unseen",
-            given=None if given is None else "y",
-            random_state=seed,
-        )
+        certificate = certified(loaded, rows, random_state=seed, **attack)
     certificate = certificate.called(given=given or "")
-    written = [options.write_json(certificate, json)]
-    written.append(write_page(certificate, loaded, rows, html))
-    if shows:
-        verdict, _, rest = str(certificate).partition("\n")
-        typer.secho(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
-        typer.echo(rest)
-        if attack_rows is None:
-            typer.echo(
-                f"{data.name} was {options.split_words(rows)}: {len(rows.validation):,} "
-                f"rows to learn from, {len(rows.test):,} to judge on."
-            )
-    options.end_if_lost(*written)
+    options.write_json(certificate, json)
+    write_page(certificate, loaded, rows, html)
+    if not quiet and json != options.STDOUT:
+        _show(certificate, rows, data if train is None else None)
     if earlier is not None:
         _end_if_different(certificate, earlier, check, quiet=quiet)
-    if fail and certificate.verdict != "HOLDS":
+    if certificate.verdict != "HOLDS":
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 
 
-def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:
-    """Whether the eraser was fitted on the rows to learn from; on those to judge on, an error."""
-    from unspot.data.dataset import MAX_SEEN, share_fitted_on, was_fitted_on
+def _show(certificate: Certificate, rows: Dataset, split: Path | None) -> None:
+    verdict, _, rest = str(certificate).partition("\n")
+    options.say(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
+    options.say(rest)
+    if split is not None:
+        options.say(
+            f"{split.name} was {how_split(rows)}: {len(rows.validation):,} rows to learn from, "
+            f"{len(rows.test):,} to judge on."
+        )
+
+
+def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> None:
+    """Raise an error if the eraser was fitted on the rows to judge on."""
+    from unspot.data.dataset import MAX_SEEN, share_fitted_on
 
     share = share_fitted_on(eraser, rows.test)
     if share > MAX_SEEN:
@@ -159,7 +103,6 @@ def _refuse_seen(eraser: Eraser, rows: Dataset, data: Path) -> bool:
             "seen: on its own rows every eraser looks good. Keep some rows away from unspot fit; "
             "after unspot path without a task, give the same file and the same --seed."
         )
-    return was_fitted_on(eraser, rows.validation)
 
 
 def _read_certificate(path: Path) -> Certificate:
@@ -181,8 +124,7 @@ def _end_if_different(
     """End with an exit code if the earlier certificate says something else."""
     differences = certificate.differences_from(earlier)
     for sentence in differences:
-        typer.secho(f"Differs from {path}: {sentence}", fg="red", err=True)
+        options.say(f"Differs from {path}: {sentence}", fg="red", err=True)
     if differences:
         raise typer.Exit(options.DIFFERENT)
-    if not quiet:
-        typer.echo(f"The same eraser, rows and numbers as in {path}.", err=True)
+    options.note(f"The same eraser, rows and numbers as in {path}.", quiet=quiet)

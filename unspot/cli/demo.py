@@ -1,40 +1,44 @@
-"""``unspot demo``: the whole story on real vectors that are bundled, in about a minute."""
+"""``unspot demo``: erase, measure, attack and report on bundled vectors, in about a minute."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 from unspot.cli import options
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from unspot.cli.tour import Demo
     from unspot.data.dataset import Dataset
+    from unspot.report.contents import Contents, NeighbourList
+    from unspot.report.views import Views
 
-#: The files that the demo writes.
+#: Files that the demo writes.
 FILES = {
     "report.html": "the report: open it in a browser",
     "eraser.safetensors": "the eraser: load it with unspot.load",
-    "erased.npz": "the names of all rows, and their erased vectors",
 }
+#: Rows that L̄EOPARD is fitted on: enough to generalise, and few enough for about a minute.
+MAX_ROWS = 6000
+MEASURES = ("chance", "probe", "mdl", "neighbours")
+
+Step = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
 class Story:
-    """What the demo takes out of which bundled data."""
+    """A concept to take out of one of the bundled data sets."""
 
     loader: str  # in unspot.datasets
     title: str
     about: str
-    rank: int
+    rank: int  # dimensions that hold little of the concept, and much of the rest
     show: tuple[str, ...]  # rows whose neighbours are shown
 
 
@@ -58,6 +62,7 @@ STORIES = {
 NEXT = (
     "  data.parquet has a column of vectors, emb, and one of labels, gender:",
     "",
+    "  unspot plan data.parquet --features emb --concept gender",
     "  unspot fit data.parquet --features emb --concept gender -o gender.safetensors",
     "  unspot evaluate gender.safetensors test.parquet --html report.html",
     "  unspot transform gender.safetensors new/*.parquet -o clean/",
@@ -67,21 +72,7 @@ NEXT = (
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.")
-    ] = Path("unspot-demo"),
-    data_name: Annotated[
-        str,
-        typer.Option("--data", metavar="NAME", help="words (gender) or translations (the source)."),
-    ] = "words",
-    rank: Annotated[
-        int | None,
-        typer.Option("--rank", "-r", metavar="R", help="Dimensions to keep: by default 40 of 100."),
-    ] = None,
-    tsne: Annotated[
-        bool, typer.Option("--tsne", metavar="", help="Draw maps by t-SNE, not PCA (slower).")
-    ] = False,
-    quiet: options.Quiet = False,
+    output: Path = Path("unspot-demo"), data: str = "words", rank: int | None = None, *, quiet: bool
 ) -> None:
     """Take gender out of 21,996 word vectors, and see what is left.
 
@@ -92,40 +83,17 @@ def demo(
     import unspot.datasets
     from unspot.checks import check_choice
 
-    story = STORIES[check_choice("--data", data_name, STORIES)]
-    data = getattr(unspot.datasets, story.loader)()
+    story = STORIES[check_choice("--data", data, STORIES)]
+    rows = getattr(unspot.datasets, story.loader)()
     rank = story.rank if rank is None else rank
-    replaced = _check(output, rank, data.n_features)
-    show = _Show(quiet=quiet)
-    show.begin(story, data, rank)
-    started = time.perf_counter()
-    with options.loading():  # it takes a second or more: the beginning is shown first
-        from unspot.cli.tour import run_demo
-
-    began = time.time()
-    with options.saying_what_is_kept(lambda: options.what_is_kept(_new_files(output, began))):
-        result = run_demo(
-            output,
-            data,
-            rank=rank,
-            title=story.title,
-            show=story.show,
-            map_kind="tsne" if tsne else "pca",
-            step=show.step,
-        )
-    show.table(result)
-    show.neighbours(result)
-    show.files(output, replaced, time.perf_counter() - started)
+    _check(output, rank, rows.n_features)
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if quiet else sys.stdout):
+        _begin(story, rows, rank)
+        result = run_demo(output, rows, rank=rank, title=story.title, show=story.show, step=_step)
+        _show(result, output)
 
 
-def _new_files(output: Path, began: float) -> list[Path]:
-    """Those of the demo's files that were written since."""
-    files = [output / name for name in FILES]
-    return [file for file in files if file.exists() and file.stat().st_mtime >= began]
-
-
-def _check(output: Path, rank: int, n_features: int) -> bool:
-    """Refuse what cannot work before anything is computed; whether files will be replaced."""
+def _check(output: Path, rank: int, n_features: int) -> None:
     if not 1 <= rank <= n_features - 2:
         raise ValueError(
             f"Got --rank {rank}, but expected an integer from 1 to {n_features - 2}: the vectors "
@@ -133,78 +101,159 @@ def _check(output: Path, rank: int, n_features: int) -> bool:
         )
     if output.exists() and not output.is_dir():
         raise ValueError(f"Got --output {output}, which is a file, but expected a folder.")
-    return any((output / name).exists() for name in FILES)
 
 
-class _Show:
-    """Output for a terminal of 80 columns."""
+# -- The work --------------------------------------------------------------------------------------
 
-    def __init__(self, *, quiet: bool) -> None:
-        from rich.console import Console
 
-        self.console = Console(highlight=False, quiet=quiet)
+@dataclass(frozen=True)
+class Demo:
+    """Results of the demo."""
 
-    def begin(self, story: Story, data: Dataset, rank: int) -> None:
-        train, _, test = (f"{len(split):,}" for split in data)
-        self.console.print(f"\n[bold]{story.title}[/bold]\n")
-        self.console.print(
-            f"  {sum(map(len, data)):,} {story.about}.\n"
-            f"  {data.n_features} dimensions, of which {rank} are kept.\n"
-            f"  Erasers learn from {train} of them, attackers from others, and all is\n"
-            f"  tested on {test} that none of them has seen.\n"
-        )
+    contents: Contents
+    views: Views
+    neighbours: tuple[NeighbourList, ...]
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Progress while it runs, then a line with the time."""
-        from unspot.io.progress import phase
 
-        started = time.perf_counter()
-        with phase(name):
-            yield
-        seconds = time.perf_counter() - started
-        self.console.print(f"  [green]✓[/green] {name:<28}[dim]{seconds:6.1f} s[/dim]")
+def run_demo(
+    folder: Path,
+    data: Dataset,
+    *,
+    rank: int,
+    max_rows: int = MAX_ROWS,
+    title: str = "",
+    show: Sequence[str] = (),
+    seeds: int = 2,
+    step: Step = lambda name: nullcontext(),
+) -> Demo:
+    """Erase, measure, attack, draw and write.
 
-    def table(self, result: Demo) -> None:
-        from unspot.report.page import measure_groups
+    Parameters
+    ----------
+    folder : path
+        Where ``FILES`` go. Existing files of these names are replaced.
+    data : Dataset
+        With names, as ``load_glove_gender`` gives it.
+    rank, max_rows : int
+        Parameters of L̄EOPARD.
+    title : str
+        Title of the report.
+    show : sequence of str
+        Names of rows whose neighbours are shown.
+    seeds : int
+        Number of networks per probe.
+    step : function
+        Called with the name of each step; returns a context around it, to show progress.
+    """
+    from unspot.report import make_views, to_html
+    from unspot.report.contents import read_contents
 
-        contents = result.contents
-        grid = self._grid()
-        grid.add_column("", no_wrap=True)
-        for name in ("before", *contents.columns):
-            grid.add_column(name, justify="right", no_wrap=True)
-        for group, lines in measure_groups(contents, spreads=False):
-            grid.add_row(f"[bold]{group}[/bold]")
-            for line in lines:
-                grid.add_row(f"  {line.title} {line.arrow}", line.before, *line.after)
-        self.console.print()
-        self.console.print(grid)
-        chance = f", chance is {100 * contents.chance:.1f} %" if contents.chance else ""
-        self.console.print(f"\n  [dim]↓ lower is better, ↑ higher is better{chance}[/dim]")
-        verdict = contents.headline
-        if verdict is not None:
-            name = contents.columns[contents.chosen]
-            self.console.print(f"\n[bold]{name}: {verdict.headline}.[/bold]")
-            self.console.print(f"{verdict.sentence}\n")
+    erasers = _fitted(data, rank, max_rows, step)
+    results = _measured(erasers, data, seeds, step)
+    with step("Drawing maps"):
+        views = make_views(erasers, data, max_points=1200)
+    neighbours = nearest_names(erasers["Cascade"], data, show)
+    with step("Writing the report"):
+        erasers["Cascade"].eraser_.save(folder / "eraser.safetensors")
+        page = folder / "report.html"
+        to_html(results, page, views=views, neighbours=neighbours, title=title)
+    return Demo(read_contents(results, title=title), views, neighbours)
 
-    def neighbours(self, result: Demo) -> None:
-        grid = self._grid("Nearest rows", "before", f"after {result.contents.columns[-1]}")
-        for entry in result.neighbours:
-            after = [w if w in entry.before else f"[bold]{w}[/bold]" for w in entry.after]
-            grid.add_row(entry.word, ", ".join(entry.before), ", ".join(after))
-        self.console.print(grid)
 
-    def files(self, folder: Path, replaced: bool, seconds: float) -> None:
-        self.console.print(f"\nWritten to {folder}/", style="bold", markup=False, soft_wrap=True)
-        if replaced:
-            self.console.print("  [dim]Files of an earlier demo were replaced.[/dim]")
-        for name, meaning in FILES.items():
-            self.console.print(f"  {name:<20} {meaning}")
-        self.console.print("\n[bold]Next, with a file of your own[/bold]")
-        self.console.print("\n".join(NEXT), markup=False)
-        self.console.print(f"\n[dim]{seconds:.0f} s in all.[/dim]")
+def _fitted(data: Dataset, rank: int, max_rows: int, step: Step) -> dict[str, Any]:
+    with step("Loading packages"):
+        from unspot import LEACE, LEOPARD, Cascade
 
-    def _grid(self, *names: str) -> Table:
-        from rich.table import Table
+        leopard = LEOPARD(rank=rank, max_rows=max_rows, random_state=0)
+        erasers = {"LEACE": LEACE(), "LEOPARD": leopard, "Cascade": Cascade(leopard)}
+    for name, eraser in erasers.items():
+        with step(f"Fitting {name}"):
+            eraser.fit(data.train.X, data.train.z)
+    return erasers
 
-        return Table(*names, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+
+def _measured(erasers: dict[str, Any], data: Dataset, seeds: int, step: Step) -> dict[str, Any]:
+    """Evaluate and certify each eraser; certify the original rows under "before"."""
+    from unspot import certify, evaluate
+
+    with step("Attacking the original"):
+        results: dict[str, Any] = {"before": certify(None, data, budget="quick")}
+    for name, eraser in erasers.items():
+        with step(f"Measuring {name}"):
+            evaluation = evaluate(eraser, data, metrics=MEASURES, seeds=seeds)
+        with step(f"Attacking {name}"):
+            results[name] = (evaluation, certify(eraser, data, budget="quick"))
+    return results
+
+
+def nearest_names(
+    eraser: Any, data: Dataset, wanted: Sequence[str], *, k: int = 5
+) -> tuple[NeighbourList, ...]:
+    """Find the k nearest rows by cosine, before and after erasure; unknown names are left out."""
+    import numpy as np
+
+    from unspot.report.contents import NeighbourList
+
+    names = np.concatenate([split.names for split in data]).astype(str)
+    X = np.concatenate([split.X for split in data])
+    places = {name: i for i, name in enumerate(names)}
+    known = [name for name in wanted if name in places]
+    rows = np.array([places[name] for name in known], dtype=int)
+    nearest = []
+    for vectors in (X, eraser.transform(X)):
+        unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+        cosines = unit[rows] @ unit.T
+        cosines[np.arange(len(rows)), rows] = -np.inf  # a row is not its own neighbour
+        nearest.append(names[np.argsort(-cosines, axis=1, kind="stable")[:, :k]])
+    pairs = zip(known, *nearest, strict=True)
+    return tuple(NeighbourList(name, tuple(b), tuple(a)) for name, b, a in pairs)
+
+
+# -- The terminal ----------------------------------------------------------------------------------
+
+
+def _begin(story: Story, rows: Dataset, rank: int) -> None:
+    train, _, test = (f"{len(split):,}" for split in rows)
+    options.say(f"\n{story.title}\n", bold=True)
+    options.say(
+        f"  {sum(map(len, rows)):,} {story.about}.\n"
+        f"  {rows.n_features} dimensions, of which {rank} are kept.\n"
+        f"  Erasers learn from {train} of them, attackers from others, and all is\n"
+        f"  tested on {test} that none of them has seen.\n"
+    )
+
+
+@contextmanager
+def _step(name: str) -> Iterator[None]:
+    """Show progress while a step runs, then a line with its time."""
+    from unspot.io.progress import phase
+
+    started = time.perf_counter()
+    with phase(name):
+        yield
+    options.say(f"  ✓ {name:<28}{time.perf_counter() - started:6.1f} s")
+
+
+def _show(result: Demo, folder: Path) -> None:
+    from unspot.report.page import measure_groups
+    from unspot.tables import plain
+
+    contents = result.contents
+    rows = [["", "before", *contents.columns]]
+    for group, lines in measure_groups(contents, spreads=False):
+        rows.append([group, *[""] * (len(rows[0]) - 1)])
+        rows += [[f"  {line.title} {line.arrow}", line.before, *line.after] for line in lines]
+    chance = f", chance is {100 * contents.chance:.1f} %" if contents.chance else ""
+    options.say(f"\n{plain(rows)}\n\n  ↓ lower is better, ↑ higher is better{chance}")
+    if (verdict := contents.headline) is not None:
+        options.say(f"\n{contents.columns[contents.chosen]}: {verdict.headline}.", bold=True)
+        options.say(fill(verdict.sentence, 80))
+    options.say("\nNearest rows before, and after erasure", bold=True)
+    for entry in result.neighbours:
+        for start, names in ((f"  {entry.word}: ", entry.before), ("    → ", entry.after)):
+            options.say(fill(start + ", ".join(names), 80, subsequent_indent=" " * 6))
+    options.say(f"\nWritten to {folder}/", bold=True)
+    for name, meaning in FILES.items():
+        options.say(f"  {name:<20} {meaning}")
+    options.say("\nNext, with a file of your own", bold=True)
+    options.say("\n".join(NEXT))

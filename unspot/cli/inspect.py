@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +16,22 @@ if TYPE_CHECKING:
 _UNKNOWN = "unknown method"
 
 
-def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None:
+def inspect(eraser: Path | None = None, as_json: bool = False, methods: bool = False) -> None:
     """Show what an eraser is, and check it.
 
+    \b
     unspot inspect gender.safetensors
+    unspot inspect --methods
     """
+    if methods == (eraser is not None):
+        raise ValueError(
+            "Got both or neither of ERASER and --methods, but expected one of them: the file of "
+            "an eraser, or --methods for the list of methods."
+        )
+    if eraser is None:
+        _list_methods(as_json)
+        return
     options.check_files({}, [eraser])
-    import json
-
     from unspot.eraser import load
 
     loaded = load(eraser)
@@ -31,8 +41,18 @@ def inspect(eraser: options.EraserFile, as_json: options.AsJson = False) -> None
         _show(loaded, eraser)
 
 
+def _list_methods(as_json: bool) -> None:
+    from unspot.erasers.registry import methods
+
+    listed = methods()
+    if as_json:
+        options.echo_json(json.dumps([asdict(info) for info in listed], indent=2))
+    else:
+        options.say(repr(listed))
+
+
 def description(eraser: Eraser, path: Path) -> dict[str, Any]:
-    """All facts about an eraser as plain data, but for the hashes of its rows."""
+    """Collect all facts about an eraser as plain data, but for the hashes of its rows."""
     from unspot.data.rows import KNOWN
     from unspot.eraser import method_name
 
@@ -49,7 +69,7 @@ def description(eraser: Eraser, path: Path) -> dict[str, Any]:
 
 
 def checks(eraser: Eraser) -> dict[str, Any]:
-    """Numbers that are zero for a sound eraser, and whether they are.
+    """Compute numbers that are zero for a sound eraser, and check them.
 
     ``orthonormality`` is ‖UᵀU − I‖ and ``idempotence`` ‖P² − P‖/‖P‖, both in Frobenius norm.
     """
@@ -92,29 +112,35 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
     )
 
 
-def _show(eraser: Eraser, path: Path) -> None:
+def eraser_facts(eraser: Eraser) -> list[tuple[str, str]]:
+    """Describe an eraser and its fit, as names and values."""
     from unspot.eraser import method_name
     from unspot.io.columns import in_short
 
+    metadata = eraser.metadata
+    return [
+        ("method", method_name(metadata) or _UNKNOWN),
+        ("concept", str(metadata.get("concept_name", ""))),
+        ("rank", f"{eraser.rank} of {eraser.n_features}"),
+        ("chosen", rank_choice(metadata)),
+        ("features", in_short(metadata.get("features", ()))),
+        *concept_facts(metadata),
+        ("fitted on", _fitted_on(metadata)),
+    ]
+
+
+def _show(eraser: Eraser, path: Path) -> None:
     metadata, checked = eraser.metadata, checks(eraser)
     signs = {"orthonormality": "‖UᵀU−I‖", "idempotence": "‖P²−P‖/‖P‖"}
     errors = [f"{sign} = {checked[key]:.3g}" for key, sign in signs.items() if key in checked]
-    options.facts(
-        f"{path} ({options.file_size(path.stat().st_size)})",
-        [
-            ("method", method_name(metadata) or _UNKNOWN),
-            ("concept", str(metadata.get("concept_name", ""))),
-            ("rank", f"{eraser.rank} of {eraser.n_features}"),
-            ("chosen", rank_choice(metadata)),
-            ("features", in_short(metadata.get("features", ()))),
-            ("maps", " → ".join(m.kind for m in eraser.maps)),
-            *options.concept_facts(metadata),
-            ("fitted on", _fitted_on(metadata)),
-            ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
-            ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),
-            ("checks", ", ".join(["sound" if checked["sound"] else "NOT SOUND", *errors])),
-        ],
-    )
+    more = [
+        ("maps", " → ".join(m.kind for m in eraser.maps)),
+        ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
+        ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),
+        ("checks", ", ".join(["sound" if checked["sound"] else "NOT SOUND", *errors])),
+    ]
+    title = f"{path} ({options.file_size(path.stat().st_size)})"
+    options.facts(title, [*eraser_facts(eraser), *more])
 
 
 def _fitted_on(metadata: Mapping[str, Any]) -> str:
@@ -127,7 +153,7 @@ def _fitted_on(metadata: Mapping[str, Any]) -> str:
 
 
 def _parameters(parameters: Mapping[str, Any]) -> str:
-    """Those that change the result, with objects by their type: ``--json`` has them in full."""
+    """List parameters that change the result, objects by their type; ``--json`` has all."""
     shown = []
     for name, value in parameters.items():
         if isinstance(value, str) and value.endswith(")"):  # "array of shape …", "Solver(…)"
@@ -135,3 +161,50 @@ def _parameters(parameters: Mapping[str, Any]) -> str:
         if value is not None and name not in ("verbose", "device"):
             shown.append(f"{name}={value}")
     return ", ".join(shown)
+
+
+def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
+    """List the classes, each with its number of rows.
+
+    Examples
+    --------
+    >>> class_list({"classes": ["f", "m"], "class_counts": [1200, 800]})
+    'f (1,200), m (800)'
+    """
+    classes = metadata.get("classes") or []
+    counts = metadata.get("class_counts") or [None] * len(classes)
+    shown = [
+        str(name) if count is None else f"{name} ({count:,})"
+        for name, count in zip(classes, counts, strict=True)
+    ]
+    rest = [f"… {len(shown) - most} more"] if len(shown) > most else []
+    return ", ".join(shown[:most] + rest)
+
+
+def concept_facts(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Describe what was erased, given and kept, as names and values.
+
+    Examples
+    --------
+    >>> age = {"name": "age", "kind": "continuous", "missing": 3}
+    >>> concept_facts({"concepts": [age], "given": {"kind": "categories"}, "given_name": "job"})
+    [('age', 'continuous, 3 rows without a value'), ('given', 'job (categories)')]
+    """
+    rows = [("classes", class_list(metadata))]
+    if metadata.get("concept") == "continuous":
+        rows = [("kind", metadata["concept"])]
+    elif "concepts" in metadata:
+        rows = [(str(concept["name"]), _concept(concept)) for concept in metadata["concepts"]]
+    for name in ("given", "keep"):
+        if name in metadata:
+            column = f"{metadata.get(f'{name}_name', '')} ({metadata[name]['kind']})"
+            rows.append(("kept" if name == "keep" else name, column.strip()))
+    return rows
+
+
+def _concept(concept: Mapping[str, Any]) -> str:
+    """Describe one of several concepts in a line."""
+    classes = class_list(concept, most=4)
+    lacking = f"{concept['missing']:,} rows without a value" if concept.get("missing") else ""
+    kind = f"{concept['kind']}: {classes}" if classes else str(concept["kind"])
+    return ", ".join(filter(None, (kind, lacking)))

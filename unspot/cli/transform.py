@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from unspot.cli import options
 
@@ -16,37 +14,24 @@ if TYPE_CHECKING:
 
 
 def transform(
-    eraser: options.EraserFile,
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(metavar="IN", help="Files or folders of .npy, .npz, .csv, .tsv, .parquet."),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="A file for one file; a folder for many."
-        ),
-    ],
-    features: options.FeaturesOfFit = None,
-    reduce: Annotated[
-        bool, typer.Option("--reduce", metavar="", help="Write r coordinates per row instead of d.")
-    ] = False,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Files at a time; by default all cores.")
-    ] = None,
-    skip_bad: Annotated[
-        bool,
-        typer.Option("--skip-bad", metavar="", help="Skip unreadable files, and list them."),
-    ] = False,
-    force: options.Force = False,
-    quiet: options.Quiet = False,
+    eraser: Path,
+    inputs: list[Path],
+    output: str,
+    features: str | None = None,
+    reduce: bool = False,
+    workers: int | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    *,
+    quiet: bool,
 ) -> None:
     """Take the concept out of files, of any size and number.
 
+    \b
+    unspot transform gender.safetensors big/*.parquet -o clean/
+
     One file is written to one file, many go to a folder. Other columns, schema and row order
     stay. An interrupted run goes on where it stopped.
-
-    unspot transform gender.safetensors big/*.parquet -o clean/
     """
     options.check_files({}, [eraser, *inputs])
     from unspot.eraser import load
@@ -62,7 +47,7 @@ def transform(
 
 
 def _to_folder(inputs: list[Path], output: str) -> bool:
-    """Whether the output is a folder: there are several inputs, or it is written like one."""
+    """Tell whether the output is a folder: of several inputs, or written like one."""
     many = len(inputs) > 1 or inputs[0].is_dir()
     return many or output.endswith((os.sep, "/")) or Path(output).is_dir()
 
@@ -71,17 +56,17 @@ def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool)
     from unspot.scale import transform_file
 
     started = time.perf_counter()
-    with options.saying_what_is_kept(lambda: f"Nothing was written to {target}."):
+    with options.after_interrupt(f"Nothing was written to {target}."):
         rows = transform_file(erasure, source, target, force=force)
     if not quiet:
-        typer.echo(f"Erased {_rate(rows, started)} into {target}.")
+        options.say(f"Erased {_rate(rows, started)} into {target}.")
 
 
 def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **settings: Any) -> None:
     from unspot.scale import transform_files
 
     started = time.perf_counter()
-    with options.saying_what_is_kept(lambda: "What is finished is kept. The same command goes on."):
+    with options.after_interrupt("What is finished is kept. The same command goes on."):
         result = transform_files(erasure, inputs, folder, **settings)
     for source, error in result.skipped.items():
         options.warn(f"Skipped {source}. {error}")
@@ -89,9 +74,9 @@ def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **set
         return
     if result.done:
         files = _files(len(result.done))
-        typer.echo(f"Erased {_rate(result.rows, started)} in {files} into {folder}.")
+        options.say(f"Erased {_rate(result.rows, started)} in {files} into {folder}.")
     if result.kept:
-        typer.echo(f"Kept {_files(len(result.kept))} that an earlier run had finished.")
+        options.say(f"Kept {_files(len(result.kept))} that an earlier run had finished.")
 
 
 def _rate(rows: int, started: float) -> str:

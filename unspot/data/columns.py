@@ -288,7 +288,7 @@ def _refuse_missing(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
             f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
-            "(commands do with --drop-missing), or give them a class of their own."
+            "(commands do with --set drop_missing=true), or give them a class of their own."
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import missing_values, uncast
+from unspot.data.columns import missing_values, uncast
 from unspot.io.arrays import npz_names, read_npy, read_npz
 from unspot.io.arrow import (
     column_kinds,
@@ -146,7 +146,7 @@ def read_with(
                 f"Got {len(column)} labels in {roles[role] or role} of "
                 f"{str(labels_file or path)!r} for {n_rows} rows of X, but expected one label per "
                 "row. If a column of both files says which label belongs to which row, name it "
-                "with --key."
+                "with --set key=NAME."
             )
     if more:
         others = {name: by_role.pop(role) for role, name in more.items()}
@@ -398,7 +398,7 @@ def refuse_other_order(path: Path, labels_file: Path, *, taken: Iterable[str | N
             raise ValueError(
                 f"Got {str(labels_file)!r} in another order than {str(path)!r}: their columns "
                 f"{name!r} differ{where}, so that labels would go to other rows. Join the files "
-                f"by it, with --key {name}."
+                f"by it, with --set key={name}."
             )
 
 

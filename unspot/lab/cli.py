@@ -47,15 +47,21 @@ Folder = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FOLDER", help="By default unspot-bench-NAME, here."),
 ]
-Figures = Annotated[
-    bool, typer.Option("--figures/--no-figures", metavar="", help="Whether to draw figures.")
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Whether to draw figures.")]
+Features = Annotated[
+    str | None, typer.Option("--features", "-f", metavar="NAMES", help="Vectors in a file.")
+]
+Ranks = Annotated[
+    str | None,
+    typer.Option("--ranks", "-r", metavar="RANKS", help="Such as 90,50,0.1 or 10:90:10."),
+]
+MaxRows = Annotated[
+    int | None, typer.Option(metavar="N", help="Fit on a sample of at most N rows.")
 ]
 Jobs = Annotated[
     int | None, typer.Option(metavar="N", help="Cells that run at once, in processes.")
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", metavar="", help="Run only the cells that are not finished.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Run only the cells that are not finished.")]
 
 
 def bench(
@@ -63,21 +69,23 @@ def bench(
     data: Source = None,
     concept: Concept = "z",
     task: Task = "y",
-    features: options.Features = None,
-    ranks: options.Ranks = None,
+    features: Features = None,
+    ranks: Ranks = None,
     seeds: Seeds = None,
     effort: Effort = "standard",
     studies: Studies = None,
     methods: Methods = None,
-    max_rows: options.MaxRows = None,
+    max_rows: MaxRows = None,
     output: Folder = None,
     resume: Resume = False,
     jobs: Jobs = None,
     figures: Figures = True,
-    quiet: options.Quiet = False,
+    *,
+    quiet: bool,
 ) -> None:
     """Regenerate the paper's tables and figures, with its numbers in brackets.
 
+    \b
     unspot lab bench glove --effort quick
     unspot lab bench bios --data folder-of-the-authors --seeds 5 -o results/bios
 
@@ -94,7 +102,7 @@ def bench(
         from unspot.lab.bench import bench as run
         from unspot.lab.bench.paper import paper_tables
 
-    with options.saying_what_is_kept(lambda: _go_on(folder)):
+    with options.after_interrupt(_go_on(folder)):
         result = run(
             name,
             source=data,
@@ -134,10 +142,12 @@ def sweep(
     tables: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write tables too: LaTeX and CSV.")
     ] = None,
-    quiet: options.Quiet = False,
+    *,
+    quiet: bool,
 ) -> None:
     """Measure methods at ranks and seeds on data sets, as a TOML file says.
 
+    \b
     unspot lab sweep sweep.toml -o results.jsonl --tables paper/
 
     Every finished cell is on the disk at once: an interrupted sweep goes on with --resume.
@@ -150,7 +160,7 @@ def sweep(
         from unspot.lab.tables import save_tables, sweep_tables
 
     arguments = read_sweep_file(file)
-    with options.saying_what_is_kept(lambda: _go_on(results)):
+    with options.after_interrupt(_go_on(results)):
         records = run(**arguments, path=results, resume=resume, n_jobs=jobs)
     made = sweep_tables(records)
     written = [results, *([] if tables is None else save_tables(tables, made))]

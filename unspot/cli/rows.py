@@ -1,0 +1,273 @@
+"""Rows that commands work on: one place that reads files and splits their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unspot.cli import options
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unspot.data.dataset import Dataset, Split
+    from unspot.eraser import Eraser
+    from unspot.io import Table
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of rows, and the names of its columns as options give them.
+
+    Attributes
+    ----------
+    data, labels : path
+        The file of the vectors, and a second one with their labels.
+    concept, features, task, groups, predictions : str or None
+        Columns or arrays. With an eraser, concept and features are by default those of its fit.
+    kinds : sequence of str
+        Kinds of concepts, as NAME=KIND.
+    beside : tuple of str
+        Further columns to read with the concept, for what is given or kept.
+    key, drop_missing
+        As ``read_table`` takes them.
+    """
+
+    data: Path
+    labels: Path | None = None
+    concept: str | None = None
+    features: str | None = None
+    task: str | None = None
+    groups: str | None = None
+    predictions: str | None = None
+    kinds: Sequence[str] | None = None
+    beside: tuple[str, ...] = ()
+    key: str | None = None
+    drop_missing: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return what the concept is called: its column, or else the file of its labels."""
+        return self.concept or (self.labels or self.data).stem
+
+
+class Read(NamedTuple):
+    """A table, and the kinds of its concepts as far as they were said."""
+
+    table: Table
+    kinds: dict[str, str]
+
+
+def read(source: Source, *, quiet: bool, on_disk: bool = False) -> Read:
+    """Read vectors and labels; with ``on_disk``, large Parquet files stay there."""
+    from unspot.io import open_table, read_table
+
+    if source.concept is None and source.labels is None:
+        raise ValueError(
+            "Got no concept. Name its column or array with --concept, or its file with --labels."
+        )
+    kinds = options.parse_kinds(source.kinds, source.concept)
+    names = ",".join(filter(None, [source.concept, *source.beside])) or None
+    table = (open_table if on_disk else read_table)(
+        source.data,
+        features=source.features,
+        concept=names,
+        task=source.task,
+        names=source.predictions,
+        groups=source.groups,
+        labels_file=source.labels,
+        key=source.key,
+        drop_missing=source.drop_missing,
+    )
+    options.note(table.dropped, quiet=quiet)
+    return Read(table, kinds)
+
+
+def dataset(source: Source, seed: int, *, quiet: bool) -> tuple[Dataset, Read]:
+    """Read a file and split it into rows to fit on, to choose on and to test on."""
+    rows = read(source, quiet=quiet)
+    import numpy as np
+
+    from unspot.data.dataset import Dataset  # after what can be wrong with the file
+
+    X = np.asarray(rows.table.X)
+    X = X.astype(np.float32) if X.dtype == np.float16 else X
+    data = Dataset.from_arrays(
+        X,
+        rows.table.z,
+        rows.table.y,
+        kind=rows.kinds.get(source.concept or "") or rows.kinds or None,
+        groups=rows.table.groups,
+        random_state=seed,
+        name=source.data.name,
+        concept=source.name,
+    )
+    return data, rows
+
+
+# -- Rows for fitted erasers -----------------------------------------------------------------------
+
+
+def unseen_rows(
+    erasers: Sequence[Eraser],
+    source: Source,
+    train: Path | None,
+    train_labels: Path | None,
+    seed: int,
+    *,
+    quiet: bool,
+) -> Dataset:
+    """Read rows to judge erasers on and rows to learn from, which no fit has seen if possible.
+
+    Rows to learn from are those of ``train``, or half of the file. Of rows that chose a rank in
+    ``unspot path``, only its test rows are used. Where there are no rows of the fit, train and
+    validation are the same rows.
+    """
+    _check_pairs(source, train, train_labels)
+    whole = _split_of(erasers[0], source, quiet)
+    _note_other_concept(erasers[0], source.concept, quiet)
+    learn = None
+    if train is not None:
+        # Predictions belong to the rows that are judged on.
+        other = replace(source, data=train, labels=train_labels, predictions=None)
+        learn = _split_of(erasers[0], other, quiet, "--set train_labels=FILE")
+        _refuse_shared(whole, learn, source.data)
+    rows = _divided(erasers, whole, learn, source.data.name, seed)
+    return replace(rows, concept=source.concept or "")  # else the name of the eraser's fit
+
+
+def _check_pairs(source: Source, train: Path | None, train_labels: Path | None) -> None:
+    if train is None and train_labels is not None:
+        raise ValueError("Got train_labels without --train, the rows that they belong to.")
+    if source.key and not (source.labels or train_labels):
+        raise ValueError("Got a key without --labels, the file with the labels it belongs to.")
+
+
+def _divided(
+    erasers: Sequence[Eraser], whole: Split, learn: Split | None, name: str, seed: int
+) -> Dataset:
+    from unspot.data.dataset import Dataset, was_fitted_on
+
+    def known(split: Split) -> bool:
+        return any(was_fitted_on(eraser, split) for eraser in erasers)
+
+    if learn is not None and not known(learn):
+        return Dataset(learn, learn, whole, name=name)
+    if learn is None and known(whole):
+        split = Dataset.from_arrays(
+            whole.X,
+            whole.concept,
+            whole.task,
+            names=whole.predictions,
+            groups=whole.groups,
+            random_state=seed,
+            name=name,
+        ).mapped(lambda split: replace(split, names=None, predictions=split.names))
+        if not known(split.validation) or known(split.test):
+            return split
+        from unspot.evaluation.run import after_refit
+
+        return after_refit(split, seed)
+    first, second = whole.halves(seed)
+    return Dataset(first if learn is None else learn, first, second, name=name)
+
+
+def how_split(rows: Dataset) -> str:
+    """Say how a file was split in two."""
+    if rows.test.groups is not None:
+        return "split at random, by group"
+    return "split at random"
+
+
+def _split_of(eraser: Eraser, source: Source, quiet: bool, option: str = "--labels") -> Split:
+    """Read a file by the columns of the eraser's fit, where options name no others."""
+    from unspot.io.tables import has_column
+
+    name = source.concept or eraser.metadata.get("concept_name")
+    if source.labels is None and source.data.suffix.lower() == ".npy":
+        raise ValueError(
+            f"Got {str(source.data)!r}, one array without labels. Give them in a second file, with "
+            f"{option}."
+        )
+    if source.labels is not None and source.concept is None and name:
+        # fit names the concept after its file of labels if that has one column
+        name = name if has_column(source.labels, name) else None
+    features: Any = source.features or _features_of_fit(eraser, source.data)
+    table, kinds = read(replace(source, concept=name, features=features), quiet=quiet)
+    kinds = {**_kinds_of_fit(eraser, name), **kinds}
+    return _labelled(_in_order_of_fit(eraser, table, source.data), table, kinds, name)
+
+
+def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
+    """Return the vectors' names in the file of the fit, if they mean something in this file."""
+    names = list(eraser.metadata.get("features", ()))
+    suffix = path.suffix.lower()
+    # A .npy file has no names, and many columns of a table are one array of a .npz file.
+    if not names or suffix == ".npy" or (suffix == ".npz" and len(names) > 1):
+        return None
+    return names[0] if len(names) == 1 else names
+
+
+def _kinds_of_fit(eraser: Eraser, name: str | None) -> dict[str, str]:
+    """Return the kinds of concepts that are stored in the eraser, if these are its concepts."""
+    facts = eraser.metadata
+    if name is None or name != facts.get("concept_name"):
+        return {}
+    listed = facts.get("concepts") or [{"name": name, "kind": facts.get("concept")}]
+    kinds = {str(one["name"]): str(one["kind"]) for one in listed}
+    return {name: kind for name, kind in kinds.items() if kind in ("categories", "continuous")}
+
+
+def _in_order_of_fit(eraser: Eraser, table: Table, path: Path) -> NDArray[Any]:
+    import numpy as np
+
+    from unspot.io.columns import in_order_of_fit
+
+    # A pattern gives the columns in the order of the file.
+    columns = in_order_of_fit(table.features, eraser.metadata.get("features", ()), str(path))
+    X = np.asarray(table.X)
+    if columns != list(table.features):
+        X = X[:, [table.features.index(name) for name in columns]]
+    return X
+
+
+def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | None) -> Split:
+    from unspot.data.concept import read as read_concept
+    from unspot.data.dataset import Split
+
+    several = isinstance(table.z, dict)
+    kind = kinds if several else kinds.get(name or "")
+    concept = read_concept(table.z, n_rows=len(X), kind=kind)
+    return Split(X, concept, table.y, groups=table.groups, predictions=table.names)
+
+
+def _note_other_concept(eraser: Eraser, concept: str | None, quiet: bool) -> None:
+    erased = str(eraser.metadata.get("concept_name") or "")
+    others = {*(concept or "").split(",")} - {*erased.split(",")}
+    if concept and erased and others:
+        options.note(
+            f"This eraser was fitted to erase {erased}; what is measured is {concept}.", quiet=quiet
+        )
+
+
+def _refuse_shared(whole: Split, learn: Split, data: Path) -> None:
+    from unspot.data.dataset import MAX_SHARED, share_among
+
+    share = share_among(whole, learn)
+    if share > MAX_SHARED:
+        raise ValueError(
+            f"Got --train with {100 * share:.0f} % of the rows of {data.name}, but expected other "
+            "rows to learn from: what was learned by heart is no evidence. Leave out --train to "
+            f"split {data.name} at random."
+        )
+
+
+def write_page(results: Any, erasers: Any, rows: Dataset, html: Path | None) -> None:
+    """Write an HTML page with pictures of the rows, if there is a path."""
+    if html is None:
+        return
+    from unspot.report import make_views, to_html
+
+    to_html(results, html, views=make_views(erasers, rows))
