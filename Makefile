@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet install --constraint constraints.txt
 
-.PHONY: help demo test test-fast test-ray lint docs bench clean
+.PHONY: help demo test test-fast test-ray lint docs gallery bench clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,9 +33,13 @@ test-fast: lint  ## ruff, mypy and the quick tests, in under two minutes.
 test-ray: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/scale/test_ray.py
 
-docs: $(VENV)/.docs  ## The documentation, in docs/_build/html.
+docs: $(VENV)/.docs  ## The documentation, in docs/_build/html, in under two minutes.
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+gallery: $(VENV)/.docs  ## The documentation with the outputs and figures of all examples.
+	UNSPOT_GALLERY=1 $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/gallery/index.html"
 
 bench: $(VENV)/.test  ## Benchmarks, as ratios in one run.
 	$(BIN)/python -m benchmarks

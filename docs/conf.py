@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import date
 from pathlib import Path
@@ -51,7 +52,9 @@ python_use_unqualified_type_names = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"\.py$",  # every example is run when the docs are built
+    "filename_pattern": r"\.py$",
+    # Examples take minutes: `make gallery` runs them, `make docs` shows only their code.
+    "plot_gallery": os.environ.get("UNSPOT_GALLERY") == "1",
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "abort_on_example_error": True,
@@ -72,6 +75,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "unspot"},
     "navbar_align": "left",
+    "navbar_center": [],
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -80,14 +84,6 @@ html_theme_options = {
     "pygments_light_style": "friendly",
     "pygments_dark_style": "github-dark",
 }
-# Only the methods have pages below them, so only they need a list at the side.
-html_sidebars = {
-    name: []
-    for name in (
-        *("index", "quickstart", "choosing", "evaluation", "results", "scale", "cli", "method"),
-        *("results-tables", "faq", "gallery/*", "models", "deploying", "concepts"),
-        *("architecture", "decisions", "api", "api/generated/*", "howto/*"),
-        *("comparison", "glossary", "troubleshooting", "planning", "rivals"),
-    )
-}
+# One list of all pages, beside every page.
+html_sidebars = {"**": ["all-pages.html"]}
 html_context = {"default_mode": "auto"}

@@ -1,8 +1,10 @@
 """The house in numbers and as a picture, read from the source and never imported.
 
 ``python tools/house.py`` prints, for each room, modules, code lines, functions and imports inside
-functions; ``python tools/house.py FOLDER`` does so for another package. The test of the import
-graph and the picture in the docs use the same functions.
+functions; ``python tools/house.py FOLDER`` does so for another package. ``python tools/house.py
+--numbers`` writes the table of the house before and after it was halved into
+``docs/architecture.md``. The test of the import graph and the picture in the docs use the same
+functions.
 """
 
 from __future__ import annotations
@@ -205,6 +207,127 @@ def _box(name: str, x: float, y: float, size: str) -> str:
     )
 
 
+def lines_in(path: Path) -> int:
+    """Code lines of a module, or of all modules of a folder."""
+    return sum(map(code_lines, path.rglob("*.py") if path.is_dir() else [path]))
+
+
+# -- The house in numbers --------------------------------------------------------------------------
+
+#: What the house was before: numbers of the review of 188 modules, with the lab among the rest.
+BEFORE = {
+    "code lines": "28,812",
+    "modules": "188",
+    "functions": "2,561",
+    "lines of a function: median, 90 %, largest": "6, 19, 170",
+    "functions of more than 40 lines": "26",
+    "classes": "279",
+    "functions of more than 9 parameters": "26",
+    "imports inside functions": "342",
+    "annotations that are Any": "1,008",
+    "calls of isinstance": "430",
+    "commands, options": "17, 209",
+    "lines of tests": "31,846",
+    "lines of benchmarks and tools": "6,664",
+    "words of documentation, without what is generated": "54,000",
+    "examples": "15",
+}
+
+
+def numbers(paths: list[Path]) -> dict[str, str]:
+    """Sizes of a part of the package, by the names of ``BEFORE``."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    functions = [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    names = [n.id for n in nodes if isinstance(n, ast.Name)]
+    listed = summary(paths)
+    counts = {
+        "classes": sum(isinstance(n, ast.ClassDef) for n in nodes),
+        "functions of more than 9 parameters": sum(_parameters(f) > 9 for f in functions),
+        "annotations that are Any": sum(map(_is_any, nodes)),
+        "calls of isinstance": names.count("isinstance"),
+    }
+    return {
+        "code lines": listed[1],
+        "modules": listed[0],
+        "functions": listed[3],
+        "lines of a function: median, 90 %, largest": listed[4],
+        "functions of more than 40 lines": listed[5],
+        "imports inside functions": listed[6],
+        **{name: f"{count:,}" for name, count in counts.items()},
+    }
+
+
+def _is_any(node: ast.AST) -> bool:
+    """Whether a parameter, a variable or a result is annotated with Any alone."""
+    annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
+    return isinstance(annotation, ast.Name) and annotation.id == "Any"
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = function.args
+    return len(given.posonlyargs + given.args + given.kwonlyargs)
+
+
+def around() -> dict[str, str]:
+    """Sizes of what is not the package: commands, tests, pages and examples."""
+    root = PACKAGE.parent
+    commands = _commands()
+    scripts = [*root.glob("benchmarks/*.py"), *root.glob("tools/*.py")]
+    return {
+        "commands, options": f"{len(commands)}, {sum(commands.values())}",
+        "lines of tests": f"{sum(map(_lines, root.glob('tests/**/*.py'))):,}",
+        "lines of benchmarks and tools": f"{sum(map(_lines, scripts)):,}",
+        "words of documentation, without what is generated": f"{words(root / 'docs'):,}",
+        "examples": str(len(list(root.glob("examples/*.py")))),
+    }
+
+
+def words(docs: Path) -> int:
+    """Words in the pages that are written by hand."""
+    skipped = {"_generated", "_build", "gallery", "api"}
+    pages = (p for p in docs.rglob("*.md") if not skipped & set(p.relative_to(docs).parts))
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def _commands() -> dict[str, int]:
+    """Number of options of every command, those of the lab aside."""
+    sys.path.insert(0, str(PACKAGE.parent))
+    import typer
+
+    from unspot.cli import app
+
+    group = typer.main.get_command(app)
+    return {
+        name: sum(p.param_type_name == "option" and p.name != "help" for p in command.params)
+        for name, command in group.commands.items()
+        if name != "lab"
+    }
+
+
+def write_numbers(page: Path) -> None:
+    """Write the table below the marker of the page; what stood there goes."""
+    files = modules()
+    lab = [path for name, path in files.items() if room(name) == "lab"]
+    core = [path for path in files.values() if path not in lab]
+    after, apart = {**numbers(core), **around()}, numbers(lab)
+    rows = [
+        f"| {name} | {was} | {after[name]} | {apart.get(name, '')} |"
+        for name, was in BEFORE.items()
+    ]
+    table = "\n".join(["| | before | after | `lab` |", "|---|--:|--:|--:|", *rows])
+    head, _, rest = page.read_text(encoding="utf-8").partition(MARKER)
+    rest = rest[rest.index("\n## ") :]
+    page.write_text(f"{head}{MARKER}\n\n{table}\n{rest}", encoding="utf-8")
+
+
+MARKER = "<!-- numbers -->"
+
+
 def listed_rooms(page: Path) -> list[str]:
     """The rooms in the order of the table in ``docs/architecture.md``, from left to right."""
     lines = page.read_text(encoding="utf-8").splitlines()
@@ -218,6 +341,9 @@ def listed_rooms(page: Path) -> list[str]:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--numbers"]:
+        write_numbers(PACKAGE.parent / "docs" / "architecture.md")
+        return
     package = Path(sys.argv[1]) if len(sys.argv) > 1 else PACKAGE
     files = modules(package)
     by_room: dict[str, list[Path]] = defaultdict(list)

@@ -8,10 +8,8 @@ A page can have these directives, each on its own line:
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
 - ``@commands`` becomes the help of every command, as text and tables;
-- ``@glossary`` becomes the terms of the report and what they mean;
 - ``@rooms`` becomes the picture of the rooms and their imports;
-- ``@pages methods/*`` becomes the names of the pages that match, for a table of contents: some
-  pages are written by tools, and are there once their results are.
+- ``@lines leopard eraser.py`` becomes a table of the lines of code in these folders and files.
 """
 
 from __future__ import annotations
@@ -34,10 +32,9 @@ FOLDER = "api/generated"
 PUBLIC = re.compile(r"^@public ([\w.]+)(?: ([\w. ]+))?$", re.MULTILINE)
 MODULES = re.compile(r"^@modules ([\w.]+)$", re.MULTILINE)
 ROOMS = re.compile(r"^@rooms$", re.MULTILINE)
-GLOSSARY = re.compile(r"^@glossary$", re.MULTILINE)
 COMMANDS = re.compile(r"^@commands$", re.MULTILINE)
+LINES = re.compile(r"^@lines (.+)$", re.MULTILINE)
 METHODS = re.compile(r"^@methods$", re.MULTILINE)
-PAGES = re.compile(r"^@pages (\S+)$", re.MULTILINE)
 
 
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -47,9 +44,8 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
     text = MODULES.sub(lambda m: modules(m[1]), text)
     text = ROOMS.sub(lambda _: rooms(Path(app.srcdir)), text)
     text = COMMANDS.sub(lambda _: commands(), text)
-    text = GLOSSARY.sub(lambda _: glossary(), text)
-    text = METHODS.sub(lambda _: methods(Path(app.srcdir, "methods")), text)
-    source[0] = PAGES.sub(lambda m: pages(Path(app.srcdir), m[1]), text)
+    text = LINES.sub(lambda m: lines_of(m[1].split(), Path(app.srcdir)), text)
+    source[0] = METHODS.sub(lambda _: methods(), text)
 
 
 # -- public names --------------------------------------------------------------------------------
@@ -102,7 +98,7 @@ def list_for_autosummary(app: Sphinx) -> None:
     app.config.autosummary_generate = [str(listing)]
 
 
-# -- modules and pages ---------------------------------------------------------------------------
+# -- modules and methods -------------------------------------------------------------------------
 
 
 def modules(package: str) -> str:
@@ -122,40 +118,42 @@ def _as_markdown(docstring: str) -> str:
 
 def rooms(folder: Path) -> str:
     """The picture of the rooms, in the order of the table on the page about the architecture."""
-    spec = spec_from_file_location("house", folder.parent / "tools" / "house.py")
-    house = module_from_spec(spec)
-    spec.loader.exec_module(house)
+    house = _house(folder)
     picture = house.picture(house.listed_rooms(folder / "architecture.md"))
     return f"```{{raw}} html\n{picture}\n```"
 
 
-def methods(folder: Path) -> str:
-    """A table of the erasure methods and what they can do, each with its page."""
+def lines_of(names: list[str], folder: Path) -> str:
+    """A table of lines of code, and their sum."""
+    house = _house(folder)
+    lines = {name: house.lines_in(house.PACKAGE / name) for name in names}
+    cells = [*lines.values(), sum(lines.values())]
+    head = " | ".join(f"`{name}`" for name in names)
+    return (
+        f"| | {head} | together |\n|---|{'--:|' * len(cells)}\n"
+        f"| lines | {' | '.join(f'{n:,}' for n in cells)} |"
+    )
+
+
+def _house(folder: Path) -> ModuleType:
+    spec = spec_from_file_location("house", folder.parent / "tools" / "house.py")
+    house = module_from_spec(spec)
+    spec.loader.exec_module(house)
+    return house
+
+
+def methods() -> str:
+    """A table of the erasure methods and what they can do."""
     lines = [
         "| class, name | what it does | linear | closed form | streaming | concepts |",
         "|---|---|:-:|:-:|:-:|---|",
     ]
     for info in import_module("unspot").methods():
         facts = (info.linear, info.closed_form, info.streaming)
-        class_name = info.path.split(":")[1]
-        page = info.name if Path(folder, f"{info.name}.md").exists() else "baselines"
-        cells = [f"[`{class_name}`](methods/{page}.md)<br>`{info.name}`"]
-        cells.append(_as_markdown(info.summary))
+        cells = [f"`{info.path.split(':')[1]}`<br>`{info.name}`", _as_markdown(info.summary)]
         cells += ["✓" if fact else "" for fact in facts] + [", ".join(info.concepts)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def glossary() -> str:
-    """The terms of the report in the order of the alphabet, as a list of definitions."""
-    terms = import_module("unspot.report.wording").TERMS.items()
-    return "\n\n".join(f"**{term}**\n: {meaning}" for term, meaning in sorted(terms))
-
-
-def pages(folder: Path, pattern: str) -> str:
-    """Names of the pages that match, without their suffix."""
-    matching = sorted(folder.glob(f"{pattern}.md"))
-    return "\n".join(path.relative_to(folder).with_suffix("").as_posix() for path in matching)
 
 
 # -- docstrings ----------------------------------------------------------------------------------

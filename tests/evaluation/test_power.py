@@ -31,7 +31,7 @@ def test_a_false_alarm_is_as_rare_as_promised():
 
 
 def test_the_page_shows_what_was_measured():
-    page = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     for name, found in MEASURED["laws"].items():
         numbers = f"{100 * found['ideal']:.1f} | {100 * found['advantage']:.1f}"
         assert f"| {name} | {numbers} | `{found['strongest']}` |" in page
