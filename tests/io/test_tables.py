@@ -398,3 +398,26 @@ def test_labels_are_read_from_a_file_that_is_opened_once(tmp_path, write, opened
     np.save(tmp_path / "x.npy", X)
     read_table(tmp_path / "x.npy", concept="gender", task="job", labels_file=write("fixed.parquet"))
     assert opened == ["data.fixed.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["01", "1", "01", "1"], ["01", "1", "01", "1"]),
+        (["1.0", "1", "1.0", "1"], ["1.0", "1", "1.0", "1"]),
+        (["1e3", "1000", "1e3", "2"], ["1e3", "1000", "1e3", "2"]),
+        (["007", "008", "007", "008"], ["007", "008", "007", "008"]),
+        (["1", "2", "10", "2"], [1, 2, 10, 2]),
+        (["-1", "2", "", "NA"], [-1, 2, None, None]),
+        (["1.5", "1.50", "2", "2.0"], [1.5, 1.5, 2.0, 2.0]),
+        (["yes", "NA", "", "no"], ["yes", "NA", None, "no"]),
+        (["true", "false", "true", "false"], ["true", "false", "true", "false"]),
+    ],
+)
+def test_labels_of_a_csv_are_read_to_the_letter(tmp_path, texts, expected):
+    """Only labels that lose nothing become numbers: "01" and "1" are two classes."""
+    lines = [f"0.5,{text}" for text in texts]
+    (tmp_path / "t.csv").write_text("\n".join(["e,label", *lines]) + "\n")
+    found = read_table(tmp_path / "t.csv", features="e", concept="label").z
+    assert found.tolist() == expected
+    assert [type(value) for value in found.tolist()] == [type(value) for value in expected]

@@ -27,6 +27,7 @@ __all__ = [
     "column_kinds",
     "csv_delimiter",
     "csv_options",
+    "csv_texts",
     "first_text",
     "header_names",
     "is_list",
@@ -251,6 +252,23 @@ def _open_csv(path: Path) -> ArrowFile:
         table = arrow_csv.read_csv(path, parse_options=parse, convert_options=convert)
         _ = table.schema.names  # decodes them
     return ArrowFile(table.schema, len(table) > 0, lambda columns: table.select(_distinct(columns)))
+
+
+def csv_texts(path: Path, names: Iterable[str]) -> dict[str, list[str]]:
+    """Read columns of a text table to the letter."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    columns = _distinct(list(names))
+    parse, convert = csv_options(
+        path,
+        include_columns=columns,
+        column_types=dict.fromkeys(columns, pa.string()),
+        strings_can_be_null=False,
+    )
+    with reading_arrow(path):
+        table = arrow_csv.read_csv(path, parse_options=parse, convert_options=convert)
+    return {name: table[name].to_pylist() for name in columns}
 
 
 def csv_options(path: Path, **convert: Any) -> tuple[Any, Any]:

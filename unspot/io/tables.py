@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from unspot.data.columns import missing_values, uncast
 from unspot.io.arrays import npz_names, read_npy, read_npz
 from unspot.io.arrow import (
     column_kinds,
+    csv_texts,
     first_text,
     header_names,
     is_text,
@@ -289,11 +291,39 @@ def _columns(
 
 
 def _labels(table: Any, names: Iterable[str], path: Path) -> dict[str, NDArray[Any]]:
-    """Columns of labels of an Arrow table that was read from ``path``."""
-    columns = {name: values(table.column(name)) for name in names}
+    """Take columns of labels from a table that was read from ``path``; texts are read anew."""
     if is_text(path):
-        return {name: _without_empty(column) for name, column in columns.items()}
-    return columns
+        return {name: from_texts(texts) for name, texts in csv_texts(path, names).items()}
+    return {name: values(table.column(name)) for name in names}
+
+
+#: A number as programs write it: "007" is a name, as is "+1".
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+#: What programs write where a number is missing.
+_MISSING = frozenset(["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "NaN", "nan", "None"])
+
+
+def from_texts(texts: Sequence[str]) -> NDArray[Any]:
+    """Convert labels of a text table to numbers, if nothing is lost by it; "" is missing.
+
+    "01" and "1", or "1.0" and "1", are two classes. They stay texts, and so do all labels of their
+    column.
+
+    Examples
+    --------
+    >>> from_texts(["1", "2", ""]).tolist(), from_texts(["01", "1", ""]).tolist()
+    ([1, 2, None], ['01', '1', None])
+    """
+    known = {text for text in texts if text not in _MISSING}
+    if not known or not all(map(_NUMBER.fullmatch, known)):
+        return np.array([text or None for text in texts], dtype=object)
+    kind = int if all(text.lstrip("-").isdigit() for text in known) else float
+    numbers = {text: kind(text) for text in known}
+    is_whole = all(number == int(number) for number in numbers.values() if np.isfinite(number))
+    if is_whole and len(set(numbers.values())) < len(numbers):
+        return np.array([text or None for text in texts], dtype=object)
+    found = [numbers.get(text) for text in texts]
+    return np.array(found, dtype=object if None in found else None)
 
 
 def _lines(path: Path) -> list[str]:
