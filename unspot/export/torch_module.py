@@ -47,8 +47,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
 class ErasureModule(nn.Module):
     """A program as a module on tensors (…, n_in) of any floating dtype, which the result keeps.
 
-    Buffers move with the module. They are never narrower than single precision, in which rows of
-    half precision are computed too, also under autocast.
+    Buffers are in double precision, and move with the module. Rows of double precision are computed
+    in it, all others in single precision, also under autocast.
 
     Parameters
     ----------
@@ -69,8 +69,7 @@ class ErasureModule(nn.Module):
         self.steps, self.result, self.double_buffers = program.steps, program.result, program.double
         self.n_in, self.n_out = program.n_in, program.n_out
         for name, array in program.constants.items():
-            dtype = torch.float64 if name in program.double else torch.float32
-            self.register_buffer(name, torch.tensor(array, dtype=dtype))
+            self.register_buffer(name, torch.tensor(array, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim == 0 or x.shape[-1] != self.n_in:
@@ -93,13 +92,11 @@ class ErasureModule(nn.Module):
         return result
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ErasureModule:
-        """What ``to``, ``half``, ``cuda``… call: follow the device, and no dtype below single."""
+        """Follow the device, as ``to``, ``half``, ``cuda``… ask, but no other dtype."""
+        device = fn(torch.empty(0)).device
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # which has no doubles
         for name, buffer in self.named_buffers():
-            moved = fn(buffer)
-            wide = moved.dtype in (torch.float32, torch.float64)
-            if name in self.double_buffers or not wide:
-                moved = buffer.to(moved.device)
-            self._buffers[name] = moved
+            self._buffers[name] = buffer.to(device, dtype)
         return self
 
     def extra_repr(self) -> str:
