@@ -108,8 +108,7 @@ def test_same_contents_same_page(contents, views, text):
 def test_a_full_page_stays_under_a_megabyte(contents, views):
     n = 1200
     names = tuple(f"a rather long word or document id {i}" for i in range(n))
-    points = replace(views.before.points, x=(0.123,) * n, y=(-0.123,) * n)
-    panel = replace(views.before, points=points)
+    panel = replace(views.before, x=(0.123,) * n, y=(-0.123,) * n)
     full = replace(views, names=names, codes=(0,) * n, before=panel, after=(panel,) * 3)
     assert len(render(contents, full).encode()) < 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any, Literal
 
 from unspot.checks import did_you_mean
@@ -25,18 +25,7 @@ from unspot.report.wording import (
 )
 from unspot.tables import Number
 
-__all__ = [
-    "BEFORE",
-    "Attack",
-    "Contents",
-    "GapPoint",
-    "Gaps",
-    "Measure",
-    "NeighbourList",
-    "Tradeoff",
-    "TradeoffPoint",
-    "read_contents",
-]
+__all__ = ["Attack", "Contents", "Gaps", "Measure", "NeighbourList", "Tradeoff", "read_contents"]
 
 Better = Literal["lower", "higher", "none"]
 
@@ -52,7 +41,6 @@ class Measure:
     unit: str = ""  # "share" is shown in per cent, "p" as a p-value
     better: Better = "none"
     note: str = ""
-    published: tuple[Number | None, ...] = ()  # the number of a publication for each method
 
 
 @dataclass(frozen=True)
@@ -150,7 +138,6 @@ class Contents:
     """
 
     title: str
-    subtitle: str = ""
     columns: tuple[str, ...] = ()
     chosen: int = 0
     chance: float | None = None
@@ -175,14 +162,6 @@ class Contents:
     def attacked(self) -> tuple[int, ...]:
         """Return the representations that were attacked; 0 is before erasure."""
         return tuple(sorted({attack.column for attack in self.attacks}))
-
-    @property
-    def reads_least(self) -> bool:
-        """Tell whether attackers recover less after the chosen method than after all others."""
-        after = next((m.after for m in self.measures if m.key == "attack"), ())
-        values = [number.value for number in after if number is not None]
-        all_of_one_data_set = self.chance is not None and len(values) == len(self.columns)
-        return all_of_one_data_set and values[self.chosen] == min(values)
 
     @property
     def headline(self) -> Verdict | None:
@@ -382,23 +361,20 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
     ]
     cells = list(dict.fromkeys(cell for by_cell in records for cell in by_cell))
     classes = list(dict.fromkeys(name for name, _ in cells))
-    whose = _classifiers(columns)
     return tuple(
-        Gaps(name, tuple(_gap_point(cell, records) for cell in cells if cell[0] == name), whose)
+        Gaps(
+            name,
+            tuple(_gap_point(cell, records) for cell in cells if cell[0] == name),
+            _classifiers(columns),
+        )
         for name in (classes[:1] if len(classes) == 2 else classes)
     )
 
 
 def _classifiers(columns: Sequence[Column]) -> str:
-    """Name the classifier of the gaps; of different ones, with the columns of each."""
-    columns_of: dict[str, list[str]] = {}
-    for column in columns:
-        who = column.evaluation and column.evaluation.details.get("gaps_of")
-        if who:
-            columns_of.setdefault(who, []).append(column.name)
-    if len(columns_of) < 2:
-        return "".join(columns_of)
-    return " and ".join(f"{who} ({', '.join(names)})" for who, names in columns_of.items())
+    """Name the classifiers of the gaps."""
+    details = (column.evaluation.details for column in columns if column.evaluation)
+    return " and ".join(dict.fromkeys(d["gaps_of"] for d in details if d.get("gaps_of")))
 
 
 def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> GapPoint:
@@ -455,66 +431,52 @@ _ERASURES = ("attack", "probe", "linear", "held_out")
 
 
 def _tradeoff(results: Results, contents: Contents, chosen_rank: int | None) -> Tradeoff | None:
-    """Return the plane, if at least two erasers can be drawn on it."""
-    if results.paths:
-        return _tradeoff_of_paths(results, contents.chance, chosen_rank)
-    return _tradeoff_of_columns(results.columns, contents)
-
-
-def _tradeoff_of_columns(columns: Sequence[Column], contents: Contents) -> Tradeoff | None:
-    methods = Counter(column.method for column in columns)
-    strongest = [contents.strongest(i) for i in range(1, len(columns) + 1)]
-    for key in _UTILITIES:
+    """Draw the plane of the first two measures that at least two erasers have."""
+    erasers = [*_of_paths(results, chosen_rank)] or [*_of_columns(results.columns, contents)]
+    for x, y in product(_UTILITIES, _ERASURES):
         points = tuple(
-            TradeoffPoint(
-                series=column.method if methods[column.method] > 1 else column.name,
-                label="" if column.rank is None else f"rank {column.rank}",
-                utility=Number(row.after.mean, row.after.spread),
-                erasure=attack.accuracy,
-                rank=column.rank,
-                chosen=i == contents.chosen,
-            )
-            for i, (column, attack) in enumerate(zip(columns, strongest, strict=True))
-            if attack and (row := column.row(key)) is not None and row.after is not None
+            TradeoffPoint(utility=numbers[x], erasure=numbers[y], **facts)
+            for facts, numbers in erasers
+            if x in numbers and y in numbers
         )
         if len(points) > 1:
-            about, left = presented(key), f"{contents.score} of the strongest attacker"
-            return Tradeoff(about.axis, left, points, about.unit, reference=contents.chance)
+            about, left = presented(x), presented(y)
+            # For attackers every class counts equally, for probes every row.
+            chance = contents.chance if y == "attack" else _majority(results)
+            reference = chance if left.unit == "share" else None
+            title = f"{contents.score} of the strongest attacker" if y == "attack" else left.axis
+            return Tradeoff(about.axis, title, points, about.unit, left.unit, reference)
     return None
 
 
-def _tradeoff_of_paths(
-    results: Results, chance: float | None, chosen_rank: int | None
-) -> Tradeoff | None:
-    rows = [(name, p.row()) for name, path in results.paths.items() for p in path.points]
-
-    def measured(key: str) -> bool:
-        return all(row.get(key) is not None for _, row in rows)
-
-    utility, left = next(filter(measured, _UTILITIES)), next(filter(measured, _ERASURES), None)
-    if left is None or len(rows) < 2:
-        return None
-    original = next(iter(results.paths.values())).original
-    if original is not None:
-        rows.append((BEFORE, {**original.row(), "held_out": None}))
-    points = tuple(
-        TradeoffPoint(
-            series=name,
-            label="no erasure" if name == BEFORE else f"rank {row['rank']}",
-            utility=_point_number(row, utility),
-            erasure=_point_number(row, left),
-            rank=None if name == BEFORE else row["rank"],
-            chosen=name != BEFORE and row["rank"] == chosen_rank,
-        )
-        for name, row in rows
-        if row.get(utility) is not None and row.get(left) is not None
-    )
-    x, y = presented(utility), presented(left)
-    # For attackers every class counts equally, for probes every row.
-    reference = chance if left == "attack" else _majority(results) if y.unit == "share" else None
-    return Tradeoff(x.axis, y.axis, points, x.unit, y.unit, reference)
+_Eraser = tuple[dict[str, Any], dict[str, Number]]
 
 
-def _point_number(row: Mapping[str, Any], key: str) -> Number:
+def _of_columns(columns: Sequence[Column], contents: Contents) -> Iterator[_Eraser]:
+    methods = Counter(column.method for column in columns)
+    for i, column in enumerate(columns):
+        series = column.method if methods[column.method] > 1 else column.name
+        label = "" if column.rank is None else f"rank {column.rank}"
+        rows = {key: column.row(key) for key in _UTILITIES}
+        attack = contents.strongest(i + 1)
+        numbers = {
+            k: Number(r.after.mean, r.after.spread) for k, r in rows.items() if r and r.after
+        }
+        numbers |= {"attack": attack.accuracy} if attack else {}
+        chosen = i == contents.chosen
+        yield {"series": series, "label": label, "rank": column.rank, "chosen": chosen}, numbers
+
+
+def _of_paths(results: Results, chosen_rank: int | None) -> Iterator[_Eraser]:
+    for name, path in results.paths.items():
+        for p in path.points:
+            facts = {"rank": p.rank, "chosen": p.rank == chosen_rank}
+            numbers = {"rank": Number(p.rank), "held_out": Number(p.held_out), **_metrics(p)}
+            yield {"series": name, "label": f"rank {p.rank}", **facts}, numbers
+        if path.original is not None:
+            yield {"series": BEFORE, "label": "no erasure"}, _metrics(path.original)
+
+
+def _metrics(point: Any) -> dict[str, Number]:
     # One seed has no spread.
-    return Number(float(row[key]), float(row.get(f"{key}_spread") or 0.0) or None)
+    return {name: Number(mean, spread or None) for name, (mean, spread) in point.metrics.items()}

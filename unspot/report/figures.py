@@ -31,21 +31,7 @@ if TYPE_CHECKING:
 
     from unspot.report.views import Panel, Views
 
-__all__ = [
-    "CLASS_COLOURS",
-    "MARKERS",
-    "METHOD_COLOURS",
-    "THEME",
-    "attackers_figure",
-    "embedding_figure",
-    "gaps_figure",
-    "page_figures",
-    "save",
-    "save_figures",
-    "theme_css",
-    "to_svg",
-    "tradeoff_figure",
-]
+__all__ = ["embedding_figure", "page_figures", "save", "save_figures", "theme_css", "to_svg"]
 
 # -- Colours and marks -----------------------------------------------------------------------------
 
@@ -436,7 +422,7 @@ def embedding_figure(views: Views, panels: Sequence[Panel] | None = None) -> Fig
         grid[row, column].set_title(title if len(title) <= 40 else f"{title[:39]}…")
         _densities(grid[row, column], views, panel)
         _map(grid[row + 1, column], views, panel)
-        if views.map_kind == "pca" and column == 0:
+        if column == 0:
             grid[row + 1, column].set_ylabel("second component")
     slots = _class_slots(views)
     names = {
@@ -463,7 +449,7 @@ def _densities(axes: Any, views: Views, panel: Panel) -> None:
 def _map(axes: Any, views: Views, panel: Panel) -> None:
     axes.set_axis_on()
     slots = np.array(_class_slots(views))[list(views.codes)]
-    x, y = np.array(panel.points.x), np.array(panel.points.y)
+    x, y = np.array(panel.x), np.array(panel.y)
     for slot in np.unique(slots):
         rows = np.flatnonzero(slots == slot)
         hover = [views.names[i] if views.names else views.classes[views.codes[i]] for i in rows]
@@ -471,7 +457,7 @@ def _map(axes: Any, views: Views, panel: Panel) -> None:
         axes.plot(x[rows], y[rows], linestyle="none", gid=json.dumps(hover), **style)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_xlabel("first principal component" if views.map_kind == "pca" else "t-SNE")
+    axes.set_xlabel("first principal component")
 
 
 # -- Parts that the figures share ------------------------------------------------------------------

@@ -23,15 +23,7 @@ from unspot.report.views import Views
 from unspot.report.wording import GROUPS, glossary, presented
 from unspot.tables import Number, interval_text, number_text, value_text
 
-__all__ = [
-    "Highlight",
-    "MeasureRow",
-    "highlights",
-    "measure_groups",
-    "render",
-    "to_html",
-    "write_page",
-]
+__all__ = ["highlights", "measure_groups", "render", "to_html", "write_page"]
 
 TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -197,7 +189,6 @@ class MeasureRow:
     note: str
     before: str
     after: tuple[str, ...]
-    published: tuple[str, ...] = ()
 
 
 def measure_groups(
@@ -223,7 +214,6 @@ def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
         note=note,
         before=text(measure.before),
         after=tuple(map(text, measure.after)),
-        published=tuple("" if p is None else text(p) for p in measure.published),
     )
 
 
@@ -306,36 +296,21 @@ class Highlight:
 
 def highlights(contents: Contents) -> list[Highlight]:
     """Pick at most four numbers: what an attacker recovers, and what is kept."""
-    attack = _attack_highlight(contents)
-    measures = {measure.key: measure for measure in contents.measures}
-    if attack is not None:
-        measures.pop("attack", None)
+    measures = {measure.key: measure for measure in contents.measures if not _stretched(measure)}
     if "task_linear" in measures:  # the paper's network says the same, less well
         measures.pop("task", None)
-    others = [
-        _measure_highlight(measures[key], contents.chosen) for key in HIGHLIGHTS if key in measures
-    ]
-    return [highlight for highlight in (attack, *others) if highlight is not None][:4]
+    picked = [_highlight(measures[key], contents) for key in HIGHLIGHTS if key in measures]
+    return [highlight for highlight in picked if highlight is not None][:4]
 
 
-def _attack_highlight(contents: Contents) -> Highlight | None:
-    before, after = (contents.strongest(column) for column in (0, contents.chosen + 1))
+def _highlight(measure: Measure, contents: Contents) -> Highlight | None:
+    after = measure.after[contents.chosen] if measure.after else None
     if after is None:
         return None
-    chance = "" if contents.chance is None else f", chance {value_text(contents.chance, 'share')}"
-    return Highlight(
-        "Strongest attacker",
-        number_text(before.accuracy, "share") if before else "",
-        number_text(after.accuracy, "share"),
-        f"{after.attacker}{chance}",
-    )
-
-
-def _measure_highlight(measure: Measure, chosen: int) -> Highlight | None:
-    after = measure.after[chosen] if measure.after else None
-    if after is None or _stretched(measure):
-        return None
+    words, strongest = presented(measure.key), contents.strongest(contents.chosen + 1)
+    hint = words.hint
+    if measure.key == "attack" and strongest is not None and contents.chance is not None:
+        hint = f"{strongest.attacker}, chance {value_text(contents.chance, 'share')}"
     before = value_text(measure.before.value, measure.unit) if measure.before else ""
-    words = presented(measure.key)
     after_text = value_text(after.value, measure.unit)
-    return Highlight(words.title or measure.title, before, after_text, words.hint)
+    return Highlight(words.title or measure.title, before, after_text, hint)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_choice, check_count
+from unspot.checks import check_count
 from unspot.data.concept import joined
 from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.statistics import ClassStatistics, whitening
@@ -18,11 +18,9 @@ from unspot.evaluation.problem import erased_rows
 from unspot.evaluation.results import eraser_name
 from unspot.io.progress import phase
 
-__all__ = ["MapKind", "Panel", "Points", "Views", "Witness", "make_views", "witness"]
+__all__ = ["Panel", "Views", "Witness", "make_views", "witness"]
 
 Array = NDArray[np.float64]
-MapKind = Literal["pca", "tsne"]
-
 #: How many directions are compared by their densities.
 CANDIDATES = 10
 #: How many points a density has.
@@ -55,20 +53,13 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Points:
-    """Coordinates of a map, one entry per row."""
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Panel:
     """Pictures of one representation."""
 
     name: str
     witness: Witness
-    points: Points
+    x: tuple[float, ...]  # of the map, one entry per row
+    y: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -83,7 +74,6 @@ class Views:
         The class of each point of the maps.
     names : tuple of str or None
         The name of each point.
-    map_kind : {"pca", "tsne"}
     before : Panel
     after : tuple of Panel
         One per eraser.
@@ -92,7 +82,6 @@ class Views:
     classes: tuple[str, ...]
     codes: tuple[int, ...]
     names: tuple[str, ...] | None
-    map_kind: MapKind
     before: Panel
     after: tuple[Panel, ...]
 
@@ -107,30 +96,27 @@ def make_views(
     erasers: Any,
     data: Dataset,
     *,
-    map_kind: MapKind = "pca",
     max_points: int = 1200,
     random_state: Any = 0,
 ) -> Views:
     """Compute pictures of rows before and after erasure, for a report.
 
-    Directions are found on training rows and drawn on test rows.
+    Maps show the two directions of most variance. All directions are found on training rows and
+    drawn on test rows.
 
     Parameters
     ----------
     erasers : eraser, or mapping of names to erasers
         Fitted estimators, ``Eraser`` objects, or functions of rows.
     data : Dataset
-    map_kind : {"pca", "tsne"}
-        The two directions of most variance, found on training rows; or t-SNE of the drawn rows,
-        which looks better and proves nothing.
     max_points : int
         The largest number of rows that a map shows, sampled class by class.
     random_state : int, Generator or None
-        Determines the sample and t-SNE.
+        Determines the sample.
 
     Notes
     -----
-    O(nd² + Kd³) time per representation; t-SNE of 2,000 points takes some seconds more.
+    O(nd² + Kd³) time per representation.
 
     Examples
     --------
@@ -143,7 +129,6 @@ def make_views(
     >>> views.before.witness.distance > 0.5 > views.after[0].witness.distance
     True
     """
-    check_choice("map_kind", map_kind, ("pca", "tsne"))
     check_count("max_points", max_points, least=2)
     if not isinstance(erasers, Mapping):
         erasers = {eraser_name(erasers): erasers}
@@ -154,20 +139,18 @@ def make_views(
     train_rows, test_rows = np.split(present, [len(data.train)])
     train_codes, codes = np.split(labels.codes, [int(train_rows.sum())])
     shown = _sample(codes, max_points, rng)
-    seed = int(rng.integers(2**31 - 1))
 
     def panel(name: str, eraser: Any) -> Panel:
         train, test = erased_rows(eraser, data, "train", "test")
         train, test = train[train_rows], test[test_rows]
         densities = witness(train, train_codes, test, codes, n_classes=len(labels.classes))
-        return Panel(name, densities, _points(train, test[shown], map_kind, seed))
+        return Panel(name, densities, *_map(train, test[shown]))
 
     names = data.test.names
     return Views(
         classes=tuple(str(c) for c in labels.classes),
         codes=tuple(codes[shown].tolist()),
         names=None if names is None else tuple(str(n) for n in names[test_rows][shown]),
-        map_kind=map_kind,
         before=panel("original", None),
         after=tuple(panel(str(name), eraser) for name, eraser in erasers.items()),
     )
@@ -181,31 +164,19 @@ def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> N
     return stratified_parts(codes, (share, 1 - share), rng)[0]
 
 
-def _points(train: NDArray[Any], shown: NDArray[Any], kind: MapKind, seed: int) -> Points:
-    xy = _tsne(shown, seed) if kind == "tsne" else _pca(train, shown)
-    xy = (xy - xy.mean(axis=0)) / np.where((spread := xy.std(axis=0)) > 0, spread, 1.0)
-    # Three digits after a spread of about one are finer than a pixel, and keep the file small.
-    xy = np.round(xy, 3)
-    return Points(tuple(xy[:, 0].tolist()), tuple(xy[:, 1].tolist()))
-
-
-def _pca(train: NDArray[Any], shown: NDArray[Any]) -> NDArray[np.float64]:
+def _map(train: NDArray[Any], shown: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
+    """Project rows on the two directions of most variance of the training rows."""
     centred = train.astype(np.float64) - train.mean(axis=0, dtype=np.float64)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     axes = vectors[:, ::-1][:, :2]
     # The sign of an eigenvector is arbitrary: the largest entry of each axis becomes positive.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-    xy: NDArray[np.float64] = shown.astype(np.float64) @ axes
-    return xy if xy.shape[1] == 2 else np.column_stack([xy, np.zeros(len(xy))])
-
-
-def _tsne(shown: NDArray[Any], seed: int) -> NDArray[np.float64]:
-    from sklearn.manifold import TSNE
-
-    perplexity = min(30.0, max(1.0, (len(shown) - 1) / 3))
-    model = TSNE(perplexity=perplexity, init="pca", random_state=seed)
-    result: NDArray[np.float64] = model.fit_transform(shown.astype(np.float32)).astype(float)
-    return result
+    xy = shown.astype(np.float64) @ axes
+    xy = np.hstack([xy, np.zeros((len(xy), 2 - xy.shape[1]))])
+    xy = (xy - xy.mean(axis=0)) / np.where((spread := xy.std(axis=0)) > 0, spread, 1.0)
+    # Three digits after a spread of about one are finer than a pixel, and keep the file small.
+    x, y = np.round(xy, 3).T.tolist()
+    return tuple(x), tuple(y)
 
 
 # -- The witness: the one direction along which the classes differ most ----------------------------

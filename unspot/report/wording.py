@@ -15,17 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS",
+    "TERMS",
     "Facts",
-    "Presentation",
     "Verdict",
     "attacker_name",
-    "facts",
-    "glance",
     "glossary",
-    "no_verdict",
-    "notes",
     "presented",
-    "title_of",
     "verdict",
 ]
 
@@ -93,10 +88,6 @@ METRICS = {
         "accuracy of the paper’s probe", "Probe of the paper",
         "The small network by which papers on erasure are compared: 20 passes over the rows, "
         "no tuning. Good for comparison, too weak as evidence."),
-    "probe_reference": Presentation(_RECOVERED, "Probe of the paper’s tables", "share",
-        explained_by="probe"),
-    "probe_binary": Presentation(_RECOVERED, "Probe of the paper, two classes", "share",
-        explained_by="probe"),
     "linear": Presentation(_RECOVERED, "Linear probe", "share", axis="accuracy of a linear probe"),
     "attack": Presentation(_RECOVERED, "Strongest attacker", "share", "best of all attackers",
         "accuracy of the strongest attacker", "Attacker",
@@ -426,15 +417,14 @@ def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
 
 def _data(column: Column) -> Facts:
     metadata, eraser = column.metadata, column.eraser
-    counts = eraser.get("class_counts") or ()
-    classes = eraser.get("classes") or metadata.get("classes") or ()
+    classes, counts = eraser.get("classes") or (), eraser.get("class_counts") or ()
+    pairs = zip(classes, counts, strict=False)
     return _as_facts(
         {
             "name": metadata.get("data"),
             "rows": _rows_text(metadata),
             "dimensions": metadata.get("n_features"),
-            "classes of the concept": ", ".join(map(str, classes)),
-            "rows of each class, in the fit": ", ".join(f"{count:,}" for count in counts),
+            "rows of each class, in the fit": ", ".join(f"{c} {n:,}" for c, n in pairs),
             "fingerprint of the fitted rows": eraser.get("fingerprint"),
         }
     )
