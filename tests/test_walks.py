@@ -1,4 +1,4 @@
-"""Each walk works as its page prints it, and the page of pipelines too."""
+"""Each walk works as its page prints it, and so do the examples of three how-to pages."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def test_the_walk_works_as_the_page_prints_it(walk):
 
 
 @pytest.mark.slow
-def test_the_page_of_pipelines(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["concepts", "models", "pipelines"])
+def test_the_page_prints_what_its_examples_print(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "howto" / "pipelines.md").read_text("utf-8")
+    page = (ROOT / "docs" / "howto" / f"{name}.md").read_text("utf-8")
     printed = PRINTED.findall(_tool("refresh_outputs").refreshed(page))
     assert list(map(walks.masked, printed)) == list(map(walks.masked, PRINTED.findall(page)))
