@@ -17,6 +17,7 @@ __all__ = [
     "markdown",
     "number_text",
     "plain",
+    "points_text",
     "value_text",
 ]
 
@@ -118,6 +119,17 @@ def _unit_text(unit: str) -> str:
     return short.get(unit, f" {unit}" if unit else "")
 
 
+def points_text(advantage: float) -> str:
+    """Write an advantage over guessing in percentage points, to two digits.
+
+    Examples
+    --------
+    >>> points_text(0.0432), points_text(0.00021), points_text(0.5)
+    ('4.3 points', '0.021 points', '50 points')
+    """
+    return f"{float(f'{100 * advantage:.2g}'):g} points"
+
+
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table: the first column is aligned to the left, the others to the right.
 
@@ -174,21 +186,22 @@ def latex_text(text: str) -> str:
     return text.replace("\0", r"$\overline{\mathrm{L}}$")
 
 
-def plain(rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns of text, for a terminal.
+def plain(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
+    """Align columns of text for a terminal; all but the first to the right if asked for.
 
     Examples
     --------
-    >>> print(plain([["name", "rank"], ["leace", "99"]]))
+    >>> print(plain([["name", "rank"], ["leace", "99"]], right=True))
     name   rank
-    leace  99
+    leace    99
     """
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
-        for row in rows
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+    def padded(cell: str, i: int) -> str:
+        space = " " * (widths[i] - _width(cell))
+        return space + cell if right and i else cell + space
+
+    return "\n".join("  ".join(map(padded, row, range(len(row)))).rstrip() for row in rows)
 
 
 def _width(text: str) -> int:

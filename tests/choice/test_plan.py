@@ -72,16 +72,6 @@ def test_as_text_and_json():
     assert json.loads(found.to_json())["rows_needed"] == found.rows_needed
 
 
-def test_another_number_of_rows_is_planned_as_if_they_were_there():
-    """Up to the estimate of the shift, which fewer rows know less well."""
-    many, few = plan(*rows(40_000)), plan(*rows(4_000))
-    expected = many.with_rows(4_000)
-    assert expected.confirmable == pytest.approx(few.confirmable)
-    assert expected.detectable == pytest.approx(few.detectable)
-    assert expected.linear_advantage == pytest.approx(few.linear_advantage, rel=0.05)
-    assert many.with_rows(40_000).residual == pytest.approx(many.residual)
-
-
 def test_the_residual_is_what_linear_erasure_leaves_on_fresh_rows():
     """Of correlated features: what plans of 600 rows say, and what 20,000 others show."""
     X, z = rows(26_000, shift=2.0)

@@ -19,8 +19,8 @@ from unspot.erasers.leopard import LEOPARD
 from unspot.projections import ManifoldSolver
 
 __all__ = [
-    "Own",
     "Stage",
+    "TransformerEraser",
     "at_rank",
     "fits",
     "frozen",
@@ -66,11 +66,11 @@ class Stage:
 
     @property
     def what(self) -> str:
-        """A name for the number of columns of ``X``, for messages."""
+        """Name the number of columns of ``X``, for messages."""
         return "the number of features" if self.way is None else self.way.what
 
     def whole(self, fitted: Any, rank: int) -> Any:
-        """The fitted estimator for the embeddings, with its rank."""
+        """Return the fitted estimator for the embeddings, with its rank."""
         if self.cascade is not None and self.way is not None:
             fitted = _cascaded(self.cascade, self.way, fitted, self.train)
         fitted.rank_ = rank
@@ -78,7 +78,7 @@ class Stage:
 
 
 def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
-    """The estimator whose rank varies, and the rows that it is fitted on."""
+    """Return the estimator whose rank varies, and the rows that it is fitted on."""
     ranked, stage = eraser, Stage(train, np.asarray(train.X))
     if isinstance(eraser, Cascade):
         ranked = eraser._inner()
@@ -95,7 +95,7 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
 
 
 def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:
-    """The estimator fitted at each rank: the first from scratch, the others warm if possible.
+    """Fit the estimator at each rank: the first from scratch, the others warm if possible.
 
     With ``above``, a fit of this function at a higher rank, the first starts warm too.
     """
@@ -113,8 +113,8 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) 
 
 
 @dataclass(frozen=True)
-class Own:
-    """A fitted transformer of somebody's own, as a path calls erasers."""
+class TransformerEraser:
+    """A fitted transformer with the interface of an eraser."""
 
     transformer: Any
 
@@ -125,12 +125,12 @@ class Own:
 
 
 def frozen(fitted: Any) -> Any:
-    """The eraser that a fit left; of somebody's own transformer, what transforms."""
-    return fitted.eraser_ if hasattr(fitted, "eraser_") else Own(fitted)
+    """Return the eraser of a fit, or wrap another transformer."""
+    return fitted.eraser_ if hasattr(fitted, "eraser_") else TransformerEraser(fitted)
 
 
 def at_rank(eraser: Any, rank: int, seed: int) -> Any:
-    """The unfitted eraser of a path with one rank, and with the seed of the path."""
+    """Return the unfitted eraser of a path with one rank and the seed of the path."""
     if isinstance(eraser, Cascade):
         inner = LEOPARD() if eraser.eraser is None else eraser.eraser
         return clone(eraser).set_params(eraser=at_rank(inner, rank, seed))
@@ -141,14 +141,14 @@ def at_rank(eraser: Any, rank: int, seed: int) -> Any:
 
 
 def with_parameters(fitted: Any, plain: Any) -> Any:
-    """A fit of a path with the parameters of its estimator, for those who fit it again."""
+    """Give a fit of a path the parameters of its estimator, for another fit."""
     if isinstance(fitted, Cascade):
         with_parameters(fitted.estimator_, plain._inner())
     return fitted.set_params(**clone(plain).get_params(deep=False))
 
 
 def starts_warm(estimator: Any) -> bool:
-    """Whether it refines a start in a few steps. The paper's solver always runs to the end."""
+    """Tell whether an estimator refines a start; the paper's solver always runs to the end."""
     return isinstance(estimator, LEOPARD) and (
         estimator.solver == "manifold" or isinstance(estimator.solver, ManifoldSolver)
     )
@@ -157,7 +157,7 @@ def starts_warm(estimator: Any) -> bool:
 def _warm(
     estimator: LEOPARD, U: NDArray[Any], rank: int, n_rows: int, number: int
 ) -> dict[str, Any]:
-    """Parameters of a short fit that starts inside span(U), on new rows if the rank is far."""
+    """Set up a short fit that starts inside span(U), on new rows if the rank is far."""
     solver = estimator.solver if isinstance(estimator.solver, ManifoldSolver) else ManifoldSolver()
     near = rank >= NEAR * U.shape[1]
     brief = replace(
@@ -174,7 +174,7 @@ def _warm(
 
 
 def seeded(estimator: Any) -> tuple[Any, int]:
-    """A clone whose random_state is a number, and that number."""
+    """Clone with a number as random_state, and return that number too."""
     seed = as_seed(getattr(estimator, "random_state", 0))
     if "random_state" in estimator.get_params(deep=False):
         return clone(estimator).set_params(random_state=seed), seed
@@ -182,7 +182,7 @@ def seeded(estimator: Any) -> tuple[Any, int]:
 
 
 def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
-    """The cascade of fitted first stages and an eraser fitted after them, without another fit."""
+    """Compose fitted first stages and an eraser fitted after them."""
     whole = clone(first).set_params(eraser=clone(fitted))
     whole.first_, whole.estimator_ = first.first_, fitted
     whole.n_features_in_ = first.first_[0].n_features

@@ -87,12 +87,12 @@ class PathPoint:
 
     @property
     def eraser(self) -> Eraser:
-        """The frozen eraser of this rank."""
+        """Return the frozen eraser of this rank."""
         result: Eraser = frozen(self.estimator)
         return result
 
     def row(self) -> dict[str, Any]:
-        """One row of the table, as plain values."""
+        """Write one row of the table, as plain values."""
         numbers = {"rank": self.rank, "held_out": self.held_out, "loss": self.loss}
         for name, (mean, spread) in self.metrics.items():
             numbers |= {name: mean, f"{name}_spread": spread}
@@ -101,7 +101,7 @@ class PathPoint:
     def measured(
         self, data: Dataset, metrics: Sequence[str], *, seeds: int, random_state: int
     ) -> PathPoint:
-        """The point with its metrics on the test rows of the data."""
+        """Measure metrics on the test rows of the data."""
         eraser = self.estimator and self.eraser  # none leaves the rows as they are
         scores, _ = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
         return replace(self, metrics=scores)
@@ -144,7 +144,7 @@ class RankPath:
         return iter(self.points)
 
     def __getitem__(self, rank: int) -> PathPoint:
-        """The point with this rank (not at this position)."""
+        """Return the point with this rank (not at this position)."""
         for point in self.points:
             if point.rank == rank:
                 return point
@@ -152,22 +152,22 @@ class RankPath:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks, from the highest to the lowest."""
+        """Return the ranks, from the highest to the lowest."""
         return tuple(point.rank for point in self.points)
 
     @property
     def seconds(self) -> float:
-        """Time of all fits."""
+        """Sum the time of all fits."""
         return sum(point.seconds for point in self.points)
 
     @cached_property
     def judged(self) -> Dataset:
-        """The data that choices are made on: its test rows are validation rows."""
+        """Return the data that choices are made on: its test rows are validation rows."""
         return on_validation(self.data, self.random_state)
 
     @cached_property
     def unseen(self) -> Dataset:
-        """The data for what ``select`` returns: nobody but attackers has seen the test rows.
+        """Return data whose test rows had no part in the choice, to certify it on.
 
         Its train rows are the train and validation rows of ``data``. Attackers learn from one half
         of the test rows and are judged on the other.
@@ -175,7 +175,7 @@ class RankPath:
         return after_refit(self.data, self.random_state)
 
     def at(self, rank: int) -> PathPoint:
-        """The point of a rank; between two ranks of the path it is fitted when first asked for."""
+        """Return the point of a rank; between two ranks it is fitted when first asked for."""
         if rank in self.ranks:
             return self[rank]
         if rank not in self._fitted:
@@ -184,12 +184,12 @@ class RankPath:
 
     @cached_property
     def _fitted(self) -> dict[int, PathPoint]:
-        """What ``at`` has fitted: it saves time, and changes no result."""
+        """Cache the points that ``at`` has fitted."""
         return {}
 
     @cached_property
     def bounds_known(self) -> dict[Any, float]:
-        """Bounds that a choice has measured: another one need not attack those ranks again."""
+        """Cache the bounds that a choice has measured, for the next choice."""
         return {}
 
     def _fit_between(self, rank: int) -> PathPoint:
@@ -203,27 +203,25 @@ class RankPath:
         return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
-        """The path with a rank that was chosen between two, and its metrics."""
+        """Add a rank that was chosen between two, with its metrics."""
         if rank in self.ranks:
             return self
-        point, names = self.at(rank), list(self.points[0].metrics)
-        if names:
-            how = {"seeds": seeds, "random_state": self.random_state}
-            point = point.measured(self.judged, names, **how)
-        points = sorted((*self.points, point), key=lambda point: -point.rank)
+        points = [*self.points, self._measured(self.at(rank), seeds)]
+        points.sort(key=lambda point: -point.rank)
         return replace(self, points=tuple(points))
 
     def with_original(self, *, seeds: int = 1) -> RankPath:
-        """The path with the same metrics of the original rows: what there was to erase."""
+        """Add the metrics of the original rows."""
         point = PathPoint(self.data.n_features, None, held_out=float("nan"))
+        return replace(self, original=self._measured(point, seeds))
+
+    def _measured(self, point: PathPoint, seeds: int) -> PathPoint:
         names = list(self.points[0].metrics)
-        if names:
-            how = {"seeds": seeds, "random_state": self.random_state}
-            point = point.measured(self.judged, names, **how)
-        return replace(self, original=point)
+        how = {"seeds": seeds, "random_state": self.random_state}
+        return point.measured(self.judged, names, **how) if names else point
 
     def fit_again(self, rank: int) -> Any:
-        """The eraser of a rank, fitted on train and validation rows, and so not on test rows.
+        """Fit a rank on train and validation rows, and so not on test rows.
 
         It is fitted as that of the path was, down from the higher ranks: a fit from scratch may
         find another subspace than the one whose leak was measured.
@@ -235,7 +233,7 @@ class RankPath:
         return with_parameters(fitted, plain)
 
     def fold(self, rows: Split, fit: NDArray[np.int64]) -> RankPath:
-        """The same path, fitted on these rows only; it is made once."""
+        """Fit the path on these rows only, once."""
         key = fit.tobytes()
         if key not in self._folds:
             concept = rows.concept if rows.table is None else rows.table
@@ -248,65 +246,17 @@ class RankPath:
     def _folds(self) -> dict[bytes, RankPath]:
         return {}
 
-    def select(
-        self,
-        *,
-        metric: str | None = None,
-        at_most: float | None = None,
-        at_least: float | None = None,
-        max_advantage: float | None = None,
-        attackers: str | Sequence[str] = "quick",
-        refit: bool = True,
-    ) -> Any:
-        """Choose a rank on validation rows, and fit the eraser again on all rows but test rows.
-
-        Without ``metric``, it is the largest rank at which no attacker can have an advantage of
-        more than ``max_advantage`` over guessing. With it, it is the rank whose metric just meets
-        the bound: ``select(metric="neighbours", at_least=0.8)`` erases as much as it can, and
-        ``select(metric="linear", at_most=0.6)`` keeps as much as it can.
-
-        Parameters
-        ----------
-        metric : str, optional
-            A metric of ``evaluate``, or "held_out" for the MMD² of the path.
-        at_most, at_least : float, optional
-            The bound of the metric: one of them.
-        max_advantage : float, optional
-            The largest advantage of the strongest attacker over guessing, in balanced accuracy; of
-            a number, the largest share of its variance. It holds for each of several concepts. By
-            default 0.05, or the smallest that the rows can decide. A smaller one is refused.
-        attackers : {"quick", "standard", "thorough"} or sequence of str
-            Who decides about ``max_advantage``: a budget, or names of attackers.
-        refit : bool
-            Whether to fit again on train and validation rows after the choice, which erases better.
-            Without, the eraser is that of the path, fitted on train rows.
-
-        Returns
-        -------
-        estimator
-            Fitted, with ``rank_``, and with ``selection_``: the values that decided. If no rank
-            meets the bound, the one that comes nearest, with a warning and ``selection_.met``
-            false. Certify it with ``certify(chosen, path.unseen, margin=max_advantage)``.
-        """
-        return select(
-            self,
-            metric=metric,
-            at_most=at_most,
-            at_least=at_least,
-            max_advantage=max_advantage,
-            attackers=attackers,
-            refit=refit,
-        )
+    select = select
 
     def to_frame(self) -> pd.DataFrame:
-        """The numbers as a data frame, one row per rank."""
+        """Return the numbers as a data frame, one row per rank."""
         require("to_frame", "report", "pandas")
         import pandas as pd
 
         return pd.DataFrame([point.row() for point in self.points])
 
     def to_json(self) -> str:
-        """The same numbers as JSON."""
+        """Write the numbers as JSON."""
         content: dict[str, Any] = {
             "format": "unspot-path/1",
             "method": self.method,
@@ -332,7 +282,7 @@ class RankPath:
         }
 
     def to_markdown(self) -> str:
-        """The same numbers as a Markdown table, each metric with its spread."""
+        """Write the numbers as a Markdown table, each metric with its spread."""
         # A metric that is undefined at some ranks still has a column.
         names = list(dict.fromkeys(name for point in self.points for name in point.metrics))
         rows = [["rank", "held-out MMD²", *names, "seconds"]]
@@ -412,7 +362,7 @@ def rank_path(
 def check_ranks(
     ranks: Iterable[int | float] | None, n_features: int, what: str = "the number of features"
 ) -> tuple[int, ...]:
-    """Ranks as integers in decreasing order. Mixed order, repeats and other ranks are errors."""
+    """Check ranks, and return them as integers in decreasing order."""
     if ranks is None:
         return default_ranks(n_features)
     given = list(ranks)
@@ -475,7 +425,7 @@ def fit_auto(
 
 
 def _class_names(data: Dataset) -> list[str] | None:
-    """Of one concept of classes; others have none."""
+    """Name the classes, if the concept has classes."""
     classes = data.train.concept.describe()["classes"]
     return None if classes is None else list(map(str, classes))
 
@@ -485,7 +435,7 @@ def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
 
 
 def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:
-    """The share of the rows that choose a rank: a sample, with enough rows of the rarest class."""
+    """Compute the share of the rows that choose a rank: enough of the rarest class."""
     usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
     for_the_rarest = 0.0
     if isinstance(labels, Labels):
@@ -530,7 +480,7 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
 
 
 def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[Eraser], float]:
-    """A function of an eraser: MMD² between the classes, always on the same validation rows.
+    """Return a function of erasers: MMD² between the classes on the same validation rows.
 
     A number has bins for classes, and several concepts have cells. The kernel is that of the
     estimator if it is a LEOPARD, or else the paper's.

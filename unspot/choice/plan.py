@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,9 @@ from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
 from unspot.machine import pieces_in_threads
+from unspot.tables import points_text
 
-__all__ = ["Plan", "Reach", "linear_residual", "plan"]
+__all__ = ["Plan", "linear_residual", "plan"]
 
 #: Shares of the rows that ``unspot path`` fits on in the end, and tests on.
 FIT, TEST = 0.7, 0.3
@@ -30,18 +31,9 @@ FIT, TEST = 0.7, 0.3
 _ALPHA, _ATTACKERS = 0.05, BUDGETS["standard"].attackers
 
 
-class Reach(NamedTuple):
-    """What a number of rows can reach and show; as the fields of ``Plan`` with these names."""
-
-    residual: float
-    linear_advantage: float
-    detectable: float | None
-    confirmable: float
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What rows can reach and show, before a fit.
+    """Numbers that rows can reach and show, before a fit.
 
     Parameters
     ----------
@@ -58,7 +50,7 @@ class Plan:
         The share of its square that any linear map must leave on fresh rows, if the data are
         Gaussian.
     linear_advantage : float
-        What who knows that residual gains over guessing between the two.
+        The advantage over guessing between the two of an attacker who knows that residual.
     detectable : float or None
         The smallest advantage that the test rows show in 80 of 100 cases.
     confirmable : float
@@ -85,28 +77,21 @@ class Plan:
 
     @property
     def rows_needed(self) -> int:
-        """Labelled rows that the target needs, split as ``unspot path`` splits them."""
+        """Count the labelled rows that the target needs, split as ``unspot path`` splits them."""
         return max(ceil(self.fit_rows / FIT), ceil(self.test_rows / TEST))
 
     @property
     def enough(self) -> bool:
-        """Whether there are as many."""
+        """Tell whether there are as many."""
         return self._units >= self.rows_needed
-
-    def with_rows(self, n_rows: float) -> Reach:
-        """What another number of labelled rows would reach and show, with the same classes."""
-        counts = np.array(list(self.rows_of_class.values())) * n_rows / self._units
-        names = list(self.rows_of_class)
-        pair = [names.index(name) for name in self.pair]
-        return _reach(self.shift**2, counts, pair, self.dimensions)
 
     @property
     def _units(self) -> int:
-        """Rows, or groups."""
+        """Count rows, or groups."""
         return sum(self.rows_of_class.values())
 
     def to_json(self) -> str:
-        """The same numbers as JSON."""
+        """Write the numbers as JSON."""
         numbers = {"rows_needed": self.rows_needed, "enough": self.enough}
         return json.dumps({"format": "unspot-plan/1", **asdict(self), **numbers}, indent=1)
 
@@ -114,14 +99,14 @@ class Plan:
         units = self._units
         apart = "" if units == self.n_rows else f" in groups, which count as {units:,} at worst"
         first, second = self.pair
-        target = _points(self.max_advantage)
+        target = points_text(self.max_advantage)
         verdict = "there are enough" if self.enough else f"you have {units:,}"
         lines = [
             f"{self.n_rows:,} rows of {self.n_features} features{apart}, {len(self.rows_of_class)} "
             f"classes: about {round(FIT * units):,} to fit on, {round(TEST * units):,} to test on.",
             f"Any linear map leaves about {100 * self.residual:.2g} % of the squared difference of "
             f"the means of {first} and {second} on fresh rows. An attacker that "
-            f"knows it gains {_points(self.linear_advantage)} over guessing between the two.",
+            f"knows it gains {points_text(self.linear_advantage)} over guessing between the two.",
             self._power(),
             f"A bound of {target} needs about {self.fit_rows:,} rows to fit and "
             f"{self.test_rows:,} to test, so {self.rows_needed:,} in all: {verdict}.",
@@ -129,13 +114,13 @@ class Plan:
         return "\n".join(lines)
 
     def _power(self) -> str:
-        """What the test rows show and confirm, which may be nothing if they are few."""
+        """Say what the test rows show and confirm, which may be nothing if they are few."""
         shown = "no advantage, however large,"
         if self.detectable is not None:
-            shown = f"an advantage of {_points(self.detectable)}"
+            shown = f"an advantage of {points_text(self.detectable)}"
         confirmed = "confirm no bound"
         if self.confirmable < 1 - 1 / len(self.rows_of_class):  # a perfect attacker has that
-            confirmed = f"can confirm a bound of {_points(self.confirmable)}"
+            confirmed = f"can confirm a bound of {points_text(self.confirmable)}"
         return f"The test rows show {shown} in 80 of 100 cases, and {confirmed}."
 
 
@@ -197,7 +182,7 @@ def plan(
         rows_of_class={str(c): int(n) for c, n in zip(labels.classes, counts, strict=True)},
         pair=(str(labels.classes[first]), str(labels.classes[second])),
         shift=square**0.5,
-        **_reach(square, counts, [int(first), int(second)], d)._asdict(),
+        **_reach(square, counts, [int(first), int(second)], d),
         max_advantage=max_advantage,
         fit_rows=_fewest(
             lambda n: _left(square, n * shares[[first, second]], d, len(counts))[1] <= max_advantage
@@ -209,7 +194,7 @@ def plan(
 
 
 def linear_residual(n_features: int, kappa: float, n_deleted: int = 1) -> float:
-    """The share of a squared mean shift that any linear map leaves on fresh rows.
+    """Compute the share of a squared mean shift that any linear map leaves on fresh rows.
 
     (d−k)·E[1/(d+2J)] with J ~ Poisson(κ/2), for k deleted directions and κ = θ²/(1/n₊ + 1/n₋),
     the squared shift in units of its own error (Aimoldin et al. 2026): nearly (d−k)/(d+κ).
@@ -229,26 +214,28 @@ def linear_residual(n_features: int, kappa: float, n_deleted: int = 1) -> float:
     return float((d - n_deleted) * np.sum(poisson.pmf(J, middle) / (d + 2 * J)))
 
 
-def _reach(square: float, counts: NDArray[Any], pair: list[int], d: int) -> Reach:
-    """For a squared shift between a pair of classes of these counts, in d dimensions."""
+def _reach(square: float, counts: NDArray[Any], pair: list[int], d: int) -> dict[str, Any]:
+    """Say what rows reach and show, for a squared shift between a pair of classes."""
     tests = np.maximum(counts * TEST, 1)
     rows, level = int(effective_rows(tests)), _ALPHA / (2 * len(_ATTACKERS))
-    return Reach(
-        *_left(square, counts[pair] * FIT, d, len(counts)),
-        detectable=detectable_advantage(1 / len(counts), rows, level),
-        confirmable=smallest_bound(tests, _ALPHA, len(_ATTACKERS)),
-    )
+    residual, advantage = _left(square, counts[pair] * FIT, d, len(counts))
+    return {
+        "residual": residual,
+        "linear_advantage": advantage,
+        "detectable": detectable_advantage(1 / len(counts), rows, level),
+        "confirmable": smallest_bound(tests, _ALPHA, len(_ATTACKERS)),
+    }
 
 
 def _left(square: float, counts: NDArray[Any], d: int, n_classes: int) -> tuple[float, float]:
-    """The share of a squared shift that is left after a fit on these rows, and its advantage."""
+    """Compute the share of a squared shift that a fit on these rows leaves, and its advantage."""
     kappa = square / float(np.sum(1 / counts))
     share = max(0.0, linear_residual(d, kappa, min(n_classes - 1, d)))
     return share, advantage_between(share * square)
 
 
 def advantage_between(square: float) -> float:
-    """What the best guess between two Gaussian laws gains, at a squared distance of their means."""
+    """Compute the advantage of the best guess between two Gaussian laws."""
     from scipy.stats import norm
 
     return float(norm.cdf(square**0.5 / 2)) - 0.5
@@ -257,7 +244,7 @@ def advantage_between(square: float) -> float:
 def squared_shifts(
     X: NDArray[Any], codes: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[int, NDArray[np.float64]]:
-    """Dimensions in which rows vary, and the squared distances of class means in their metric."""
+    """Count the dimensions in which rows vary, and measure squared distances of class means."""
     K, n = len(counts), len(X)
     statistics = ClassStatistics.from_rows(X, codes, K, per_class=False)
     values, vectors = np.linalg.eigh(statistics.within / (n - K))
@@ -278,7 +265,7 @@ def squared_shifts(
 
 
 def _fewest(enough: Callable[[float], bool]) -> int:
-    """The smallest number of rows that is enough, to three digits."""
+    """Find the smallest number of rows that is enough, to three digits."""
     low, high = 1.0, 64.0
     while not enough(high) and high < 1e15:
         low, high = high, 2 * high
@@ -286,7 +273,3 @@ def _fewest(enough: Callable[[float], bool]) -> int:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return ceil(high)
-
-
-def _points(advantage: float) -> str:
-    return f"{float(f'{100 * advantage:.2g}'):g} points"

@@ -101,14 +101,43 @@ def select(
     attackers: str | Sequence[str] = "quick",
     refit: bool = True,
 ) -> Any:
-    """Choose a rank, and fit it again; see ``RankPath.select``."""
+    """Choose a rank on validation rows, and fit the eraser again on all rows but test rows.
+
+    Without ``metric``, it is the largest rank at which no attacker can have an advantage of
+    more than ``max_advantage`` over guessing. With it, it is the rank whose metric just meets
+    the bound: ``select(metric="neighbours", at_least=0.8)`` erases as much as it can, and
+    ``select(metric="linear", at_most=0.6)`` keeps as much as it can.
+
+    Parameters
+    ----------
+    metric : str, optional
+        A metric of ``evaluate``, or "held_out" for the MMD² of the path.
+    at_most, at_least : float, optional
+        The bound of the metric: one of them.
+    max_advantage : float, optional
+        The largest advantage of the strongest attacker over guessing, in balanced accuracy; of
+        a number, the largest share of its variance. It holds for each of several concepts. By
+        default 0.05, or the smallest that the rows can decide. A smaller one is refused.
+    attackers : {"quick", "standard", "thorough"} or sequence of str
+        Who decides about ``max_advantage``: a budget, or names of attackers.
+    refit : bool
+        Whether to fit again on train and validation rows after the choice, which erases better.
+        Without, the eraser is that of the path, fitted on train rows.
+
+    Returns
+    -------
+    estimator
+        Fitted, with ``rank_``, and with ``selection_``: the values that decided. If no rank
+        meets the bound, the one that comes nearest, with a warning and ``selection_.met``
+        false. Certify it with ``certify(chosen, path.unseen, margin=max_advantage)``.
+    """
     check_bounds(metric, at_most, at_least, max_advantage)
     if metric is None:
         selection = largest(path, max_advantage=max_advantage, attackers=attackers)
     else:
         selection = by_metric(path, metric, at_most=at_most, at_least=at_least)
     if not selection.met:
-        warnings.warn(f"No rank will do: {selection}. {_WAY_OUT}", UserWarning, stacklevel=3)
+        warnings.warn(f"No rank will do: {selection}. {_WAY_OUT}", UserWarning, stacklevel=2)
     elif max_advantage is None:
         _warn_of_large_advantage(selection.max_advantage or 0.0)
     if refit and path.eraser is not None:
@@ -126,7 +155,7 @@ def _warn_of_large_advantage(allowed: float) -> None:
             f"enough for {_LARGE_ADVANTAGE}: the chosen rank may leave most of the concept "
             "readable. Fit on more rows (or groups), or pass a rank.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
