@@ -46,9 +46,7 @@ def main(names: list[str]) -> None:
 def demo() -> None:
     """The words of the demo before and after, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
-        story = STORIES["words"]
-        data = load_glove_gender()
-        found = run_demo(Path(folder), data, rank=story.rank, title=story.title, show=story.show)
+        found = run_demo(Path(folder), load_glove_gender(), STORIES["words"])
         ends = (found.views.before, found.views.after[-1])
         picture = save(embedding_figure(found.views, ends), STATIC / "before-after.png", dpi=150)
         shrink(Image.open(picture), picture)

@@ -8,7 +8,7 @@ import pytest
 
 import unspot.datasets
 from unspot import Dataset, load
-from unspot.cli.demo import FILES, NEXT, STORIES, nearest_names, run_demo
+from unspot.cli.demo import FILES, NEXT, STORIES, Story, nearest_names, run_demo
 
 WIDTH = 80
 
@@ -68,7 +68,7 @@ def test_takes_the_source_out_of_verses(cli, tmp_path, monkeypatch):
         test=some(data.test, 200),
     )
     monkeypatch.setattr(unspot.datasets, "load_translations", lambda: small)
-    ran = cli("demo", "--data", "translations", "-o", tmp_path / "out", "--rank", "64")
+    ran = cli("demo", "--data", "translations", "-o", tmp_path / "out")
     assert ran.code == 0, ran.err
     assert "The translation, taken out of verses" in ran.out
     assert "Numbers 35:1 WEB" in ran.out
@@ -79,20 +79,6 @@ def test_refuses_data_that_are_not_bundled(cli, tmp_path):
     ran = cli("demo", "-o", tmp_path / "out", "--data", "translation")
     assert ran.code == 2
     assert "translations" in ran.err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--rank", "0"], "Got --rank 0, but expected an integer from 1 to 98"),
-        (["--rank", "99"], "Got --rank 99, but expected an integer from 1 to 98"),
-    ],
-)
-def test_refuses_ranks_that_cannot_be(cli, tmp_path, arguments, message):
-    ran = cli("demo", "-o", tmp_path / "out", *arguments)
-    assert ran.code == 2
-    assert message in ran.err
     assert not (tmp_path / "out").exists()
 
 
@@ -165,7 +151,8 @@ def demo(tmp_path_factory):
         yield
 
     folder = tmp_path_factory.mktemp("demo")
-    return run_demo(folder, data, rank=4, max_rows=500, seeds=1, step=step), steps, folder
+    story = Story("", "A title", "rows", rank=4, show=())
+    return run_demo(folder, data, story, max_rows=500, seeds=1, step=step), steps, folder
 
 
 def test_says_what_it_does_step_by_step(demo):

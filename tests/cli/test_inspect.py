@@ -53,13 +53,13 @@ def test_how_the_rank_was_chosen(cli, tmp_path):
     assert "advantage 0.012, 0.02 allowed (1" in shown
 
 
-def test_objects_are_shown_by_their_type(cli, tmp_path):
+def test_parameters_are_shown_and_whole_in_json(cli, tmp_path):
     parameters = {"init": "array of shape (3, 2)"}
     parameters |= {"solver": "ManifoldSolver(patience=6)", "rank": 2}
     eraser = Eraser.projection(np.eye(3)[:, :2], parameters=parameters)
     eraser.save(tmp_path / "e.safetensors")
     shown = cli("inspect", tmp_path / "e.safetensors").out
-    assert "init=array, solver=ManifoldSolver, rank=2\n" in shown
+    assert "solver=ManifoldSolver(patience=6), rank=2\n" in shown
     found = json.loads(cli("inspect", tmp_path / "e.safetensors", "--json").out)
     assert found["metadata"]["parameters"] == parameters
 

@@ -64,7 +64,7 @@ def test_a_table_alone(cli, file):
 
 def test_json_alone_on_stdout(cli, file):
     done = cli(
-        "path", file, "-c", "z", "-m", "pca", "-r", "1:3:1", "--set", "metrics=none", "--json", "-"
+        "path", file, "-c", "z", "-m", "pca", "-r", "3,2,1", "--set", "metrics=none", "--json", "-"
     )
     assert [point["rank"] for point in json.loads(done.out)["points"]] == [3, 2, 1]
 
@@ -123,8 +123,6 @@ def test_rows_that_are_too_few_for_a_certificate_lose_nothing_else(cli, file, tm
 def test_ranks_as_typed():
     assert parse_ranks(None) is None
     assert parse_ranks("90, 0.5,10") == [90, 0.5, 10]
-    assert parse_ranks("90:30:-30") == [90, 60, 30]
-    assert parse_ranks("10:35:10") == [10, 20, 30]
 
 
 # -- bad input ----------------------------------------------------------------------------------
@@ -138,8 +136,7 @@ def test_ranks_as_typed():
         (["-r", "9"], "rank=9.*from 1 to 5"),
         (["-r", "0"], "rank=0.*integer"),
         (["-r", "a,b"], "--ranks a,.*integer such as 125"),
-        (["-r", "1:9"], "--ranks 1:9.*FIRST:LAST:STEP"),
-        (["-r", "9:1:2"], "--ranks 9:1:2.*FIRST:LAST:STEP"),
+        (["-r", "1:9"], "--ranks 1:9.*integer such as 125"),
         (["-m", "leopart"], "'leopart'.*Did you mean '?leopard"),
         (["-m", "leace"], "LEACE.*no rank.*expected"),
         (["--set", "metrics=linaer"], "'linaer'.*Did you mean 'linear'"),

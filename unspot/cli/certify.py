@@ -64,7 +64,7 @@ def certify(
     rows = unseen_rows([loaded], source, train, train_labels, seed, quiet=quiet)
     _refuse_seen(loaded, rows, data)
     with options.loading():  # after all that can be wrong with the files: it imports torch
-        from unspot.evaluation.held_out import certify as certified
+        from unspot import certify as certified
 
     attack["given"] = None if given is None else "y"
     with options.warnings_as_sentences(quiet=quiet):

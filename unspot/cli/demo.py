@@ -60,20 +60,14 @@ STORIES = {
 }
 
 NEXT = (
-    "  data.parquet has a column of vectors, emb, and one of labels, gender:",
-    "",
     "  unspot plan data.parquet --features emb --concept gender",
     "  unspot fit data.parquet --features emb --concept gender -o gender.safetensors",
     "  unspot evaluate gender.safetensors test.parquet --html report.html",
     "  unspot transform gender.safetensors new/*.parquet -o clean/",
-    "",
-    "  unspot --help lists the rest.",
 )
 
 
-def demo(
-    output: Path = Path("unspot-demo"), data: str = "words", rank: int | None = None, *, quiet: bool
-) -> None:
+def demo(output: Path = Path("unspot-demo"), data: str = "words", *, quiet: bool) -> None:
     """Take gender out of 21,996 word vectors, and see what is left.
 
     Fits LEACE, LEOPARD and its cascade on vectors that come with the package, attacks the
@@ -85,22 +79,12 @@ def demo(
 
     story = STORIES[check_choice("--data", data, STORIES)]
     rows = getattr(unspot.datasets, story.loader)()
-    rank = story.rank if rank is None else rank
-    _check(output, rank, rows.n_features)
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if quiet else sys.stdout):
-        _begin(story, rows, rank)
-        result = run_demo(output, rows, rank=rank, title=story.title, show=story.show, step=_step)
-        _show(result, output)
-
-
-def _check(output: Path, rank: int, n_features: int) -> None:
-    if not 1 <= rank <= n_features - 2:
-        raise ValueError(
-            f"Got --rank {rank}, but expected an integer from 1 to {n_features - 2}: the vectors "
-            f"have {n_features} dimensions, of which linear erasure takes two."
-        )
     if output.exists() and not output.is_dir():
         raise ValueError(f"Got --output {output}, which is a file, but expected a folder.")
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if quiet else sys.stdout):
+        _begin(story, rows)
+        result = run_demo(output, rows, story, step=_step)
+        _show(result, output)
 
 
 # -- The work --------------------------------------------------------------------------------------
@@ -118,11 +102,9 @@ class Demo:
 def run_demo(
     folder: Path,
     data: Dataset,
+    story: Story,
     *,
-    rank: int,
     max_rows: int = MAX_ROWS,
-    title: str = "",
-    show: Sequence[str] = (),
     seeds: int = 2,
     step: Step = lambda name: nullcontext(),
 ) -> Demo:
@@ -134,12 +116,9 @@ def run_demo(
         Where ``FILES`` go. Existing files of these names are replaced.
     data : Dataset
         With names, as ``load_glove_gender`` gives it.
-    rank, max_rows : int
-        Parameters of L̄EOPARD.
-    title : str
-        Title of the report.
-    show : sequence of str
-        Names of rows whose neighbours are shown.
+    story : Story
+    max_rows : int
+        Rows that L̄EOPARD is fitted on.
     seeds : int
         Number of networks per probe.
     step : function
@@ -148,16 +127,16 @@ def run_demo(
     from unspot.report import make_views, to_html
     from unspot.report.contents import read_contents
 
-    erasers = _fitted(data, rank, max_rows, step)
+    erasers = _fitted(data, story.rank, max_rows, step)
     results = _measured(erasers, data, seeds, step)
     with step("Drawing maps"):
         views = make_views(erasers, data, max_points=1200)
-    neighbours = nearest_names(erasers["Cascade"], data, show)
+    neighbours = nearest_names(erasers["Cascade"], data, story.show)
     with step("Writing the report"):
         erasers["Cascade"].eraser_.save(folder / "eraser.safetensors")
         page = folder / "report.html"
-        to_html(results, page, views=views, neighbours=neighbours, title=title)
-    return Demo(read_contents(results, title=title), views, neighbours)
+        to_html(results, page, views=views, neighbours=neighbours, title=story.title)
+    return Demo(read_contents(results, title=story.title), views, neighbours)
 
 
 def _fitted(data: Dataset, rank: int, max_rows: int, step: Step) -> dict[str, Any]:
@@ -212,12 +191,12 @@ def nearest_names(
 # -- The terminal ----------------------------------------------------------------------------------
 
 
-def _begin(story: Story, rows: Dataset, rank: int) -> None:
+def _begin(story: Story, rows: Dataset) -> None:
     train, _, test = (f"{len(split):,}" for split in rows)
     options.say(f"\n{story.title}\n", bold=True)
     options.say(
         f"  {sum(map(len, rows)):,} {story.about}.\n"
-        f"  {rows.n_features} dimensions, of which {rank} are kept.\n"
+        f"  {rows.n_features} dimensions, of which {story.rank} are kept.\n"
         f"  Erasers learn from {train} of them, attackers from others, and all is\n"
         f"  tested on {test} that none of them has seen.\n"
     )
@@ -246,7 +225,8 @@ def _show(result: Demo, folder: Path) -> None:
     chance = f", chance is {100 * contents.chance:.1f} %" if contents.chance else ""
     options.say(f"\n{plain(rows)}\n\n  ↓ lower is better, ↑ higher is better{chance}")
     if (verdict := contents.headline) is not None:
-        options.say(f"\n{contents.columns[contents.chosen]}: {verdict.headline}.", bold=True)
+        headline = f"{contents.columns[contents.chosen]}: {verdict.headline}."
+        options.say("\n" + fill(headline, 80), bold=True)
         options.say(fill(verdict.sentence, 80))
     options.say("\nNearest rows before, and after erasure", bold=True)
     for entry in result.neighbours:

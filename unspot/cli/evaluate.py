@@ -56,7 +56,7 @@ def evaluate(
     source = Source(data, labels, concept, features, task=task, groups=groups, kinds=kind, **chosen)
     rows = unseen_rows([loaded], source, train, train_labels, seed, quiet=quiet)
     with options.loading():  # after all that can be wrong with the files: it imports torch
-        from unspot.evaluation.run import evaluate as measure
+        from unspot import evaluate as measure
 
     if not quiet:
         _warn_if_fitted_on(loaded, rows)

@@ -45,8 +45,7 @@ def fit(
 
     Large Parquet files stay on disk. --max-advantage and --groups belong to --rank auto.
     """
-    options.check_files({"--output": output}, (data, labels), force=force)
-    options.check_eraser_name(output)
+    options.check_eraser(output, (data, labels), force=force)
     reading, params = options.parse_settings(settings, options.READING_KEYS, others=True)
     params = {**_rank_parameters(rank, max_advantage, groups), **params}
     tasks = {name: column for name, column in (("given", given), ("keep", keep)) if column}
@@ -70,8 +69,9 @@ def fit(
     eraser = with_source(estimator.eraser_, table, source, **named)
     eraser.save(output)
     if not quiet:
-        title = f"{output} ({options.file_size(output.stat().st_size)}), in {seconds:,.1f} s"
-        options.facts(title, eraser_facts(eraser))
+        written = f"{output} ({options.file_size(output)}), fitted in {seconds:,.1f} s"
+        facts = [*eraser_facts(eraser), ("written", written)]
+        options.facts(f"Erased {source.name!r} with {type(estimator).__name__}", facts)
 
 
 def _rank_parameters(

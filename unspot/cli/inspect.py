@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,9 @@ def inspect(eraser: Path | None = None, as_json: bool = False, methods: bool = F
             "an eraser, or --methods for the list of methods."
         )
     if eraser is None:
-        _list_methods(as_json)
+        from unspot.erasers.registry import methods as listed
+
+        options.say(repr(listed()))
         return
     options.check_files({}, [eraser])
     from unspot.eraser import load
@@ -39,16 +40,6 @@ def inspect(eraser: Path | None = None, as_json: bool = False, methods: bool = F
         options.echo_json(json.dumps(description(loaded, eraser), indent=2, ensure_ascii=False))
     else:
         _show(loaded, eraser)
-
-
-def _list_methods(as_json: bool) -> None:
-    from unspot.erasers.registry import methods
-
-    listed = methods()
-    if as_json:
-        options.echo_json(json.dumps([asdict(info) for info in listed], indent=2))
-    else:
-        options.say(repr(listed))
 
 
 def description(eraser: Eraser, path: Path) -> dict[str, Any]:
@@ -133,13 +124,14 @@ def _show(eraser: Eraser, path: Path) -> None:
     metadata, checked = eraser.metadata, checks(eraser)
     signs = {"orthonormality": "‖UᵀU−I‖", "idempotence": "‖P²−P‖/‖P‖"}
     errors = [f"{sign} = {checked[key]:.3g}" for key, sign in signs.items() if key in checked]
+    parameters = metadata.get("inner", metadata).get("parameters", {})
     more = [
         ("maps", " → ".join(m.kind for m in eraser.maps)),
-        ("parameters", _parameters(metadata.get("inner", metadata).get("parameters", {}))),
+        ("parameters", ", ".join(f"{k}={v}" for k, v in parameters.items() if v is not None)),
         ("versions", ", ".join(f"{k} {v}" for k, v in metadata.get("versions", {}).items())),
         ("checks", ", ".join(["sound" if checked["sound"] else "NOT SOUND", *errors])),
     ]
-    title = f"{path} ({options.file_size(path.stat().st_size)})"
+    title = f"{path} ({options.file_size(path)})"
     options.facts(title, [*eraser_facts(eraser), *more])
 
 
@@ -150,17 +142,6 @@ def _fitted_on(metadata: Mapping[str, Any]) -> str:
         f"fingerprint {metadata['fingerprint']}" if "fingerprint" in metadata else "",
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _parameters(parameters: Mapping[str, Any]) -> str:
-    """List parameters that change the result, objects by their type; ``--json`` has all."""
-    shown = []
-    for name, value in parameters.items():
-        if isinstance(value, str) and value.endswith(")"):  # "array of shape …", "Solver(…)"
-            value = value.partition("(")[0].split()[0]
-        if value is not None and name not in ("verbose", "device"):
-            shown.append(f"{name}={value}")
-    return ", ".join(shown)
 
 
 def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:

@@ -27,17 +27,11 @@ READING = "key (a column of both files, to join --labels), drop_missing"
 HELP = {
     # What is read
     "data <DATA>": "Embeddings and labels: .npy, .npz, .csv, .tsv or .parquet.",
-    "evaluate.data <DATA>": "Rows that no fit has seen: .npy, .npz, .csv, .tsv or .parquet.",
-    "certify.data <DATA>": "Rows that no fit has seen: .npy, .npz, .csv, .tsv or .parquet.",
     "eraser <ERASER>": "A .safetensors file.",
     "transform.inputs <IN>": "Files or folders of .npy, .npz, .csv, .tsv, .parquet.",
-    "concept -c NAMES": "Column or array of the concept; or a comma list.",
-    "evaluate.concept -c NAMES": "Concept; by default that of the fit.",
-    "certify.concept -c NAMES": "Concept; by default that of the fit.",
-    "features -f NAMES": "Vectors: a column, an array, a pattern such as 'e_*', a comma list.",
-    "evaluate.features -f NAMES": "Vectors; by default as in the fit.",
-    "certify.features -f NAMES": "Vectors; by default as in the fit.",
-    "transform.features -f NAMES": "Vectors; by default as in the fit.",
+    "concept -c NAMES": "Column or array of the concept, or a comma list; an eraser knows its own.",
+    "features -f NAMES": "Vectors: a column, an array, a pattern such as 'e_*', or a comma list; "
+    "an eraser knows its own.",
     "labels FILE": "Second file with the labels of DATA.",
     "kind NAME=KIND": "continuous or categories, where the values of a concept do not show it.",
     "groups -g NAME": "Column of groups, such as authors: no group is divided.",
@@ -51,8 +45,7 @@ HELP = {
     # What is done
     "method -m NAME": "See unspot inspect --methods; or cascade:NAME.",
     "fit.rank -r R": "Dimensions to keep: a number, a fraction (by default 0.5), or auto.",
-    "demo.rank -r R": "Dimensions to keep; by default 40 of 100.",
-    "path.ranks -r RANKS": "Such as 90,50,0.1 or 10:90:10.",
+    "path.ranks -r RANKS": "A comma list of numbers or fractions, such as 90,50,0.1.",
     "max_advantage A": "Most that attackers may gain over guessing, or share of a number's "
     "variance; by default 0.05, or the least that the rows can decide.",
     "path.at_least METRIC=V": "Choose by a metric instead, such as neighbours=0.7.",
@@ -192,7 +185,7 @@ def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, s
     return kinds
 
 
-def parse_rank(text: str) -> int | float | str:
+def parse_rank(text: str, option: str = "--rank") -> int | float | str:
     """Read a rank: an integer, a fraction of the features, or "auto".
 
     Examples
@@ -200,43 +193,29 @@ def parse_rank(text: str) -> int | float | str:
     >>> parse_rank("125"), parse_rank("0.5"), parse_rank("auto")
     (125, 0.5, 'auto')
     """
-    return "auto" if text.strip().lower() == "auto" else _number(text, "--rank", ", or auto")
-
-
-def parse_ranks(text: str | None) -> list[int | float] | None:
-    """Read several ranks: a comma list, or FIRST:LAST:STEP, which includes both ends.
-
-    Examples
-    --------
-    >>> parse_ranks("90,0.5,10"), parse_ranks("10:40:10")
-    ([90, 0.5, 10], [10, 20, 30, 40])
-    """
-    if text is None:
-        return None
-    if ":" not in text:
-        return [_number(part.strip(), "--ranks") for part in text.split(",")]
-    try:
-        first, last, step = (int(part) for part in text.split(":"))
-        ranks = list(range(first, last + (1 if step > 0 else -1), step))
-    except ValueError:
-        ranks = []
-    if not ranks:
-        raise ValueError(
-            f"Got --ranks {text}, but expected FIRST:LAST:STEP such as 10:90:10, or a comma list "
-            "such as 90,50,10."
-        )
-    return list(ranks)
-
-
-def _number(text: str, option: str, more: str = "") -> int | float:
+    if text == "auto" and option == "--rank":
+        return text
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
+    auto = ", or auto" if option == "--rank" else ""
     raise ValueError(
-        f"Got {option} {text}, but expected an integer such as 125 or a fraction such as 0.5{more}."
+        f"Got {option} {text}, but expected an integer such as 125 or a fraction such as 0.5{auto}."
     )
+
+
+def parse_ranks(text: str | None) -> list[Any] | None:
+    """Read several ranks from a comma list.
+
+    Examples
+    --------
+    >>> parse_ranks("90, 0.5,10")
+    [90, 0.5, 10]
+    """
+    names = comma_list(text)
+    return None if names is None else [parse_rank(name, "--ranks") for name in names]
 
 
 # -- Files -----------------------------------------------------------------------------------------
@@ -298,8 +277,9 @@ def refuse_inputs(option: str, output: Path, inputs: Iterable[Path | str | None]
                 )
 
 
-def check_eraser_name(output: Path | None) -> None:
-    """Raise an error for a name by which programs would take an eraser for something else."""
+def check_eraser(output: Path | None, inputs: Iterable[Path | None], *, force: bool) -> None:
+    """Raise errors about the file of a new eraser, and about a name that is not its own."""
+    check_files({"--output": output}, inputs, force=force)
     if output is not None and output.suffix.lower() not in ("", ".safetensors"):
         raise ValueError(
             f"Got --output {str(output)!r}, but expected a name that ends in .safetensors: that is "
@@ -411,17 +391,6 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
         typer.echo(f"{label}  {without_controls(' '.join(value.split(chr(10))))}")
 
 
-def file_size(n_bytes: float) -> str:
-    """Format a number of bytes.
-
-    Examples
-    --------
-    >>> file_size(301_234), file_size(35_200)
-    ('301 kB', '35.2 kB')
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            digits = 0 if n_bytes >= 100 or unit == "bytes" else 1
-            return f"{n_bytes:.{digits}f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} TB"
+def file_size(path: Path) -> str:
+    """Format the size of a file."""
+    return f"{path.stat().st_size / 1000:,.1f} kB"

@@ -52,16 +52,15 @@ def path(
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
     and certify the eraser. Exit code 3: no rank will do, or attackers gain more than allowed.
     """
-    options.check_files({"--output": output}, (data, labels), force=force)
-    options.check_eraser_name(output)
     options.check_files({"--json": json, "--html": html}, (data, labels))
+    options.check_eraser(output, (data, labels), force=force)
     chosen, params = options.parse_settings(settings, KEYS, others=True)
     metrics, seeds = chosen.pop("metrics", None), chosen.pop("seeds", 1)
     bounds = _bounds(max_advantage, at_least, at_most)
     bounds["attackers"] = chosen.pop("attackers", "quick")
     wanted = options.parse_ranks(ranks)
     source = Source(data, labels, concept, features, task=task, groups=groups, kinds=kind, **chosen)
-    rows, (table, kinds) = dataset(source, seed, quiet=quiet)
+    rows, table, kinds = dataset(source, seed, quiet=quiet)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot.choice.path import rank_path
 
@@ -87,11 +86,10 @@ def path(
         result = result.including(best.rank_, seeds=seeds)
         _write_page(html, method, result, certificate, seeds=seeds, selection=best.selection_)
     if shows:
-        _show_choice(best.selection_, len(rows.train) + len(rows.validation), verdict, output)
-    allowed = best.selection_.max_advantage
-    broken = allowed is not None and any(one.advantage > allowed for one in certificate)
-    if broken or not best.selection_.met:
-        raise typer.Exit(3)
+        n_rows = len(rows.train) + len(rows.validation)
+        options.say(f"\nChosen: {best.selection_}, fitted again on {n_rows:,} rows.\n{verdict}")
+        options.say("" if output is None else f"Written: {output}")
+    _end_if_broken(best.selection_, certificate)
 
 
 def _bounds(
@@ -136,7 +134,7 @@ def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
 
 def _certify(best: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], str]:
     """Certify the chosen rank; without enough rows there is only the reason."""
-    from unspot.evaluation.held_out import certify
+    from unspot import certify
 
     allowed = best.selection_.max_advantage
     margin = {} if allowed is None else {"margin": allowed}
@@ -150,11 +148,11 @@ def _certify(best: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], st
     return [certificate], f"Certificate on other rows: {verdict}"
 
 
-def _show_choice(selection: Selection, n_rows: int, verdict: str, output: Path | None) -> None:
-    options.say(f"\nChosen: {selection}, fitted again on {n_rows:,} rows.")
-    options.say(verdict)
-    if output is not None:
-        options.say(f"Written: {output}")
+def _end_if_broken(selection: Selection, certificate: Sequence[Certificate]) -> None:
+    allowed = selection.max_advantage
+    broken = allowed is not None and any(one.advantage > allowed for one in certificate)
+    if broken or not selection.met:
+        raise typer.Exit(3)
 
 
 def _write_page(

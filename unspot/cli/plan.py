@@ -28,7 +28,7 @@ def plan(
     options.check_files({"--json": json}, (data, labels))
     chosen, _ = options.parse_settings(settings, options.READING_KEYS)
     source = Source(data, labels, concept, features, groups=groups, **chosen)
-    table = read(source, quiet=quiet or json == options.STDOUT).table
+    table, _ = read(source, quiet=quiet or json == options.STDOUT)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot.choice.plan import plan as planned
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unspot.cli import options
 
@@ -53,15 +53,11 @@ class Source:
         return self.concept or (self.labels or self.data).stem
 
 
-class Read(NamedTuple):
-    """A table, and the kinds of its concepts as far as they were said."""
+def read(source: Source, *, quiet: bool, on_disk: bool = False) -> tuple[Table, dict[str, str]]:
+    """Read vectors and labels, and the kinds of concepts as far as they were said.
 
-    table: Table
-    kinds: dict[str, str]
-
-
-def read(source: Source, *, quiet: bool, on_disk: bool = False) -> Read:
-    """Read vectors and labels; with ``on_disk``, large Parquet files stay there."""
+    With ``on_disk``, large Parquet files stay there.
+    """
     from unspot.io import open_table, read_table
 
     if source.concept is None and source.labels is None:
@@ -82,29 +78,29 @@ def read(source: Source, *, quiet: bool, on_disk: bool = False) -> Read:
         drop_missing=source.drop_missing,
     )
     options.note(table.dropped, quiet=quiet)
-    return Read(table, kinds)
+    return table, kinds
 
 
-def dataset(source: Source, seed: int, *, quiet: bool) -> tuple[Dataset, Read]:
+def dataset(source: Source, seed: int, *, quiet: bool) -> tuple[Dataset, Table, dict[str, str]]:
     """Read a file and split it into rows to fit on, to choose on and to test on."""
-    rows = read(source, quiet=quiet)
+    table, kinds = read(source, quiet=quiet)
     import numpy as np
 
     from unspot.data.dataset import Dataset  # after what can be wrong with the file
 
-    X = np.asarray(rows.table.X)
+    X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
     data = Dataset.from_arrays(
         X,
-        rows.table.z,
-        rows.table.y,
-        kind=rows.kinds.get(source.concept or "") or rows.kinds or None,
-        groups=rows.table.groups,
+        table.z,
+        table.y,
+        kind=kinds.get(source.concept or "") or kinds or None,
+        groups=table.groups,
         random_state=seed,
         name=source.data.name,
         concept=source.name,
     )
-    return data, rows
+    return data, table, kinds
 
 
 # -- Rows for fitted erasers -----------------------------------------------------------------------
@@ -125,7 +121,8 @@ def unseen_rows(
     ``unspot path``, only its test rows are used. Where there are no rows of the fit, train and
     validation are the same rows.
     """
-    _check_pairs(source, train, train_labels)
+    if train is None and train_labels is not None:
+        raise ValueError("Got train_labels without --train, the rows that they belong to.")
     whole = _split_of(erasers[0], source, quiet)
     _note_other_concept(erasers[0], source.concept, quiet)
     learn = None
@@ -136,13 +133,6 @@ def unseen_rows(
         _refuse_shared(whole, learn, source.data)
     rows = _divided(erasers, whole, learn, source.data.name, seed)
     return replace(rows, concept=source.concept or "")  # else the name of the eraser's fit
-
-
-def _check_pairs(source: Source, train: Path | None, train_labels: Path | None) -> None:
-    if train is None and train_labels is not None:
-        raise ValueError("Got train_labels without --train, the rows that they belong to.")
-    if source.key and not (source.labels or train_labels):
-        raise ValueError("Got a key without --labels, the file with the labels it belongs to.")
 
 
 def _divided(
@@ -176,9 +166,7 @@ def _divided(
 
 def how_split(rows: Dataset) -> str:
     """Say how a file was split in two."""
-    if rows.test.groups is not None:
-        return "split at random, by group"
-    return "split at random"
+    return "split at random" + ("" if rows.test.groups is None else ", by group")
 
 
 def _split_of(eraser: Eraser, source: Source, quiet: bool, option: str = "--labels") -> Split:

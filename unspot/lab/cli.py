@@ -53,7 +53,7 @@ Features = Annotated[
 ]
 Ranks = Annotated[
     str | None,
-    typer.Option("--ranks", "-r", metavar="RANKS", help="Such as 90,50,0.1 or 10:90:10."),
+    typer.Option("--ranks", "-r", metavar="RANKS", help="A comma list, such as 90,50,0.1."),
 ]
 MaxRows = Annotated[
     int | None, typer.Option(metavar="N", help="Fit on a sample of at most N rows.")
