@@ -49,7 +49,7 @@ def on_terminal(monkeypatch, capsys):
     """Run a command whose stderr is a terminal; gives the exit code and what was drawn there."""
 
     def run(line):
-        monkeypatch.setattr(options, "SHOW_AFTER", 0.0)
+        monkeypatch.setattr(progress, "SOON", 0.0)
         ours, theirs = pty.openpty()
         drawn = []
         reader = threading.Thread(target=lambda: drawn.extend(iter(lambda: _read(ours), b"")))
@@ -80,7 +80,7 @@ def said(monkeypatch):
     class Said(progress.Phase):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
-            if "advanced" in vars(self):
+            if "done" in vars(self):
                 seen.append(str(self))
 
     monkeypatch.setattr(progress, "Phase", Said)
@@ -94,8 +94,7 @@ def test_a_terminal_sees_the_phases(folder, on_terminal, said, line, phases):
     for words in phases:
         assert any(re.search(words, text) for text in said), words
     assert sum(title in drawn for title in {text.split(" ")[0].strip(":") for text in said})
-    last = drawn.split("\n")[-1].rstrip("\r").split("\r")[-1]
-    assert not last.strip(), "the line is gone in the end"
+    assert not drawn or drawn.endswith("\x1b[2K\x1b[?25h\r"), "nothing is left in the end"
 
 
 def test_a_log_sees_the_phases(folder, cli, monkeypatch):
@@ -126,15 +125,16 @@ def stop_at(monkeypatch):
 
     def stop(title, n=1):
         monkeypatch.setattr(options, "SHOW_AFTER", 3600)
-        begin, left = progress._Screen.begin, [n]
+        left = [n]
+        for screen in (progress._Log, progress._Bars):
 
-        def stopping(screen, phase):
-            left[0] -= phase.title == title
-            if left[0] == 0:
-                raise KeyboardInterrupt
-            begin(screen, phase)
+            def stopping(self, phase, begin=screen.begin):
+                left[0] -= phase.title == title
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+                begin(self, phase)
 
-        monkeypatch.setattr(progress._Screen, "begin", stopping)
+            monkeypatch.setattr(screen, "begin", stopping)
 
     return stop
 
