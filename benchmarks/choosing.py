@@ -35,7 +35,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def run(folder: Path, seeds: int = 2) -> list[dict[str, Any]]:
-    """One row per data set, rank, setting and seed; rows in the result file are not run again."""
+    """Measure every data set, rank, setting and seed that is not in the result file yet."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     done = {_key(row) for row in rows}
     for dataset in RANKS:

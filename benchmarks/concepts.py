@@ -46,7 +46,7 @@ RESULTS = Path(__file__).parent / "results" / "concepts.json"
 
 
 def run() -> dict[str, Any]:
-    """All figures, as means over the seeds with the single ones beside."""
+    """Compute all figures, as means over the seeds."""
     chosen = os.environ.get("PARTS", "").split(",")
     figures = json.loads(RESULTS.read_text()) if any(chosen) else {}
     figures.pop("versions", None)
@@ -80,7 +80,7 @@ def run() -> dict[str, Any]:
 
 
 def _summary(results: list[Any], by: Callable[[Any], Any] = np.mean) -> Any:
-    """Means, or another summary, of figures that are nested alike."""
+    """Summarise figures of equal structure, by default by their means."""
     first = results[0]
     if not isinstance(first, dict):
         return round(float(by(results)), 4)
@@ -88,7 +88,7 @@ def _summary(results: list[Any], by: Callable[[Any], Any] = np.mean) -> Any:
 
 
 def _error(values: list[float]) -> float:
-    """The standard error of a mean over splits of the same rows."""
+    """Compute the standard error of a mean over splits."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
@@ -96,7 +96,7 @@ def _error(values: list[float]) -> float:
 
 
 def views(linear: Any, trees: Any) -> dict[str, Any]:
-    """Linear, quadratic and Gaussian views of rows before a linear model, and trees."""
+    """Build a linear model on raw, quadratic and Gaussian features, and trees."""
     scaled = StandardScaler()
     return {
         "linear": make_pipeline(scaled, linear),
@@ -109,7 +109,7 @@ def views(linear: Any, trees: Any) -> dict[str, Any]:
 
 
 class _MedianKernel(Nystroem):
-    """Features of a Gaussian kernel at the mean distance, of 300 landmarks."""
+    """Approximate a Gaussian kernel at the mean distance with 300 landmarks."""
 
     def __init__(self) -> None:
         super().__init__(n_components=300, random_state=0)
@@ -120,7 +120,7 @@ class _MedianKernel(Nystroem):
 
 
 def explained(learn: tuple[Array, Array], test: tuple[Array, Array]) -> float:
-    """R² of the best of four regressors, which sees no more than 30 dimensions quadratically."""
+    """Compute R² of the best of four regressors; the quadratic one sees 30 dimensions."""
     models = views(RidgeCV(np.logspace(-2, 5, 15)), HistGradientBoostingRegressor(max_iter=60))
     return max(_r2(model, learn, test) for model in _fitting(models, learn[0]))
 
@@ -130,7 +130,7 @@ def _r2(model: Any, learn: tuple[Array, Array], test: tuple[Array, Array]) -> fl
 
 
 def advantage(learn: tuple[Array, Array], test: tuple[Array, Array]) -> float:
-    """What the best of four classifiers has over guessing, in balanced accuracy."""
+    """Compute the advantage of the best of four classifiers, in balanced accuracy."""
     linear = LogisticRegression(C=0.1, class_weight="balanced", max_iter=300)
     trees = HistGradientBoostingClassifier(max_iter=60, class_weight="balanced")
     guess = 1.0 / len(np.unique(test[1]))
@@ -147,7 +147,7 @@ def _fitting(models: dict[str, Any], X: Array) -> list[Any]:
 
 
 def _thirds(n: int, seed: int) -> list[NDArray[np.int64]]:
-    """Rows to erase with, rows to learn from and rows to judge on."""
+    """Split rows into those of the fit, of the attackers, and of the test."""
     return np.array_split(np.random.default_rng(seed).permutation(n), 3)
 
 
@@ -164,7 +164,7 @@ Parts = list[tuple[Array, Array]]
 
 
 def words(seed: int, rows: int = 1500) -> Parts:
-    """Words and their gender score, to erase with, to learn from and to judge on.
+    """Load words and their gender score, in three parts.
 
     The score of a word is its cosine with the direction from female to male words, the difference
     of the means of both classes of the bundle.
@@ -182,7 +182,7 @@ def words(seed: int, rows: int = 1500) -> Parts:
 
 
 def number(parts: Parts, *, seed: int) -> dict[str, Any]:
-    """What the best regressor explains, what is kept (A_50%), and what LEACE leaves at that A_50%.
+    """Measure R² of the best regressor, A_50%, and R² after LEACE at that A_50%.
 
     LEACE itself keeps most. To compare at equal A_50%, what it erased goes on to fewer principal
     components, and between these its R² is interpolated.
@@ -225,7 +225,7 @@ def number(parts: Parts, *, seed: int) -> dict[str, Any]:
 
 
 def synthetic(seed: int, n: int = 6000, d: int = 20) -> tuple[Array, dict[str, Array], int]:
-    """A class that scales one direction, and a number that the square of another tells."""
+    """Draw a class that scales one direction, and a number that depends on a square."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     z = rng.integers(2, size=n)
@@ -237,19 +237,19 @@ def synthetic(seed: int, n: int = 6000, d: int = 20) -> tuple[Array, dict[str, A
 
 
 def biographies_of_two() -> tuple[Array, dict[str, Array], int]:
-    """Gender, and whether the occupation is in medicine: the data's own label, in two groups."""
+    """Load gender, and whether the occupation is in medicine."""
     X, z, y = rows_of(BIOS)
     return X, {"gender": z, "medicine": np.isin(y, ["surgeon", "nurse", "physician"])}, 150
 
 
 def rows_of(path: Path) -> tuple[Array, Array, Array]:
-    """Vectors, concept and task."""
+    """Load vectors, concept and task."""
     with np.load(path) as file:
         return file["X"].astype(np.float32), file["z"], file["y"]
 
 
 def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str, Any]:
-    """One fit of two concepts against one fit after the other, to the same rank."""
+    """Compare one fit of two concepts with two fits in a row, at the same rank."""
     fit, learn, test = _thirds(len(X), seed)
     at = {name: column[fit] for name, column in Z.items()}
     kinds = {
@@ -289,7 +289,7 @@ def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str,
 
 
 def jobs(seed: int, n: int = 3000, d: int = 20) -> tuple[Array, Array, Array]:
-    """Three jobs, a class that is more common in some, and rows that tell both and each."""
+    """Draw three jobs, a correlated class, and rows that depend on both."""
     rng = np.random.default_rng(seed)
     y = rng.integers(3, size=n)
     z = (rng.random(n) < np.array([0.2, 0.5, 0.8])[y]).astype(int)
@@ -302,7 +302,7 @@ def jobs(seed: int, n: int = 3000, d: int = 20) -> tuple[Array, Array, Array]:
 
 
 def tweets(seed: int, share: float = 0.2) -> tuple[Array, Array, Array]:
-    """Tweets of which the dialect tells the sentiment: of every second cell a share is drawn.
+    """Sample tweets so that the dialect predicts the sentiment.
 
     In the data all four cells are of one size, and nothing that a task explains could stay.
     """
@@ -314,7 +314,7 @@ def tweets(seed: int, share: float = 0.2) -> tuple[Array, Array, Array]:
 
 
 def even(X: Array, z: Array, y: Array, *, seed: int) -> tuple[Array, Array, Array]:
-    """As many rows of each class for every value of the task, so that neither tells the other."""
+    """Balance the classes within every value of the task."""
     rng = np.random.default_rng(seed)
     rows = []
     for task in np.unique(y):
@@ -325,7 +325,7 @@ def even(X: Array, z: Array, y: Array, *, seed: int) -> tuple[Array, Array, Arra
 
 
 def given(X: Array, z: Array, y: Array, *, seed: int) -> dict[str, Any]:
-    """The gap of true positive rates of a classifier of the task, after three ways to erase.
+    """Measure the TPR gap of a task classifier before and after erasure.
 
     Each third is judged once, since rates of a few rows are noise: of 2,205 biographies six are of
     men who are nurses. The second gap is that of tasks with 20 rows of each class. Those by chance
@@ -367,7 +367,7 @@ def _erased(method: Any, conditional: bool, X: Array, z: Array, y: Array, fit: A
 
 
 def _drawn_within(y: Array, z: Array, seed: int) -> Array:
-    """The classes, permuted within each task."""
+    """Permute the classes within each task."""
     rng, drawn = np.random.default_rng(seed), z.copy()
     for task in np.unique(y):
         drawn[y == task] = rng.permutation(z[y == task])
@@ -375,7 +375,7 @@ def _drawn_within(y: Array, z: Array, seed: int) -> Array:
 
 
 def _rms_gap(y: Array, guesses: Array, z: Array, tasks: Array) -> float:
-    """As ``fairness``, of some tasks."""
+    """Compute the RMS gap of ``fairness`` on some tasks."""
     gaps = [
         np.subtract(*(np.mean(guesses[(y == task) & (z == k)] == task) for k in np.unique(z)))
         for task in tasks
@@ -388,7 +388,7 @@ def _quadratic_mean(values: Any) -> float:
 
 
 def kept(X: Array, z: Array, y: Array, *, seed: int) -> dict[str, Any]:
-    """Classifiers of the task from before erasure and after, and what a linear one finds of z."""
+    """Measure task classifiers from before and after erasure, and a linear attacker."""
     fit, learn, test = _thirds(len(X), seed)
     head = _head().fit(X[fit], y[fit])
     found = {}

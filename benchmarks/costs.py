@@ -35,19 +35,19 @@ RESULT = Path(__file__).parent / "results" / "costs.json"
 
 
 def names() -> list[str]:
-    """Methods with an own eraser: SPLINCE has LEACE's, and transport is also a first stage."""
+    """List the methods to measure; SPLINCE costs what LEACE costs."""
     return [info.name for info in (*methods(), *METHODS) if info.name != "splince"] + [
         "transport:leopard"
     ]
 
 
 def run() -> dict[str, Any]:
-    """For each method: seconds to fit, seconds per million rows to apply, bytes."""
+    """Measure seconds to fit, seconds per million rows to apply, and bytes."""
     return measured(names(), {})
 
 
 def measured(chosen: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
-    """Figures of some methods, beside those that are known."""
+    """Add the figures of some methods to the known ones."""
     data = load_glove_gender()
     X, z = (np.concatenate([getattr(split, part) for split in data]) for part in "Xz")
     costs = dict(known.get("methods", {}))

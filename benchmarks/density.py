@@ -15,7 +15,7 @@ from unspot.density import GaussianMixture, mmd2_and_grad
 
 
 def run(rows: int = 8192, rank: int = 125, big_rows: int = 32_768) -> dict[str, Any]:
-    """Time of one loss and gradient (K = 2, float32), ratios, and peak memory."""
+    """Measure time and peak memory of one loss and gradient (K = 2, float32)."""
     g = torch.Generator().manual_seed(0)
     z = torch.arange(rows) % 2
     Y = torch.randn(rows, rank, generator=g) + 0.1 * z[:, None]
@@ -49,7 +49,7 @@ def _best(step: Callable[[], Any], repeat: int = 5) -> float:
 
 
 def _products(Y: torch.Tensor) -> None:
-    """Only the products that a step needs, 1.5 times 2·b²·r operations, in pieces."""
+    """Compute only the products of a step, 1.5 times 2·b²·r operations, in pieces."""
     half = Y[: len(Y) // 2]
     for part in half.split(1024):
         # For half of the rows: the products of all distances, and both halves of the gradient.
@@ -59,7 +59,7 @@ def _products(Y: torch.Tensor) -> None:
 
 
 def _dense(Y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Eqs. 4–6 in the simplest form: n×n matrices and autograd."""
+    """Compute Eqs. 4–6 with n×n matrices and autograd."""
     Y = Y.clone().requires_grad_()
     d2 = torch.cdist(Y, Y).square()
     n = len(Y)
@@ -75,7 +75,7 @@ def _dense(Y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 
 
 def _memory(rows: int, rank: int) -> float:
-    """Peak resident memory above the inputs, measured in a separate process."""
+    """Measure peak resident memory above the inputs, in a separate process."""
     program = f"from benchmarks.density import peak; print(peak({rows}, {rank}))"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
@@ -84,7 +84,7 @@ def _memory(rows: int, rank: int) -> float:
 
 
 def peak(rows: int, rank: int) -> float:
-    """MB above the memory before the step, which holds inputs, libraries and a small first step."""
+    """Measure MB above the memory before the step."""
     Y, z = torch.randn(rows, rank), torch.arange(rows) % 2
     mmd2_and_grad(Y[:600], z[:600])
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak
@@ -94,7 +94,7 @@ def peak(rows: int, rank: int) -> float:
 
 
 def _status(name: str) -> int:
-    """A value from the status of this process in Linux, in kB."""
+    """Read a value from the status of this process in Linux, in kB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(name)).split()[1])
 

@@ -20,7 +20,7 @@ LAWS = {"60 users, no leak": (60, 0.0, 100), "200 users, a leak of 1.5": (200, 1
 
 
 def run() -> dict[str, Any]:
-    """Shares of the runs."""
+    """Compute shares of the runs with each outcome."""
     figures: dict[str, Any] = {}
     for name, (n_users, leak, n_runs) in LAWS.items():
         found = [_certified(_users(n_users, leak, seed), seed) for seed in range(n_runs)]
@@ -43,7 +43,7 @@ def _users(n_users: int, leak: float, seed: int) -> Dataset:
 
 
 def _certified(data: Dataset, seed: int) -> list[tuple[Certificate, bool]]:
-    """By row and by group, each with whether there was a warning."""
+    """Certify by row and by group, and record warnings."""
     bare = Dataset(*(replace(split, groups=None) for split in data))
     found = []
     for rows in (bare, data):

@@ -52,13 +52,13 @@ def _number(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
 
 
 def _skewed(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
-    """Heavy tails in rows and number, which squares feel most."""
+    """Draw rows and a number with heavy tails."""
     X, z = rng.standard_t(3, size=(N_ROWS, D)), rng.exponential(size=N_ROWS) ** 2
     return Dataset.from_arrays(X, z, random_state=0), {"attackers": NUMBERS}
 
 
 def _groups(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
-    """Each author has a place in space and an age; rows of one author are alike in both."""
+    """Draw authors with a mean and an age that their rows share."""
     author = np.arange(N_ROWS) // 3
     X = rng.normal(size=(N_ROWS, D)) + 2 * rng.normal(size=(N_ROWS, D))[author]
     z = rng.normal(size=N_ROWS)[author]
@@ -73,7 +73,7 @@ def _several(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
 
 
 def _given_class(rng: np.random.Generator) -> tuple[Dataset, dict[str, Any]]:
-    """Rows show the task, and the class is noisy news of it."""
+    """Draw rows that reveal the task, and a class that is a noisy function of it."""
     y = rng.integers(2, size=N_ROWS)
     X = rng.normal(size=(N_ROWS, D)) + 2 * y[:, None]
     z = np.where(rng.random(N_ROWS) < 0.8, y, 1 - y)
@@ -107,7 +107,7 @@ def _false_alarms(draw: Draw) -> dict[str, float]:
 
 
 def _misses() -> dict[str, float]:
-    """How often the interval of R² misses the truth, at 95 %, of 100 rows."""
+    """Count how often the 95 % interval of R² misses the truth, for 100 rows."""
     rng = np.random.default_rng(0)
     missed = {}
     for r2 in (0.0, 0.1, 0.5, 0.9):
@@ -138,7 +138,7 @@ def _power(name: str) -> dict[str, Any]:
 
 
 def _given() -> dict[str, Any]:
-    """z and rows are independent given y: a leak without, none with it."""
+    """Draw z and rows that are independent given y."""
     rows = concept_law("given", n=4000, d=8)
     data = Dataset.from_arrays(rows.X, rows.z, rows.y, random_state=0)
     without, given = (certify(None, data, budget="quick", given=g) for g in (None, "y"))

@@ -2,7 +2,7 @@
 
 The bundled words in single precision, one thread, all in one run. Attackers learn from the
 validation rows and are judged on the test rows. fairlearn's CorrelationRemover needs the concept of
-the rows that it erases: it gets the true one, which nobody has who only has the rows.
+the rows that it erases: it gets the true one, which a user of new rows would not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAST, SLOW = 15, 1
 
 
 def run() -> dict[str, Any]:
-    """Seconds to fit 10,777 rows of 100 numbers and to erase 6,599, and what is then left."""
+    """Measure seconds to fit 10,777 × 100 and to erase 6,599 rows, and what is left."""
     data = load_glove_gender()
     codes = {id(split): np.unique(split.z, return_inverse=True)[1] for split in data}
     figures: dict[str, Any] = {
@@ -59,7 +59,7 @@ def run() -> dict[str, Any]:
 
 
 def _timed(call: Callable[[], Any], repeat: int) -> tuple[float, Any]:
-    """The median of the CPU seconds of some calls after the first, and what the last one gave."""
+    """Compute the median CPU seconds of some calls, and the last result."""
     seconds = []
     for _ in range(repeat + (repeat > 1)):
         began = time.process_time()

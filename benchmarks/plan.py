@@ -2,8 +2,8 @@
 
 A plan is made of n rows. LEACE is fitted on the share of them that a plan calls rows of the fit.
 On all other rows it is measured how far apart the means of the pair that the plan names still are
-(``apart``: what who knows that gains, without the luck of the estimate), and what linear
-attackers who learn from one half of them gain on the other half (``attacker``). Words are those
+(``apart``: the advantage of an attacker who knows the residual), and what linear attackers that
+learn from one half of them gain on the other half (``attacker``). Words are those
 of the package; tweets are used where they are.
 """
 
@@ -25,7 +25,7 @@ SEEDS = 3
 
 
 def run() -> dict[str, Any]:
-    """Means over seeds by data set and rows."""
+    """Compute means over seeds by data set and number of rows."""
     sets = {"words": _all_rows(load_glove_gender())}
     if SENTENCES.exists():
         sets["tweets"] = _stored(SENTENCES)

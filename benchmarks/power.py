@@ -91,12 +91,12 @@ def _linear(features: Callable[[Array], Array] = np.asarray) -> Ideal:
 
 
 def _known(guess: Guess) -> Ideal:
-    """Nothing to learn: the best rule there is."""
+    """Return the best possible rule; there is nothing to learn."""
     return lambda X, z: guess
 
 
 def _smallest_component(X: Array, z: Array) -> Guess:
-    """The size of the component of least variance."""
+    """Learn a threshold on the component of least variance."""
     w = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][-1]
     return _threshold(lambda rows: np.abs(rows @ w))(X, z)
 
@@ -107,7 +107,7 @@ def _by_argmax(X: Array, z: Array) -> Guess:
 
 
 def _outliers(X: Array, z: Array) -> Guess:
-    """The column and the size beyond which its sign tells the class."""
+    """Learn the column and the size beyond which its sign is the class."""
     signs = 2.0 * z - 1
     cuts = np.linspace(2, 6, 41)
     gains = np.array(
@@ -124,7 +124,7 @@ def _outliers(X: Array, z: Array) -> Guess:
 
 
 def _waves(n_starts: int = 100_000, n_refined: int = 50) -> Ideal:
-    """Frequencies from many starts, the best followed uphill: sign(sin(wᵀx + phase))."""
+    """Search frequencies from many starts: sign(sin(wᵀx + phase))."""
 
     def ideal(X: Array, z: Array) -> Guess:
         rng = np.random.default_rng(1)
@@ -183,7 +183,7 @@ def _sines(X: Array) -> Iterator[Array]:
 
 
 def _function_of_rows(concept: Callable[[Array], Array], d: int = D) -> Draw:
-    """Standard normal rows, and a concept that they determine."""
+    """Draw standard normal rows, and a concept that they determine."""
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         X = rng.normal(size=(n, d))
@@ -193,7 +193,7 @@ def _function_of_rows(concept: Callable[[Array], Array], d: int = D) -> Draw:
 
 
 def _rows_of_class(change: Callable[[Array, Array, np.random.Generator], Array]) -> Draw:
-    """Standard normal rows that are changed by their class."""
+    """Draw standard normal rows that are changed by their class."""
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         z = rng.integers(2, size=n)
@@ -219,7 +219,7 @@ def _small_spread(X: Array, z: Array, rng: np.random.Generator) -> Array:
 
 
 def _removed_from_unit_rows(X: Array, z: Array, rng: np.random.Generator) -> Array:
-    """A projection takes the concept's direction out of rows of unit norm."""
+    """Project the concept's direction out of rows of unit norm."""
     X[:, 0] += 1 + 2 * z
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     return X[:, 1:] @ _ROTATION[1:]
@@ -246,7 +246,7 @@ def _unit_norm(X: Array, z: Array, rng: np.random.Generator) -> Array:
 
 
 def _kurtosis(X: Array, z: Array, rng: np.random.Generator) -> Array:
-    """Uniform or Laplace numbers of mean 0 and variance 1."""
+    """Draw uniform or Laplace numbers of mean 0 and variance 1."""
     uniform = rng.uniform(-(3**0.5), 3**0.5, size=len(X))
     laplace = rng.laplace(scale=0.5**0.5, size=len(X))
     # Rounded alike: numbers from different formulas would be known by their last bits.
@@ -269,7 +269,7 @@ def _shift(X: Array, z: Array, rng: np.random.Generator) -> Array:
 
 
 def _tail_ratio(X: Array) -> Array:
-    """log of the density of Student's t₃ against the normal one, up to a constant that is here."""
+    """Compute the log density ratio of Student's t₃ and the normal distribution."""
     from scipy.special import gammaln
 
     d, squared = X.shape[1], ((X / 0.7) ** 2).sum(axis=1)
@@ -293,7 +293,7 @@ def _wave(frequency: float, d: int) -> Law:
 
 
 def _gaussian(name: str) -> Law:
-    """A law of the package, with the best rule there is as the yardstick."""
+    """Take a law of the package, with its Bayes rule as the ideal learner."""
     rows = law(name, n=1, d=D)
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -311,7 +311,7 @@ def _norm(X: Array) -> Array:
 
 
 def _columns_of(statistic: Callable[[Array], Array]) -> Callable[[Array], Iterator[Array]]:
-    """A sign for every column."""
+    """Yield a sign for every column."""
     return lambda X: iter(statistic(X).T)
 
 
@@ -376,7 +376,7 @@ LAWS: dict[str, Law] = {
 
 
 def run() -> dict[str, Any]:
-    """Advantages law by law, and false alarms on labels that have nothing to do with the rows."""
+    """Measure advantages for every law, and false alarms on independent labels."""
     laws = {}
     for name in LAWS:
         laws[name] = found = measured(name)
@@ -402,7 +402,7 @@ def run() -> dict[str, Any]:
 
 
 def measured(name: str, budget: str = "standard", attackers: Any = None) -> dict[str, Any]:
-    """Advantages of the ideal learner and of all attackers on one law."""
+    """Measure the ideal learner and all attackers on one law."""
     this = LAWS[name]
     X, z = this.draw(np.random.default_rng(1), N_LEARN)
     X_test, z_test = this.draw(np.random.default_rng(2), this.n_test)
@@ -431,7 +431,7 @@ SHARES = {"balanced": (0.5, 0.5), "90:10": (0.9, 0.1), "five classes": (0.2,) * 
 
 
 def _false_alarms(budget: str, shares: tuple[float, ...], runs: int) -> dict[str, Any]:
-    """How often a certificate says LEAKS where nothing can leak, at alpha = 5 %."""
+    """Count LEAKS at alpha = 5 % where nothing can leak."""
     alarms = 0
     for i in range(runs):
         rng = np.random.default_rng(i)

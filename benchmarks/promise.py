@@ -40,7 +40,7 @@ LAW_ROWS, LAW_FEATURES = 12_000, 20
 def run(
     names: Iterable[str] = (), repetitions: int = REPETITIONS, max_rows: int | None = None
 ) -> dict[str, Any]:
-    """How many promises were made and kept, of data set and bound; see ``summary``."""
+    """Count bounds that were stated and held, by data set and bound."""
     sets = _datasets()
     done = {(line["data"], line["repetition"], line["rows"]) for line in _lines()}
     for repetition in range(repetitions):  # each data set gets its first before any its second
@@ -55,7 +55,7 @@ def run(
 
 
 def summary(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Counts by data set, rows and bound.
+    """Count by data set, rows and bound.
 
     ``promised``: a rank met the bound on validation rows; else the result says that none does, or
     that these rows cannot decide it. ``holds``: the strongest attacker has at most that on test
@@ -88,7 +88,7 @@ def _cells(data: Dataset, seed: int) -> dict[str, Any]:
 
 
 def _cell(path: RankPath, bound: float, checked: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """One choice, and what test rows say; one rank is fitted again and attacked only once."""
+    """Choose a rank and attack it on test rows, once for every rank."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the line
         try:
@@ -116,7 +116,7 @@ def _checked(path: RankPath, rank: int) -> dict[str, Any]:
 
 
 def _datasets() -> dict[str, Callable[[int], Dataset]]:
-    """By name: a function of the seed that gives the rows, split by that seed."""
+    """List data sets by name, as functions of the seed that splits them."""
     sets: dict[str, Callable[[int], Dataset]] = {
         name: lambda seed, name=name: _split(_law_rows(name, seed), seed) for name in LAWS
     }

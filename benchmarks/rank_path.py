@@ -23,7 +23,7 @@ from unspot.density import mmd2
 
 
 class Counter:
-    """Counts the evaluations of loss and gradient, and adds up their work b²r."""
+    """Count evaluations of loss and gradient, and sum their work b²r."""
 
     def __init__(self) -> None:
         self.calls, self.cost = 0, 0.0
@@ -71,7 +71,7 @@ def run(
 
 
 def compare(wrap: Any, ranks: list[int], settings: dict[str, Any], counter: Counter) -> Any:
-    """Losses of both at every rank, and the cost of each."""
+    """Measure losses at every rank and the cost, for the path and separate fits."""
     data = load_glove_gender()
     started = time.perf_counter()
     path = rank_path(wrap(LEOPARD(**settings)), data, ranks)
@@ -91,7 +91,7 @@ def compare(wrap: Any, ranks: list[int], settings: dict[str, Any], counter: Coun
 
 
 def summary(ranks: list[int], runs: list[Any]) -> dict[str, Any]:
-    """Means over the seeds; a rank is worse if the means differ by more than their error."""
+    """Compute means over the seeds, and ranks that are worse by more than their error."""
     rows = []
     for i, rank in enumerate(ranks):
         values = {way: [run[way][i] for run in runs] for way in ("path", "scratch")}

@@ -6,7 +6,7 @@ all columns, and on the residue alone: the components of rounding size, enlarged
 
 The sentence vectors also have a column of the smallest steps of half precision. The attackers of
 budget quick say what they read if it is erased like the others, and if it leaves as a constant.
-They see rows that were normalised again, since the norm of erased unit rows tells something too.
+They see rows that were normalised again, since the norm of erased unit rows reveals something too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SENTENCES = Path(__file__).parent.parent.parent / "shared" / "data"
 
 
 def run() -> dict[str, Any]:
-    """Balanced accuracies; chance is 1/K."""
+    """Measure balanced accuracies; chance is 1/K."""
     figures: dict[str, Any] = {}
     for name, data in _datasets().items():
         erasers = {
@@ -52,7 +52,7 @@ def run() -> dict[str, Any]:
 
 
 def _grid(data: Dataset) -> dict[str, Any]:
-    """The strongest attackers with and without a column of the smallest steps."""
+    """Measure the strongest attackers with and without a column of the smallest steps."""
     methods = {
         "LEACE": LEACE(),
         "orthogonal LEACE": LEACE(method="orthogonal"),
@@ -89,7 +89,7 @@ def _normalised(eraser: Eraser) -> Callable[[Any], Any]:
 
 @contextmanager
 def _steps_kept() -> Iterator[None]:
-    """Fits that take a column of few steps for one like the others."""
+    """Fit as if a column of few steps were like the others."""
     least, statistics.NEGLIGIBLE = statistics.NEGLIGIBLE, 0.0
     try:
         yield

@@ -87,7 +87,7 @@ def run(
 
 
 def every_row(rows: int, features: int) -> dict[str, Any]:
-    """The results of before, with the memory of a fit on every row measured anew."""
+    """Measure only the memory of a fit on every row, and add it to the results."""
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "x.npy"
         _make(file, rows, features)
@@ -107,7 +107,7 @@ def _ratio(found: dict[str, Any], top: str, bottom: str) -> float:
 
 
 def _growth_rate(by_rows: list[dict[str, Any]], name: str) -> float:
-    """Growth of the time from the second largest n to the largest; 1 is linear."""
+    """Compute the growth exponent of time between the two largest n; 1 is linear."""
     from math import log
 
     small, large = by_rows[-2], by_rows[-1]
@@ -121,7 +121,7 @@ def _threads() -> int:
 
 
 def _growth(file: Path, n: int, d: int, repeats: int) -> dict[str, Any]:
-    """Seconds of every method for one n and d."""
+    """Measure seconds of every method for one n and d."""
     found = _turns(["leace", "leopard", "transform"], file, n, d, repeats)
     return {"rows": n, "features": d} | {name: one["seconds"] for name, one in found.items()}
 
@@ -145,7 +145,7 @@ def _turns(names: list[str], file: Path, n: int, d: int, repeats: int) -> dict[s
 
 
 def _make(file: Path, rows: int, d: int) -> None:
-    """Random rows of two classes that differ in the mean and in the variance of some features."""
+    """Write random rows of two classes that differ in means and variances."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -170,7 +170,7 @@ def _labels(n: int) -> Any:
 
 
 def _multiply(file: Path, n: int, d: int) -> float:
-    """Only what LEACE must do: read every row, and multiply XᵀX."""
+    """Read every row and multiply XᵀX, the least that LEACE must do."""
     import numpy as np
 
     total = np.zeros((d, d), np.float32)
@@ -223,7 +223,7 @@ def _fitted(estimator: Any, file: Path, n: int) -> float:
 
 
 def _warm(estimator: Any) -> None:
-    """A small fit that is not measured: it imports modules and allocates memory."""
+    """Fit a few rows, so that imports and allocations are not measured."""
     import numpy as np
     from sklearn.base import clone
 
@@ -232,7 +232,7 @@ def _warm(estimator: Any) -> None:
 
 
 def _budget(file: Path, n: int, d: int) -> float:
-    """The same fit on only the rows that it uses, which are already in memory."""
+    """Fit only the rows that LEOPARD uses, which are already in memory."""
     import numpy as np
 
     from unspot.data.rows import sample_and_held_out

@@ -33,7 +33,7 @@ RESULTS = Path(__file__).parent / "results" / "solvers.json"
 
 
 def run(ranks: tuple[int, ...] = (50, 25), epochs: int = 1000) -> dict[str, Any]:
-    """Evaluations and seconds of both solvers, per cell."""
+    """Measure evaluations and seconds of both solvers, per cell."""
     cells = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for rank in ranks:
         for cascaded in (False, True):

@@ -53,7 +53,7 @@ RANKLESS = ("leace", "transport", "transport:leace")
 
 
 def run(folder: Path, seeds: int, names: list[str], methods: list[str]) -> list[dict[str, Any]]:
-    """One row per data set, method, rank and seed."""
+    """Measure every data set, method, rank and seed."""
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     done = {_key(row) for row in rows}
     for name in names:

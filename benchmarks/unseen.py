@@ -38,7 +38,7 @@ DATA = ("glove", "scores", "gaussians")
 
 
 def run(seeds: int = 3) -> dict[str, Any]:
-    """Cells by data set, seed and rows; cells of the result file are not run again."""
+    """Measure every data set, seed and number of rows that is not in the result file."""
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     cells: dict[str, Any] = found.get("cells", {})
     # What the comparison needs comes first, so that a run can be cut short.
@@ -55,7 +55,7 @@ def run(seeds: int = 3) -> dict[str, Any]:
 
 
 def summary(cells: dict[str, Any]) -> dict[str, Any]:
-    """Ratios of all rows to the sample, and the exponent of the leak in the rows."""
+    """Compute ratios of all rows to the sample, and the exponent of the leak."""
     figures: dict[str, Any] = {}
     for name in DATA:
         labels = (SAMPLE, *(f"{n} rows" for n in SIZES))
@@ -87,7 +87,7 @@ def summary(cells: dict[str, Any]) -> dict[str, Any]:
 
 
 def mean_cell(cells: dict[str, Any], dataset: str, label: str) -> dict[str, float]:
-    """The mean over seeds, empty if there is none."""
+    """Compute the mean over seeds; empty if there is none."""
     found = [c for key, c in cells.items() if key.split(" ", 2)[::2] == [dataset, label]]
     if not found:
         return {}
@@ -128,13 +128,13 @@ def _rows_of(name: str, seed: int) -> tuple[NDArray[Any], NDArray[Any], int] | N
 
 
 def glove(seed: int, by: str = "glove") -> tuple[NDArray[Any], NDArray[Any], int] | None:
-    """Frequent words in three classes by gender, shuffled; None without the file."""
+    """Load frequent words in three classes by gender; None without the file."""
     found = _glove_rows(seed, by)
     return None if found is None else (*found[1:], 50)
 
 
 def glove_words(seed: int) -> NDArray[Any]:
-    """The words of these rows."""
+    """Load the words of these rows."""
     found = _glove_rows(seed, "glove")
     return np.empty(0) if found is None else found[0]
 
@@ -153,7 +153,7 @@ def _glove_rows(seed: int, by: str) -> tuple[NDArray[Any], NDArray[Any], NDArray
 
 
 def gaussians(seed: int, d: int = 40) -> tuple[NDArray[Any], NDArray[Any], int]:
-    """Two classes with variances 0.8² and 1.2² in half of the dimensions, in a random rotation.
+    """Draw two classes with variances 0.8² and 1.2² in half of the dimensions, rotated.
 
     The other half tells nothing: the best attacker on a projection to it has no advantage. The
     linear stage may take one dimension of it, so the rank is one less.

@@ -25,14 +25,14 @@ OUT = Path(__file__).parents[1] / "unspot" / "datasets" / "data" / "glove_gender
 
 
 def build(source: Path, *, top: int = TOP) -> bytes:
-    """The bundle's bytes, from word vectors."""
+    """Build the bytes of the bundle from word vectors."""
     words, X = read_glove(source, top=top)
     # Rounded before the recipe, so that a source in half precision makes the same choices.
     return npz(to_bundle(glove_gender(words, X.astype(np.float16))))
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:
-    """Arrays as an .npz file, without time stamps or compression, which vary by version."""
+    """Write arrays as .npz, without time stamps or compression, which vary by version."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():

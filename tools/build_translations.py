@@ -29,7 +29,7 @@ VERSIONS = {
 
 
 def texts_of(verse: int) -> list[str] | None:
-    """The verse in every translation; None if one of them does not have it."""
+    """Load a verse in every translation; None if one of them lacks it."""
     try:
         found = [pythonbible.get_verse_text(verse, version=v) for v in VERSIONS.values()]
     except (pythonbible.InvalidVerseError, pythonbible.VersionMissingVerseError):
@@ -49,7 +49,7 @@ PARTS = {
 
 
 def part(verse: int) -> str:
-    """The part of the Bible that a verse is in."""
+    """Find the part of the Bible that a verse is in."""
     book = pythonbible.get_book_chapter_verse(verse)[0].value
     return next(name for name, last in PARTS.items() if book <= last)
 

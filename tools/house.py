@@ -23,7 +23,7 @@ DOOR = {"__init__", "__main__", "_version"}
 
 
 class Import(NamedTuple):
-    """An import of one module of the package by another."""
+    """Import of one module of the package by another."""
 
     importer: str
     imported: str
@@ -31,7 +31,7 @@ class Import(NamedTuple):
 
 
 def modules(package: Path = PACKAGE) -> dict[str, Path]:
-    """Files by dotted name, without the package's own name."""
+    """List files by dotted name, without the name of the package."""
     names = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package).with_suffix("").parts
@@ -40,12 +40,12 @@ def modules(package: Path = PACKAGE) -> dict[str, Path]:
 
 
 def room(module: str) -> str:
-    """The folder of a module, or its own name if it stands at the top."""
+    """Return the folder of a module, or its name if it is at the top."""
     return module.split(".")[0]
 
 
 def imports(package: Path = PACKAGE) -> Iterator[Import]:
-    """All imports inside the package, those inside functions included."""
+    """Yield all imports inside the package, also those inside functions."""
     known = modules(package)
     for importer, path in known.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -63,7 +63,7 @@ def imports(package: Path = PACKAGE) -> Iterator[Import]:
 
 
 def room_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
-    """The rooms that each room imports from."""
+    """Map each room to those that it imports from."""
     graph: dict[str, set[str]] = {room(name): set() for name in modules(package)}
     for entry in imports(package):
         if room(entry.importer) != room(entry.imported):
@@ -72,7 +72,7 @@ def room_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
 
 
 def code_lines(path: Path) -> int:
-    """Lines that are neither blank, nor comments, nor docstrings."""
+    """Count lines that are neither blank, nor comments, nor docstrings."""
     text = path.read_text(encoding="utf-8")
     documentation: set[int] = set()
     for node in ast.walk(ast.parse(text)):
@@ -85,7 +85,7 @@ def code_lines(path: Path) -> int:
 
 
 def docstring_lines(node: ast.AST) -> range:
-    """The lines of the docstring of a module, class or function; none if it has none."""
+    """Find the lines of a docstring; an empty range if there is none."""
     first = node.body[0] if getattr(node, "body", None) else None
     value = first.value if isinstance(first, ast.Expr) else None
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -94,7 +94,7 @@ def docstring_lines(node: ast.AST) -> range:
 
 
 def function_lengths(path: Path) -> list[int]:
-    """Lines of each function, without its docstring."""
+    """Count the lines of each function, without its docstring."""
     lengths = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -104,7 +104,7 @@ def function_lengths(path: Path) -> list[int]:
 
 
 def local_imports(path: Path) -> int:
-    """Import statements inside functions."""
+    """Count import statements inside functions."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inside = {
@@ -118,7 +118,7 @@ def local_imports(path: Path) -> int:
 
 
 def summary(paths: list[Path]) -> list[str]:
-    """Modules, code lines, lines per module, functions, and imports inside functions."""
+    """Summarise modules, code lines, functions, and imports inside functions."""
     lengths = sorted(length for path in paths for length in function_lengths(path))
     lines = sum(map(code_lines, paths))
     p90 = lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
@@ -140,7 +140,7 @@ HEAD = (
 
 
 def picture(order: list[str], package: Path = PACKAGE) -> str:
-    """The rooms as SVG, each to the right of all that it imports.
+    """Draw the rooms as SVG, each to the right of all that it imports.
 
     An import that follows from others (a imports b, b imports c, a imports c) is not drawn, and
     what every room may import (the single modules at the left of the table) has no lines.
@@ -173,7 +173,7 @@ def picture(order: list[str], package: Path = PACKAGE) -> str:
 
 
 def _direct(name: str, left: dict[str, set[str]]) -> set[str]:
-    """The imports of a room that no other of its imports already has behind it."""
+    """Find the imports of a room that do not follow from its other imports."""
 
     def behind(start: str) -> set[str]:
         return left[start].union(*map(behind, left[start]))
@@ -208,7 +208,7 @@ def _box(name: str, x: float, y: float, size: str) -> str:
 
 
 def lines_in(path: Path) -> int:
-    """Code lines of a module, or of all modules of a folder."""
+    """Count code lines of a module, or of all modules of a folder."""
     return sum(map(code_lines, path.rglob("*.py") if path.is_dir() else [path]))
 
 
@@ -235,7 +235,7 @@ BEFORE = {
 
 
 def numbers(paths: list[Path]) -> dict[str, str]:
-    """Sizes of a part of the package, by the names of ``BEFORE``."""
+    """Measure a part of the package, by the names of ``BEFORE``."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     functions = [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
@@ -259,7 +259,7 @@ def numbers(paths: list[Path]) -> dict[str, str]:
 
 
 def _is_any(node: ast.AST) -> bool:
-    """Whether a parameter, a variable or a result is annotated with Any alone."""
+    """Tell whether a parameter, variable or result is annotated with Any alone."""
     annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
     return isinstance(annotation, ast.Name) and annotation.id == "Any"
 
@@ -270,7 +270,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def around() -> dict[str, str]:
-    """Sizes of what is not the package: commands, tests, pages and examples."""
+    """Count commands, tests, pages and examples."""
     root = PACKAGE.parent
     commands = _commands()
     scripts = [*root.glob("benchmarks/*.py"), *root.glob("tools/*.py")]
@@ -284,7 +284,7 @@ def around() -> dict[str, str]:
 
 
 def words(docs: Path) -> int:
-    """Words in the pages that are written by hand."""
+    """Count words in the pages that are written by hand."""
     skipped = {"_generated", "_build", "gallery", "api"}
     pages = (p for p in docs.rglob("*.md") if not skipped & set(p.relative_to(docs).parts))
     return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
@@ -295,7 +295,7 @@ def _lines(path: Path) -> int:
 
 
 def _commands() -> dict[str, int]:
-    """Number of options of every command, those of the lab aside."""
+    """Count the options of every command outside the lab."""
     sys.path.insert(0, str(PACKAGE.parent))
     import typer
 
@@ -310,7 +310,7 @@ def _commands() -> dict[str, int]:
 
 
 def write_numbers(page: Path) -> None:
-    """Write the table below the marker of the page; what stood there goes."""
+    """Write the table below the marker of the page, in place of an older one."""
     files = modules()
     lab = [path for name, path in files.items() if room(name) == "lab"]
     core = [path for path in files.values() if path not in lab]
@@ -329,7 +329,7 @@ MARKER = "<!-- numbers -->"
 
 
 def listed_rooms(page: Path) -> list[str]:
-    """The rooms in the order of the table in ``docs/architecture.md``, from left to right."""
+    """Read the order of the rooms from the table in ``docs/architecture.md``."""
     lines = page.read_text(encoding="utf-8").splitlines()
     start = lines.index("| room | what is in it |")
     rows = []

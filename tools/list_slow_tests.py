@@ -21,7 +21,7 @@ SECONDS = 0.15
 
 
 def slow_tests(junit: Path) -> list[str]:
-    """``file::function`` of the slow ones, without parameters."""
+    """List ``file::function`` of slow tests, without parameters."""
     slow = set()
     for case in ElementTree.parse(junit).iter("testcase"):
         if float(case.get("time", 0)) > SECONDS:

@@ -44,7 +44,7 @@ def main(names: list[str]) -> None:
 
 
 def demo() -> None:
-    """The words of the demo before and after, and the top of its report."""
+    """Draw the words of the demo before and after, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
         found = run_demo(Path(folder), load_glove_gender(), STORIES["words"])
         ends = (found.views.before, found.views.after[-1])
@@ -55,7 +55,7 @@ def demo() -> None:
 
 
 def screenshot(page: Path, folder: Path) -> bytes:
-    """The top of the page in light colours."""
+    """Capture the top of the page in light colours."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -77,7 +77,7 @@ def screenshot(page: Path, folder: Path) -> bytes:
 
 
 def sources() -> None:
-    """Of the verses near a verse, how many are of each translation, before and after erasure."""
+    """Draw the shares of translations among near verses, before and after erasure."""
     import matplotlib.pyplot as plt
 
     data = load_translations()
@@ -112,7 +112,7 @@ def sources() -> None:
 
 
 def neighbours_by_source(X: Any, split: Any) -> Any:
-    """Shares of each source among the ten nearest rows of other verses: a row for each source."""
+    """Compute shares of sources among the ten nearest rows of other verses."""
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     cosines = unit @ unit.T
     cosines[split.groups[:, None] == split.groups] = -np.inf

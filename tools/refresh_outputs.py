@@ -28,7 +28,7 @@ BLOCK = re.compile(
 
 
 def refreshed(page: str) -> str:
-    """The page with the outputs of its examples."""
+    """Fill the page with the outputs of its examples."""
     session: dict[str, Any] = {"__name__": "__main__"}
 
     def replace(block: re.Match[str]) -> str:

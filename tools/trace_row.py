@@ -69,7 +69,7 @@ SILENT = {"lazy"}
 
 
 def trace(folder: Path, command: str) -> dict[str, dict[str, int]]:
-    """Functions that ran, by module, and how often; in the order of the first call."""
+    """Count calls of functions by module, in the order of the first call."""
     arguments = json.dumps(COMMANDS[command].split())
     run = subprocess.run(
         [sys.executable, "-c", TRACER, arguments], cwd=folder, capture_output=True, text=True
@@ -83,7 +83,7 @@ def trace(folder: Path, command: str) -> dict[str, dict[str, int]]:
 
 
 def counts(record: dict[str, dict[str, int]]) -> dict[str, int]:
-    """Modules, functions and openings of the Parquet file."""
+    """Count modules, functions and openings of the Parquet file."""
     functions = sum(
         not name.rsplit(".", 1)[-1].startswith("<")
         for calls in record["seen"].values()
@@ -93,7 +93,7 @@ def counts(record: dict[str, dict[str, int]]) -> dict[str, int]:
 
 
 def make_rows(path: Path) -> None:
-    """Vectors, a concept and a task, in a Parquet file."""
+    """Write vectors, a concept and a task into a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -23,7 +23,7 @@ WALKS, PAGES = ROOT / "tests" / "walks", ROOT / "docs" / "howto"
 
 
 def blocks(walk: str) -> Iterator[tuple[bool, str]]:
-    """The parts of a walk in their order: whether it is text, and what it is.
+    """Split a walk into texts and blocks of commands.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def blocks(walk: str) -> Iterator[tuple[bool, str]]:
 
 
 def page(walk: Path) -> str:
-    """The page of a walk: runs it, and shows what each block printed."""
+    """Run a walk, and write its page with what each block printed."""
     parts = [f"<!-- Made by tools/write_walks.py from tests/walks/{walk.name}. -->"]
     with tempfile.TemporaryDirectory() as folder:
         for is_text, part in blocks(walk.read_text(encoding="utf-8")):
@@ -60,7 +60,7 @@ def page(walk: Path) -> str:
 
 
 def _run(commands: str, folder: Path) -> str:
-    """What a block prints on stdout and stderr together, as on a terminal.
+    """Run a block, and return stdout and stderr together, as on a terminal.
 
     There the line of progress is gone in the end: here the lines with a clock are left out.
     """
@@ -81,7 +81,7 @@ def _run(commands: str, folder: Path) -> str:
 
 
 def masked(text: str) -> str:
-    """The text without its numbers, which differ a little from machine to machine.
+    """Replace numbers, which differ a little from machine to machine.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def expand(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def names(module: str, only: str | None = None) -> list[str]:
-    """Classes and functions of a module: those in ``only``, or all public ones."""
+    """List classes and functions of a module: those in ``only``, or all public ones."""
     imported = import_module(module)
     listed = only.split() if only else getattr(imported, "__all__", None)
     if listed is None:
@@ -62,7 +62,7 @@ def names(module: str, only: str | None = None) -> list[str]:
 
 
 def _has_page(module: ModuleType, name: str) -> bool:
-    """Whether a name is a class or function; constants have no page."""
+    """Tell whether a name is a class or function; constants have no page."""
     try:
         return callable(getattr(module, name))
     except (AttributeError, ImportError) as error:  # public names are imported on first use
@@ -76,7 +76,7 @@ def _object(name: str) -> Any:
 
 
 def _table(module: str, only: str | None, first: dict[int, str], folder: str) -> str:
-    """An autosummary. A name that already has a page under another name is listed as that."""
+    """Write an autosummary. A name that has a page under another name is listed as that."""
     listed = [first.setdefault(id(_object(name)), name) for name in names(module, only)]
     lines = [".. autosummary::", f"   :toctree: {folder}", "   :nosignatures:", ""]
     return "\n".join([*lines, *(f"   ~{name}" for name in listed)])
@@ -102,7 +102,7 @@ def list_for_autosummary(app: Sphinx) -> None:
 
 
 def modules(package: str) -> str:
-    """A table of the modules of a package. The modules are read, but not imported."""
+    """List the modules of a package in a table. They are read, not imported."""
     folder = Path(import_module(package).__path__[0])
     lines = ["| module | what |", "|---|---|"]
     for path in sorted(folder.glob("[!_]*.py")):
@@ -117,14 +117,14 @@ def _as_markdown(docstring: str) -> str:
 
 
 def rooms(folder: Path) -> str:
-    """The picture of the rooms, in the order of the table on the page about the architecture."""
+    """Draw the rooms, in the order of the table on the page about the architecture."""
     house = _house(folder)
     picture = house.picture(house.listed_rooms(folder / "architecture.md"))
     return f"```{{raw}} html\n{picture}\n```"
 
 
 def lines_of(names: list[str], folder: Path) -> str:
-    """A table of lines of code, and their sum."""
+    """Count lines of code in a table, with their sum."""
     house = _house(folder)
     lines = {name: house.lines_in(house.PACKAGE / name) for name in names}
     cells = [*lines.values(), sum(lines.values())]
@@ -143,7 +143,7 @@ def _house(folder: Path) -> ModuleType:
 
 
 def methods() -> str:
-    """A table of the erasure methods and what they can do."""
+    """List the erasure methods and what they can do in a table."""
     lines = [
         "| class, name | what it does | linear | closed form | streaming | concepts |",
         "|---|---|:-:|:-:|:-:|---|",
