@@ -69,7 +69,8 @@ def test_attackers_of_a_certificate_win(make_evaluation, make_certificate):
     after = {a.attacker: a.accuracy for a in contents.attacks if a.column == 1}
     assert after["boosted trees"].value == 0.41
     assert after["boosted trees"].low == pytest.approx(0.38)
-    assert measure(contents, "attack").after[0].value == 0.41
+    attack = measure(contents, "attack")
+    assert (attack.before.value, attack.after[0].value) == (0.95, 0.41)  # before: of the evaluation
     assert measure(contents, "two_sample").after[0].value == 0.004
 
 
@@ -137,10 +138,10 @@ def test_results_of_other_rows_are_pointed_out(two):
 
 def test_facts_name_data_settings_and_versions(two):
     facts = dict(read_contents(two).facts)
-    assert ("fingerprint of the fitted rows", "0123456789abcdef") in facts["Data"]
+    assert ("fingerprint of the fitted rows", "0123456789abcdef") in facts["a"]
     assert ("kernel", "paper") in facts["a"]
     assert ("unspot", "0") in facts["Versions"]
-    assert ("time", "7 s") in facts["Measured with"]
+    assert ("budget of the attackers", "quick") in facts["Measured with"]
 
 
 def test_an_evaluation_read_from_its_json_gives_the_same_report(make_evaluation):

@@ -221,14 +221,16 @@ def read_contents(
     at = _chosen_column(chosen, columns)
     _check_rank(chosen_rank, found)
     certificate = columns[at].certificate if columns else None
+    attacks = _attacks(found)
+    before = max((a.accuracy.value for a in attacks if a.column == 0), default=None)
     contents = Contents(
         title=title or title_of(found),
         columns=tuple(column.name for column in columns),
         chosen=at,
         chance=_chance(found),
         score=_score(found),
-        measures=(*_certified_measures(found), *_measures(columns, at)),
-        attacks=_attacks(found),
+        measures=(*_certified_measures(found, before), *_measures(columns, at)),
+        attacks=attacks,
         gaps=_gaps(columns),
         neighbours=tuple(neighbours),
         facts=facts(columns),
@@ -317,7 +319,7 @@ def _number(value: Any) -> Number | None:
     return None if value is None else Number(value.mean, value.spread)
 
 
-def _certified_measures(results: Results) -> Iterator[Measure]:
+def _certified_measures(results: Results, before: float | None) -> Iterator[Measure]:
     """Read the strongest attacker and the two-sample test from the certificates."""
     every = results.certificates
     first = next((c for c in every[1:] if c is not None), None)
@@ -329,6 +331,7 @@ def _certified_measures(results: Results) -> Iterator[Measure]:
         f"guessing gets {100 * first.chance:.1f} %."
     )
     scores = [c and Number(c.strongest.score) for c in every]
+    scores[0] = None if before is None else Number(before)
     yield _certified("attack", "Strongest attacker", scores, "share", "lower", note)
     note = "of the hypothesis that rows and concept are independent; a small value refutes it."
     p_values = [c and Number(c.p_value) for c in every]

@@ -258,7 +258,8 @@ def attackers_figure(contents: Contents) -> Figure:
     order, columns = contents.attackers, contents.attacked
     figure, axes = _figure(6.6, 1.0 + 0.11 * len(contents.attacks) + 0.07 * len(order))
     height = 0.8 / len(columns)
-    axes.hlines(np.arange(len(order) - 1) + 0.5, 0, 1, LINE, transform=axes.get_yaxis_transform())
+    for i in range(1, len(order)):
+        axes.axhline(i - 0.5, color=LINE, linewidth=0.6)
     for i, column in enumerate(columns):
         attacks = contents.attacks_on(column)
         rows = [order.index(attack.attacker) + (i + 0.5) * height - 0.4 for attack in attacks]

@@ -27,8 +27,6 @@ __all__ = ["highlights", "measure_groups", "render", "to_html", "write_page"]
 
 TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
-#: With more methods than this, a table of measures is set narrow.
-MANY = 4
 #: The names of the pictures for those who cannot see them.
 _LABELS = {
     "attackers": "Score of attackers before and after erasure",
@@ -112,7 +110,6 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         light=_safe(theme_css(dark=False)),
         dark=_safe(theme_css(dark=True)),
         css=_safe(files("unspot.report").joinpath("templates", "report.css").read_text("utf-8")),
-        many=len(contents.columns) > MANY,
         sections=sections(contents, views),
         highlights=highlights(contents),
         groups=groups,
@@ -152,22 +149,12 @@ def _template() -> Any:
     loader = PackageLoader("unspot.report", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters["unbroken"] = _unbroken
-    environment.filters["spread_below"] = _spread_below
     return environment.get_template("report.html.j2")
 
 
 def _unbroken(text: str) -> str:
     """Keep numbers on one line with their per cent sign."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _spread_below(text: str) -> Any:
-    """Set the spread of a number on a line of its own, for narrow columns."""
-    from markupsafe import Markup
-
-    value, sign, spread = text.partition(" ±")
-    below = Markup("<small>± {}</small>").format(_unbroken(spread.strip())) if sign else ""
-    return Markup("{}{}").format(_unbroken(value), below)
 
 
 def _safe(text: str) -> Any:

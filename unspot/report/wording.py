@@ -398,76 +398,51 @@ def notes(columns: Sequence[Column]) -> tuple[str, ...]:
     return tuple(warning for warning, values in warnings.items() if len(values) > 1)
 
 
+#: Parameters that are shown elsewhere, or that do not change a number.
+_NO_SETTINGS = {"eraser", "rank", "verbose", "device"}
+
+
 def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
     """List settings, versions and fingerprints in groups."""
-    if not columns:
-        return ()
-    metadata = columns[0].metadata
-    certified = next((column for column in columns if column.certificate is not None), None)
-    digests = certified.certificate.metadata.get("digests", {}) if certified else {}  # type: ignore[union-attr]
-    groups = [
-        ("Data", _data(columns[0])),
-        *((column.name, _eraser(column)) for column in columns),
-        ("Measured with", _measurement(columns)),
-        ("Versions", _as_facts(metadata.get("versions", {}))),
-        (f"Digests, {certified.name}" if certified else "", _as_facts(digests)),
-    ]
+    groups = [(column.name, _as_facts(_settings(column))) for column in columns]
+    if columns:
+        metadata = columns[0].metadata
+        groups.append(("Measured with", _as_facts(_measurement(columns))))
+        groups.append(("Versions", _as_facts(metadata.get("versions", {}))))
+    for column in columns:
+        if column.certificate is not None:
+            digests = column.certificate.metadata.get("digests", {})
+            groups.append((f"Digests, {column.name}", _as_facts(digests)))
     return tuple((name, group) for name, group in groups if group)
 
 
-def _data(column: Column) -> Facts:
-    metadata, eraser = column.metadata, column.eraser
-    classes, counts = eraser.get("classes") or (), eraser.get("class_counts") or ()
-    pairs = zip(classes, counts, strict=False)
-    return _as_facts(
-        {
-            "name": metadata.get("data"),
-            "rows": _rows_text(metadata),
-            "dimensions": metadata.get("n_features"),
-            "rows of each class, in the fit": ", ".join(f"{c} {n:,}" for c, n in pairs),
-            "fingerprint of the fitted rows": eraser.get("fingerprint"),
-        }
-    )
+def _settings(column: Column) -> dict[str, Any]:
+    eraser, inner = column.eraser, column.eraser.get("inner") or {}
+    parameters = {**eraser.get("parameters", {}), **inner.get("parameters", {})}
+    classes = zip(eraser.get("classes") or (), eraser.get("class_counts") or (), strict=False)
+    return {
+        "eraser": column.method,
+        "dimensions kept": eraser.get("rank"),
+        "rows fitted on": eraser.get("n_rows"),
+        "of each class": ", ".join(f"{name} {n:,}" for name, n in classes),
+        "fingerprint of the fitted rows": eraser.get("fingerprint"),
+        **{key: value for key, value in parameters.items() if key not in _NO_SETTINGS},
+    }
 
 
-#: Parameters that are shown elsewhere, or that do not change a number.
-_NO_SETTINGS = {"rank", "verbose", "device"}
-
-
-def _eraser(column: Column) -> Facts:
-    eraser = column.eraser
-    parameters = dict(eraser.get("parameters", {}))
-    inner = eraser.get("inner")
-    if isinstance(inner, Mapping):
-        parameters |= inner.get("parameters", {})
-        parameters.pop("eraser", None)  # the inner one, which its own parameters describe
-    return _as_facts(
-        {
-            "eraser": column.method,
-            "dimensions kept": eraser.get("rank"),
-            "rows fitted on": eraser.get("n_rows"),
-            **{key: value for key, value in parameters.items() if key not in _NO_SETTINGS},
-        }
-    )
-
-
-def _measurement(columns: Sequence[Column]) -> Facts:
+def _measurement(columns: Sequence[Column]) -> dict[str, Any]:
     metadata = columns[0].metadata
-    times = [column.metadata.get("seconds") or 0 for column in columns]
-    seconds = sum(sum(t.values()) if isinstance(t, Mapping) else t for t in times)
     certificate = next((c.certificate for c in columns if c.certificate is not None), None)
-    budget = metadata.get("budget") if certificate is None else certificate.budget
-    return _as_facts(
-        {
-            "seeds of each probe": metadata.get("seeds"),
-            "budget of the attackers": budget,
-            "rows that attackers learn from": certificate and certificate.n_attack_rows,
-            "rows that they are judged on": certificate and certificate.n_test_rows,
-            "probability of a false alarm": certificate and certificate.alpha,
-            "margin of the advantage": certificate and certificate.margin,
-            "time": f"{seconds:.0f} s" if seconds else None,
-        }
-    )
+    return {
+        "data": metadata.get("data"),
+        "rows": _rows_text(metadata),
+        "seeds of each probe": metadata.get("seeds"),
+        "budget of the attackers": certificate.budget if certificate else metadata.get("budget"),
+        "rows that attackers learn from": certificate and certificate.n_attack_rows,
+        "rows that they are judged on": certificate and certificate.n_test_rows,
+        "probability of a false alarm": certificate and certificate.alpha,
+        "margin of the advantage": certificate and certificate.margin,
+    }
 
 
 def _rows_text(metadata: Mapping[str, Any]) -> str:
