@@ -18,7 +18,8 @@ import numpy as np
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset
 from unspot.datasets import load_glove_gender
-from unspot.evaluation import attack, neighbour_overlap, probe_accuracy, variance_kept
+from unspot.evaluation import attack, neighbour_overlap, variance_kept
+from unspot.lab.probes import probe_accuracy
 
 RESULTS = Path(__file__).parent / "results" / "choosing.json"
 RANKS = {"glove": (50,), "tweets": (150,), "bios": (150,)}

@@ -17,7 +17,7 @@ import numpy as np
 
 from unspot import Dataset, certify
 from unspot.datasets.concept_laws import concept_law
-from unspot.evaluation.regression import explained_interval
+from unspot.evaluation.inference import explained_interval
 
 RUNS = int(os.environ.get("RUNS", "200"))
 N_ROWS, D = 300, 6

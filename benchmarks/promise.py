@@ -24,7 +24,7 @@ from unspot.choice import RankPath
 from unspot.choice.selection import largest
 from unspot.datasets import load_glove_gender
 from unspot.datasets.synthetic import law
-from unspot.evaluation.unseen import attack_both_ways
+from unspot.evaluation.measure import attack_both_ways
 
 PROMISES = (0.05, 0.10)
 REPETITIONS = 10

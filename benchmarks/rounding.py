@@ -25,7 +25,7 @@ from unspot import LEACE, LEOPARD, Cascade, Dataset, Eraser
 from unspot.data import statistics
 from unspot.datasets import load_glove_gender
 from unspot.erasers import Transport
-from unspot.evaluation.unseen import attack_eraser
+from unspot.evaluation.measure import attack_eraser
 from unspot.maps import Projection
 
 #: Sentence vectors with constant columns; not in the package, and used where they are.

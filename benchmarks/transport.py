@@ -25,7 +25,7 @@ from unspot import LEACE, LEOPARD, Cascade, Dataset
 from unspot.datasets import load_glove_gender
 from unspot.erasers import PCAProjection, Transport
 from unspot.evaluation import evaluate
-from unspot.evaluation.unseen import attack_eraser
+from unspot.evaluation.measure import attack_eraser
 
 RESULTS = Path(__file__).parent / "results" / "transport.json"
 RANKS = {"glove": (90, 78, 60, 50, 30), "tweets": (300, 160, 96), "bios": (300, 200, 100)}

@@ -11,9 +11,9 @@ from .erasers.leace import LEACE as LEACE
 from .erasers.leopard import LEOPARD as LEOPARD
 from .erasers.registry import methods as methods
 from .evaluation.certificate import Certificate as Certificate
-from .evaluation.held_out import certify as certify
-from .evaluation.results import Evaluation as Evaluation
-from .evaluation.run import evaluate as evaluate
+from .evaluation.certificate import certify as certify
+from .evaluation.evaluations import Evaluation as Evaluation
+from .evaluation.evaluations import evaluate as evaluate
 from .models.hooks import hooks as hooks
 
 __version__: str

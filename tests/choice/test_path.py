@@ -251,5 +251,3 @@ def test_unknown_rank_and_metric(data):
         path[5]
     with pytest.raises(ValueError, match=r"Got metric 'neighbors'.*Did you mean 'neighbours'"):
         rank_path(PCAProjection(), data, [6, 2], metrics=["neighbors"])
-    with pytest.raises(ValueError, match=r"Got metric 'words', but the data .* have no lexicon"):
-        rank_path(PCAProjection(), data, [6, 2], metrics=["words"])

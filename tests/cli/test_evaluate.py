@@ -47,12 +47,12 @@ def test_a_table_for_people(cli, saved, table):
 def test_json_for_programs(cli, saved, archive, tmp_path):
     out = tmp_path / "found.json"
     done = cli(
-        "evaluate", saved, archive, "-c", "gender", "--task", "job", "-m", "task,fairness",
+        "evaluate", saved, archive, "-c", "gender", "--task", "job", "-m", "task_linear,fairness",
         "--set", "seeds=1", "--json", out, "-q",
     )  # fmt: skip
     assert (done.code, done.out) == (0, "")
     found = Evaluation.from_json(out.read_text())
-    assert {"task", "tpr_gap", "demographic_parity"} <= {row.key for row in found}
+    assert {"task_linear", "tpr_gap", "demographic_parity"} <= {row.key for row in found}
     printed = cli("evaluate", saved, archive, "-c", "gender", *QUICK, "--json", "-").out
     assert json.loads(printed)["name"] == "dropped on data.npz"
 
@@ -118,8 +118,8 @@ def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, r
     X, z = rows
     np.savez(tmp_path / "data.npz", X=X, gender=z)
     done = cli(
-        "evaluate", saved, tmp_path / "data.npz", "-c", "gender", "-t", "gender", "-m", "task",
-        "--set", "seeds=1",
+        "evaluate", saved, tmp_path / "data.npz", "-c", "gender", "-t", "gender",
+        "-m", "task_linear", "--set", "seeds=1",
     )  # fmt: skip
     assert done.code == 0
     assert re.search("Warning: .*task labels.*concept", done.err)
@@ -176,3 +176,17 @@ def test_predictions_are_of_the_rows_that_are_judged(cli, saved, archive, rows, 
     done = cli(*line, "-t", "job", "-m", "fairness", "--set", "predictions=mine")
     assert done.code == 0, done.err
     assert "right on 100.0 %" in done.out
+
+
+def test_several_erasers_share_one_table(cli, saved, archive, tmp_path):
+    other = tmp_path / "other.safetensors"
+    Eraser.projection(np.eye(6)[:, 2:]).save(other)
+    page = tmp_path / "both.html"
+    line = ("evaluate", saved, f"two={other}", archive, "-c", "gender", "-m", "attack,variance")
+    done = cli(*line, "--html", page)
+    assert done.code == 0, done.err
+    assert "and two" in done.out
+    assert re.search(r"Strongest attacker.*points after two compared with", done.out)
+    assert "Strongest attacker" in page.read_text(encoding="utf-8")
+    assert cli("evaluate", saved, saved, archive, "-c", "gender").code == 2
+    assert "expected an eraser and rows" in cli("evaluate", archive, "-c", "gender").err

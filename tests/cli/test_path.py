@@ -140,7 +140,7 @@ def test_ranks_as_typed():
         (["-m", "leopart"], "'leopart'.*Did you mean '?leopard"),
         (["-m", "leace"], "LEACE.*no rank.*expected"),
         (["--set", "metrics=linaer"], "'linaer'.*Did you mean 'linear'"),
-        (["--set", "metrics=task"], "'task'.*no task labels"),
+        (["--set", "metrics=task_linear"], "'task_linear'.*no task labels"),
         (["--at-least", "1"], "--at-least 1.*METRIC=V"),
         (["--set", "seeds=many"], "seeds=many.*type int"),
         (["--set", "attackers=slow", "--max-advantage", "0.3"], "'slow'.*'quick'"),

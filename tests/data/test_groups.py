@@ -85,7 +85,7 @@ def test_a_class_in_too_few_groups_is_named():
     z, groups = np.repeat(["a", "b"], 30), np.r_[np.repeat([0, 1], 15), np.arange(30) % 9 + 2]
     with pytest.raises(ValueError, match=r"Got 2 groups with rows of class a.*at least 3.*Add"):
         Dataset.from_arrays(np.zeros((60, 1)), z, groups=groups)
-    with pytest.raises(ValueError, match="59 labels in groups for 60 rows"):
+    with pytest.raises(ValueError, match="59 values in groups for 60 rows"):
         Dataset.from_arrays(np.zeros((60, 1)), z, groups=groups[1:])
     with pytest.raises(ValueError, match=r"fractional numbers as groups.*name.*Round"):
         Dataset.from_arrays(np.zeros((60, 1)), z, groups=groups / 7)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from unspot.data.concept import Classes
 from unspot.datasets.synthetic import LAWS, law
 from unspot.evaluation.attack_models import with_statistics
 from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attack, rows_needed
@@ -48,7 +49,7 @@ def test_the_default_precision_of_torch_does_not_matter():
         (found,) = attack(*rows, attackers=["mlp-64"], budget="quick")
     finally:
         torch.set_default_dtype(before)
-    np.testing.assert_array_equal(found.probabilities, plain.probabilities)
+    np.testing.assert_array_equal(found.predictions, plain.predictions)
 
 
 def test_every_attacker_has_a_law():
@@ -60,7 +61,7 @@ def test_every_attacker_has_a_law():
 def test_an_attacker_sees_the_law_it_exists_for(name):
     X, z, X_test, z_test = drawn(EXISTS_FOR[name])
     (found,) = attack(X, z, X_test, z_test, attackers=[name], budget="quick")
-    hits = int(np.sum(found.probabilities.argmax(axis=1) == z_test))
+    hits = int(np.sum(found.predictions.argmax(axis=1) == z_test))
     low, _ = accuracy_interval(hits, len(z_test), 0.001)
     assert low > np.bincount(z_test).max() / len(z_test)
 
@@ -92,13 +93,13 @@ def test_the_numbers_of_a_result_belong_together():
     X_test, z_test = X_test[z_test < 2], z_test[z_test < 2]
     keep = z < 2
     (found,) = attack(X[keep], z[keep], X_test, z_test, attackers=["neighbours"])
-    assert found.probabilities.sum(axis=1) == pytest.approx(1)
-    assert found.accuracy == np.mean(found.probabilities.argmax(axis=1) == z_test)
-    assert np.mean(found.guesses == found.probabilities.argmax(axis=1)) > 0.9  # classes are even
+    assert found.predictions.sum(axis=1) == pytest.approx(1)
+    assert found.accuracy == np.mean(found.predictions.argmax(axis=1) == z_test)
+    assert np.mean(found.guesses == found.predictions.argmax(axis=1)) > 0.9  # classes are even
     recalls = [np.mean(found.guesses[z_test == k] == k) for k in (0, 1)]
     assert found.balanced_accuracy == pytest.approx(np.mean(recalls))
     assert found.advantage == pytest.approx(found.balanced_accuracy - 1 / 2)
-    chosen = found.probabilities[np.arange(len(z_test)), z_test]
+    chosen = found.predictions[np.arange(len(z_test)), z_test]
     assert found.log_loss_bits == pytest.approx(-np.log2(chosen).mean())
     assert found.n_rows == keep.sum()
     assert json.loads(json.dumps(found.to_dict()))["name"] == "neighbours"
@@ -127,8 +128,8 @@ def test_one_seed_one_result_whoever_else_attacks():
     again = attack(*rows, attackers=names[::-1], budget="quick", random_state=1)
     other = attack(*rows, attackers=names, budget="quick", random_state=2)
     for a, b, c in zip(first, again[::-1], other, strict=True):
-        assert np.array_equal(a.probabilities, b.probabilities)
-        assert not np.array_equal(a.probabilities, c.probabilities)
+        assert np.array_equal(a.predictions, b.predictions)
+        assert not np.array_equal(a.predictions, c.predictions)
 
 
 def test_names_of_classes_do_not_matter():
@@ -137,7 +138,7 @@ def test_names_of_classes_do_not_matter():
     plain = attack(X, z, X_test, z_test, attackers=FAST)
     named = attack(X, names[z], X_test, names[z_test], attackers=FAST)
     for a, b in zip(plain, named, strict=True):
-        assert np.array_equal(a.probabilities, b.probabilities)
+        assert np.array_equal(a.predictions, b.predictions)
 
 
 @pytest.mark.parametrize("name", ["logistic", "mlp-64", "trees", "whitened-mlp-256"])
@@ -365,7 +366,7 @@ def test_rows_of_low_rank_and_constant_columns():
     U = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 2)))[0]
     flat = [rows @ U @ U.T * [1, 1, 1, 1, 1, 0] for rows in (X, X_test)]
     for found in attack(flat[0], z, flat[1], z_test, budget="standard"):
-        assert np.isfinite(found.probabilities).all()
+        assert np.isfinite(found.predictions).all()
     nothing = [np.ones((300, 2)), np.ones((300, 2))]
     for found in attack(nothing[0], z, nothing[1], z_test, attackers=ATTACKERS, budget="quick"):
         assert np.isfinite(found.log_loss_bits)
@@ -379,7 +380,7 @@ def test_fifty_classes_with_names():
     X, X_test = (centres[np.arange(1000) % 50] + rng.normal(size=(1000, 8)) for _ in range(2))
     for found in attack(X, z, X_test, z, budget="quick"):
         assert found.accuracy > 0.5
-        assert found.probabilities.shape == (1000, 50)
+        assert found.predictions.shape == (1000, 50)
 
 
 def test_wide_rows_are_narrowed_before_they_are_squared():
@@ -438,8 +439,12 @@ def test_bad_input_is_named():
         attack(X, z, X_test[z_test == 0], z_test[z_test == 0])
     with pytest.raises(ValueError, match="5 features in X_test and 6 in X_train"):
         attack(X, z, X_test[:, :5], z_test)
-    with pytest.raises(ValueError, match="59 labels in z_test for 60 rows"):
+    with pytest.raises(ValueError, match="59 values in z_test for 60 rows"):
         attack(X, z, X_test, z_test[:59])
     with pytest.raises(ValueError, match="NaN or infinity"):
         attack(np.full_like(X, np.inf), z, X_test, z_test)
-    assert [rows_needed(k) for k in (2, 4, 50)] == [40, 40, 500]
+    assert [rows_needed(Classes(np.zeros(1, dtype=int), np.arange(k))) for k in (2, 4, 50)] == [
+        40,
+        40,
+        500,
+    ]

@@ -1,6 +1,7 @@
 """The whole evaluation on rows with known answers, every way to pass an eraser, and bad input."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 import warnings
@@ -9,20 +10,17 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
-from unspot.data import labels as labels_module
-from unspot.data.dataset import Lexicon, Split
-from unspot.datasets import load_wordsim353
-from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept, word_similarity
-from unspot.evaluation.metrics import METRICS, REGISTRY
-from unspot.evaluation.problem import Problem, erased, erased_rows
-from unspot.evaluation.run import score
+from unspot.evaluation import Evaluation, neighbour_overlap, variance_kept
+from unspot.evaluation.evaluations import score
+from unspot.evaluation.measure import erased, erased_split
+from unspot.evaluation.metrics import METRICS, ROWS, Side
 
 CONCEPT = {
-    "chance", "probe", "linear", "attack", "attack_seen", "mdl", "mdl_prior", "two_sample",
+    "chance", "linear", "attack", "attack_seen", "mdl", "mdl_prior", "two_sample",
     "neighbours", "variance",
 }  # fmt: skip
 TASK = {
-    "task", "task_linear", "tpr_gap", "tpr_gap_correlation", "demographic_parity",
+    "task_linear", "tpr_gap", "tpr_gap_correlation", "demographic_parity",
     "equalised_odds",
 }  # fmt: skip
 
@@ -63,50 +61,20 @@ def test_every_metric_has_a_row(found):
 
 
 def test_a_row_is_what_its_entry_says(found):
-    entries = {metric.key: metric for metric in REGISTRY}
+    assert [row.key for row in found] == list(ROWS)
     for row in found:
-        entry = entries[row.key]
-        assert (row.label, row.unit, row.direction) == (entry.label, entry.unit, entry.better)
-        assert (entry.name or entry.key) in METRICS
+        assert (row.label, row.unit, row.direction) == ROWS[row.key]
 
 
 def test_titles_and_results_need_neither_torch_nor_pandas():
     """Results are read from files, and drawn, in light processes."""
     code = """
 import sys
-import unspot.evaluation.certificate, unspot.evaluation.metrics, unspot.evaluation.results
+import unspot.evaluation.certificate, unspot.evaluation.metrics, unspot.evaluation.evaluations
 print(sorted({"torch", "pandas", "sklearn"} & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-
-
-@pytest.fixture
-def encodings(monkeypatch):
-    """What is encoded meanwhile, anywhere in the package."""
-    calls = []
-    for name in ("encode", "encode_as"):
-        original = getattr(labels_module, name)
-
-        def counted(*arguments, original=original, **options):
-            calls.append(options.get("name", "z"))
-            return original(*arguments, **options)
-
-        for module in [m for key, m in sys.modules.items() if key.startswith("unspot.")]:
-            if vars(module).get(name) is original:
-                monkeypatch.setattr(module, name, counted)
-    return calls
-
-
-def test_labels_are_encoded_once(data, eraser, encodings):
-    evaluate(eraser, data, seeds=1)
-    # z of train and test, y of both, and z of the rows that attackers learn from, seen and unseen
-    assert len(encodings) == len(set(encodings)) == 6
-    encodings.clear()
-    fitted = LEACE().fit(data.train.X, data.train.z)
-    encodings.clear()
-    certify(fitted, data, attackers=["logistic"])
-    assert len(encodings) == 1
 
 
 def test_before_the_concept_is_there(found, data):
@@ -134,48 +102,12 @@ def test_utility_is_that_of_the_single_functions(found, data, eraser):
     assert found["neighbours"].before.mean == found["variance"].before.mean == 1.0
 
 
-def few_rows(noise=1.0, n=400):
-    """A task that a logistic regression learns at once, and 20 passes over few rows do not."""
-    rng = np.random.default_rng(0)
-    X = noise * rng.normal(size=(n, 20))
-    y = np.where(X[:, 1] > 0, "judge", "nurse")
-    return Dataset.from_arrays(X, np.arange(n) % 2, y, random_state=0)
-
-
-def test_the_cost_to_the_task_shows_on_few_rows():
-    rows = few_rows()
-    found = evaluate(Eraser.projection(np.eye(20)[:, 2:]), rows, metrics=["task_linear", "task"])
-    linear, papers = found["task_linear"], found["task"]
-    assert linear.before.mean > 0.9
-    assert linear.after.mean < 0.65
-    assert papers.before.mean - papers.after.mean < 0.5 * (linear.before.mean - linear.after.mean)
-    assert [row.label for row in found] == ["Task accuracy, logistic", "Task accuracy, paper's MLP"]
-    assert "see the logistic regression" in papers.note
-
-
-def test_a_probe_that_learned_nothing_is_pointed_out():
-    said = "learned nothing: before erasure it is no better than a guess, 5"
-    shrunk = few_rows(noise=1e-4)  # so small that the networks see no difference between rows
-    papers = ["probe", "task_linear", "task", "fairness_paper"]
-    found = evaluate(lambda X: X, shrunk, metrics=papers)
-    undefined = {row.key for row in found if row.after is None}
-    assert undefined == {"tpr_gap_correlation"}
-    told = {"probe", *TASK} - {"task_linear"} - undefined
-    assert {row.key for row in found if said in row.note} == told
-    assert found["task_linear"].before.mean > 0.9
-    learned = evaluate(lambda X: X, few_rows(noise=50.0), metrics=["task", "fairness_paper"])
-    assert not [row for row in learned if "learned nothing" in row.note]
-    to_the_end = evaluate(lambda X: X, shrunk, metrics=["fairness"])
-    assert not [row for row in to_the_end if "learned nothing" in row.note]
-
-
 def test_fairness_is_that_of_the_logistic_regression(data):
     """Its gaps are those of the predictions that the task's accuracy counts."""
     from unspot.evaluation.group_fairness import fairness
 
-    problem = Problem(data, data, random_state=0)
-    (before,), (after,) = problem.linear_fairness
-    assert before == after
+    side = Side(data, data)
+    before = side.fairness(side.linear_task)
     found = evaluate(None, data, metrics=["task_linear", "fairness"])
     assert found["task_linear"].after.mean == before.accuracy
     assert found["tpr_gap"].after.mean == before.rms_gap
@@ -183,8 +115,6 @@ def test_fairness_is_that_of_the_logistic_regression(data):
     assert labels == set(map(str, data.test.y))
     perfect = fairness(data.test.y, data.test.y, data.test.z)
     assert perfect.rms_gap == 0 < before.rms_gap
-    with pytest.raises(ValueError, match="one of them"):
-        evaluate(None, data, metrics=["fairness", "fairness_paper"])
 
 
 def test_fairness_is_that_of_given_predictions(data, tmp_path):
@@ -343,7 +273,7 @@ def test_json_and_back(found):
 
 
 def test_the_same_seed_gives_the_same_numbers(data, eraser):
-    names = ["probe", "mdl", "two_sample", "task"]
+    names = ["attack", "mdl", "two_sample"]
     first, second = (evaluate(eraser, data, metrics=names, seeds=2).rows for _ in range(2))
     assert first == second
     other = evaluate(eraser, data, metrics=names, seeds=2, random_state=1)
@@ -355,9 +285,8 @@ def test_every_way_to_pass_an_eraser(data, eraser):
         def transform(self, X):
             return eraser(X)
 
-    erased = Dataset(*(dataclasses.replace(split, X=eraser(split.X)) for split in data))
     expected = evaluate(eraser, data, metrics=["linear", "neighbours"]).rows
-    for way in (Estimator(), lambda X: eraser(X), erased):
+    for way in (Estimator(), lambda X: eraser(X)):
         assert evaluate(way, data, metrics=["linear", "neighbours"]).rows == expected
 
 
@@ -380,11 +309,10 @@ def test_no_eraser_leaves_the_rows_as_they_are(data):
 
 
 def test_erased_rows_of_the_splits_that_are_asked_for(data, eraser):
-    train, test = erased_rows(eraser, data, "train", "test")
-    np.testing.assert_array_equal(train, eraser(data.train.X))
-    np.testing.assert_array_equal(test, erased(eraser, data).test.X)
-    with pytest.raises(ValueError, match=r"5 in train, 1 in test features.*same number"):
-        erased_rows(lambda X: X if len(X) == len(data.train) else X[:, :1], data, "train", "test")
+    np.testing.assert_array_equal(erased_split(eraser, data.train).X, eraser(data.train.X))
+    np.testing.assert_array_equal(erased(eraser, data).test.X, eraser(data.test.X))
+    with pytest.raises(ValueError, match=r"5 in train, 1 in validation.*same number"):
+        erased(lambda X: X if len(X) == len(data.train) else X[:, :1], data)
 
 
 def test_a_fitted_estimator_names_itself(data):
@@ -403,23 +331,8 @@ def test_reduced_rows_are_taken_as_they_are(data, eraser):
 
 def test_without_a_task(data):
     bare = Dataset.from_arrays(*arrays()[:2], random_state=0)
-    found = evaluate(lambda X: X, bare, metrics="paper", seeds=1)
-    assert {row.key for row in found} == {"chance", "probe", "mdl_paper", "neighbours_paper"}
-    assert not TASK & {row.key for row in evaluate(lambda X: X, data, task=False, metrics="paper")}
-
-
-def test_words_if_there_is_a_lexicon(data, eraser):
-    rng = np.random.default_rng(0)
-    words = np.array(["tiger", "cat", "plane", "car", "train", "media", "radio"])
-    lexicon = Lexicon(words, rng.normal(size=(7, 5)))
-    with_words = dataclasses.replace(data, lexicon=lexicon)
-    row = evaluate(eraser, with_words, metrics=["words"])["words"]
-    assert row.note.startswith("Spearman over 5 pairs of the similarity subset; 198 have")
-    assert row.before.mean == word_similarity(words, lexicon.X, load_wordsim353()).correlation
-    erased = word_similarity(words, eraser(lexicon.X), load_wordsim353())
-    assert row.after.mean == erased.correlation
-    with pytest.raises(ValueError, match=r"metric 'words'.*have no lexicon"):
-        evaluate(Dataset(*data), with_words, metrics=["words"])
+    assert {row.key for row in evaluate(lambda X: X, bare, seeds=1)} == CONCEPT
+    assert not TASK & {row.key for row in evaluate(lambda X: X, data, task=False, seeds=1)}
 
 
 def test_fifty_classes_as_strings():
@@ -434,9 +347,8 @@ def test_fifty_classes_as_strings():
 
 def test_more_than_two_classes_have_fairness_too():
     data = Dataset.from_arrays(*arrays(n_classes=4), random_state=0)
-    found = evaluate(lambda X: X, data, metrics="fairness_paper", seeds=2)
-    assert {row.key for row in found} == TASK - {"task", "task_linear"}
-    assert found["tpr_gap"].after.spread is not None
+    found = evaluate(lambda X: X, data, metrics="fairness")
+    assert {row.key for row in found} == TASK - {"task_linear"}
 
 
 def test_an_empty_cell_is_named(data):
@@ -447,6 +359,89 @@ def test_an_empty_cell_is_named(data):
     assert "(f, poet)" in row.note
 
 
+# -- several erasers -------------------------------------------------------------------------------
+
+
+def test_several_erasers_share_one_table(data, eraser):
+    half = Eraser.projection(np.eye(5)[:, [0, 2, 3, 4]])
+    found = evaluate({"first": eraser, "second": half}, data, metrics=["attack", "task_linear"])
+    alone = evaluate(half, data, metrics=["attack", "task_linear"])
+    assert found["second"].rows == alone.rows
+    assert list(found) == ["first", "second"]
+    header = found.to_markdown().splitlines()[0]
+    assert header == "| Metric | Before | first | second |"
+    assert [d.metric for d in found.differences] == ["attack", "task_linear"]
+    attack, task = found.differences
+    rows = found["second"]["attack"], found["first"]["attack"]
+    assert attack.value == pytest.approx(rows[0].after.mean - rows[1].after.mean)
+    assert attack.interval[0] > 0.2  # the concept's coordinate is left
+    assert task.interval[1] < 0  # and the task's is gone
+    assert "between" in str(attack)
+    assert json.loads(found.to_json())["evaluations"].keys() == {"first", "second"}
+
+
+@pytest.mark.parametrize("kind", ["classes", "number", "grouped"])
+def test_erasers_that_these_rows_cannot_tell_apart(kind):
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(900, 4)), np.arange(900) % 2
+    X[:, 0] += 2 * z
+    more = {"groups": np.arange(900) // 3} if kind == "grouped" else {}
+    labels = X[:, 0] + rng.normal(size=900) if kind == "number" else z
+    data = Dataset.from_arrays(X, labels, random_state=0, **more)
+    same = {"a": Eraser.projection(np.eye(4)[:, 1:]), "b": Eraser.projection(np.eye(4)[:, 1:3])}
+    (difference,) = evaluate(same, data, metrics=["attack"]).differences
+    low, high = difference.interval
+    assert low < 0 < high
+    assert "these rows cannot tell them apart" in str(difference)
+    apart = {"all": None, "b": same["b"]}
+    (difference,) = evaluate(apart, data, metrics=["attack"]).differences
+    assert difference.interval[1] < 0
+
+
+# -- combinations of kinds, which default metrics must allow ---------------------------------------
+
+
+def people(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    sex = np.where(X[:, 0] + rng.normal(size=n) > 0, "f", "m").astype(object)
+    age = 40 + 9 * X[:, 1] ** 2 + rng.normal(size=n)
+    return X, sex, age
+
+
+@pytest.mark.parametrize("with_gaps", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_default_metrics_of_several_concepts(with_gaps, grouped):
+    """Attackers on seen rows are compared with those of the same concept, on the same rows."""
+    X, sex, age = people()
+    if with_gaps:
+        sex[:120] = None
+    more = {"groups": np.arange(len(X)) // 2} if grouped else {}
+    table = {"sex": sex, "age": age}
+    data = Dataset.from_arrays(X, table, random_state=0, **more)
+    found = evaluate(None, data, seeds=1)
+    for name in ("sex", "age", "sex × age"):
+        seen, unseen = found[f"attack_seen:{name}"], found[f"attack:{name}"]
+        gap = 100 * abs(seen.after.mean - unseen.after.mean)
+        if "Seen rows show" in seen.note:
+            assert f"Seen rows show {gap:.1f} points" in seen.note
+
+
+def test_default_metrics_of_a_number():
+    X, _, age = people()
+    data = Dataset.from_arrays(X, age, random_state=0)
+    found = evaluate(LEACE(concept="continuous").fit(data.train.X, data.train.z), data)
+    assert {"linear", "attack", "attack_seen", "two_sample"} <= {row.key for row in found}
+    assert found["attack_seen"].label.endswith("R²")
+
+
+def test_without_rows_of_the_fit(data, eraser):
+    unseen = dataclasses.replace(data, train=None)
+    found = evaluate(eraser, unseen, seeds=1)
+    assert {row.key for row in found} == (CONCEPT | TASK) - {"attack_seen"}
+    assert found["attack"] == evaluate(eraser, data, metrics=["attack"])["attack"]
+
+
 # -- bad input -------------------------------------------------------------------------------------
 
 
@@ -454,7 +449,7 @@ def test_a_task_that_the_concept_decides_is_warned_about():
     X, z, _ = arrays()
     data = Dataset.from_arrays(X, z, np.where(z == "f", "yes", "no"), random_state=0)
     with pytest.warns(UserWarning, match="task labels that are a function of the concept"):
-        found = evaluate(lambda X: X, data, metrics=["task", "fairness"], seeds=1)
+        found = evaluate(lambda X: X, data, metrics=["fairness"], seeds=1)
     assert found["tpr_gap"].after is None
     assert "undefined" in found["tpr_gap"].note
     with warnings.catch_warnings():
@@ -464,19 +459,20 @@ def test_a_task_that_the_concept_decides_is_warned_about():
 
 def test_labels_unseen_in_training_are_refused(data, eraser):
     strange = dataclasses.replace(data.test, concept=np.where(data.test.z == "f", "x", data.test.z))
-    with pytest.raises(ValueError, match="labels in z of the test split that were not seen"):
+    with pytest.raises(ValueError, match="Got no row of class x in the train split"):
         evaluate(eraser, dataclasses.replace(data, test=strange))
     strange = dataclasses.replace(data.test, task=np.where(data.test.y == "poet", "king", "nurse"))
-    with pytest.raises(ValueError, match="labels in y of the test split that were not seen"):
-        evaluate(eraser, dataclasses.replace(data, test=strange))
+    strange = dataclasses.replace(data, test=strange)
+    row = evaluate(eraser, strange, metrics=["task_linear"])["task_linear"]
+    assert "too few rows to learn from" in row.note
 
 
 def test_a_split_without_a_class_is_refused(data, eraser):
     only = data.test.take(np.flatnonzero(data.test.z == "f"))
-    with pytest.raises(ValueError, match="Got no rows of class m in the test split"):
+    with pytest.raises(ValueError, match="Got no row of class m in the test split"):
         evaluate(eraser, dataclasses.replace(data, test=only))
     only = data.train.take(np.flatnonzero(data.train.z == "f"))
-    with pytest.raises(ValueError, match="Got one class in z of the train split"):
+    with pytest.raises(ValueError, match="Got no row of class m in the train split"):
         evaluate(eraser, dataclasses.replace(data, train=only))
 
 
@@ -496,14 +492,8 @@ def test_a_continuous_concept_is_evaluated_as_it_is_or_by_bins():
 
 
 def test_erased_rows_of_another_length_are_refused(data, eraser):
-    with pytest.raises(ValueError, match=r"Got erased rows of shape \(10, 5\) for the .* original"):
+    with pytest.raises(ValueError, match=r"Got erased rows of shape \(10, 5\) for .* original"):
         evaluate(lambda X: X[:10], data)
-    short = Split(data.test.X[:-1], data.test.z[:-1])
-    with pytest.raises(ValueError, match="original rows of the test split"):
-        evaluate(Dataset(data.train, data.validation, short), data)
-    narrow = Split(data.test.X[:, :3], data.test.z)
-    with pytest.raises(ValueError, match="Got erased rows of 5 in train, 5 in validation, 3 in"):
-        evaluate(Dataset(data.train, data.validation, narrow), data)
     with pytest.raises(ValueError, match="values of NaN or infinity in X"):
         evaluate(lambda X: np.where(X > 1, np.nan, X), data)
 

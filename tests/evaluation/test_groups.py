@@ -8,8 +8,8 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from unspot import Dataset, Split, certify, evaluate
-from unspot.data.labels import encode
-from unspot.evaluation.attack_models import TrainingRows
+from unspot.data.concept import Classes
+from unspot.evaluation.attack_models import ClassRows
 from unspot.evaluation.attackers import attack
 from unspot.evaluation.description_length import _after_groups, code_labels
 from unspot.evaluation.inference import (
@@ -18,7 +18,12 @@ from unspot.evaluation.inference import (
     counts_in_groups,
     recalls,
 )
-from unspot.evaluation.two_sample import _in_metric, _within_similarity, two_sample_test
+from unspot.evaluation.two_sample import (
+    _class_weights,
+    _in_metric,
+    _quadratic_forms,
+    two_sample_test,
+)
 
 FAST = ["logistic", "trees"]
 
@@ -157,7 +162,8 @@ def test_the_statistic_leaves_out_pairs_of_one_group():
     groups = np.repeat(np.arange(9), rng.integers(1, 6, size=9))
     X, z = rng.normal(size=(len(groups), 3)), (groups % 2 + rng.integers(2, size=len(groups))) % 2
     Y = _in_metric(X, "raw")
-    (found,) = _within_similarity(Y, z[None], (0.5,), groups)[0]
+    psi = np.diag(np.sqrt(_class_weights(z, groups))).astype(np.float32)[z]
+    (found,) = _quadratic_forms(Y, psi[:, None], (0.5,), groups, None)[0]
     weight = 1 / np.bincount(groups)[groups]
     rows = Y.double().numpy()
     expected = 0.0
@@ -190,7 +196,7 @@ def test_laws_of_groups_raise_no_false_alarm(sizes):
 
 def test_attackers_choose_their_strength_on_other_groups():
     X, z, groups = users(0)
-    rows = TrainingRows.split(X, z, 2, np.random.default_rng(0), groups)
+    rows = ClassRows.sample(X, Classes.read(z), 10_000, 0, groups)
     assert 0.1 < rows.is_validation.mean() < 0.2
     assert not set(groups[rows.is_validation]) & set(groups[~rows.is_validation])
     assert set(rows.validation.codes) == {0, 1}
@@ -200,18 +206,16 @@ def test_attackers_choose_their_strength_on_other_groups():
     # What is learned by heart pays on rows of the same users, and not on others.
     assert by_row.accuracy > 0.9 > by_group.accuracy
     few = np.where(z == 0, 0, groups)  # a class in one group is split by row
-    assert set(TrainingRows.split(X, z, 2, np.random.default_rng(0), few).validation.codes) == {
-        0,
-        1,
-    }
+    by_class = ClassRows.sample(X, Classes.read(z), 10_000, 0, few)
+    assert set(by_class.validation.codes) == {0, 1}
 
 
 def test_a_group_is_coded_in_one_block():
     assert _after_groups([1, 3, 4, 10], np.array([5, 5, 5, 2, 2, 2, 2, 0, 0, 1])) == [3, 7, 10]
     X, z, groups = users(0, n_groups=100)
     how = {"probe": KNeighborsClassifier(1), "control": False, "random_state": 0}
-    by_row = code_labels(X, encode(z), **how)
-    by_group = code_labels(X, encode(z), groups=groups, **how)
+    by_row = code_labels(X, Classes.read(z), **how)
+    by_group = code_labels(X, Classes.read(z), groups=groups, **how)
     assert by_row.bits < 0.8 * by_row.prior_bits
     assert by_group.bits > 0.95 * by_group.prior_bits
 

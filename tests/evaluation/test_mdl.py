@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 
 from unspot.evaluation.description_length import TRUST, block_ends, mdl, running_prior
 
@@ -39,23 +38,13 @@ def test_independent_labels_cost_what_the_prior_costs(n, d, shares):
     assert found.control_bits == pytest.approx(found.prior_bits, rel=0.05)
 
 
-@pytest.mark.parametrize(("n", "d", "shares"), NOISE)
-def test_the_papers_scheme_saturates_at_its_ceiling(n, d, shares):
-    X, z = independent(n, d, shares)
-    found = mdl(X, z, scheme="paper", control=False)
-    ceiling = n * (0.001 * np.log2(len(shares)) + 2.001 * entropy(z)) / 1024
-    assert found.kilobits == pytest.approx(ceiling, rel=0.03)
-    assert found.prior_bits / 1024 == pytest.approx(ceiling, rel=0.002)
-
-
-@pytest.mark.parametrize("scheme", ["online", "paper"])
-def test_informative_labels_compress(scheme):
+def test_informative_labels_compress():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 10))
-    linear = mdl(X, X[:, 0] + X[:, 1] > 0, scheme=scheme)
+    linear = mdl(X, X[:, 0] + X[:, 1] > 0)
     assert linear.compression > 4
     assert linear.control_bits > 0.95 * linear.prior_bits
-    product = mdl(X, X[:, 0] * X[:, 1] > 0, scheme=scheme, control=False)
+    product = mdl(X, X[:, 0] * X[:, 1] > 0, control=False)
     assert product.compression > 1.5
     assert product.control_bits is None
 
@@ -98,8 +87,6 @@ def test_an_over_confident_probe_costs_at_most_a_bit_a_block():
     for block in found.blocks:
         assert block.bits <= block.prior_bits + 1 + 1e-9
     assert found.bits < 1.02 * found.prior_bits
-    # Without the guard, as in the paper's scheme, the same probe costs far more than a coin.
-    assert mdl(X, z, probe=Liar(), scheme="paper", control=False).compression < 0.5
 
 
 def test_a_good_probe_costs_at_most_its_own_weight():
@@ -175,21 +162,8 @@ def test_few_rows_have_a_code_too(n):
     assert 0 < found.bits < 3 * n + 3
 
 
-def test_the_presets_of_the_probes_are_accepted():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 4))
-    z = X[:, 0] > 0
-    reference = mdl(X, z, probe="reference", control=False)
-    assert mdl(X, z, probe="paper", control=False).bits > reference.bits
-    assert reference.bits < reference.prior_bits
-    sklearn = mdl(X, z, probe=MLPClassifier(max_iter=20), control=False)
-    assert sklearn.bits == reference.bits
-
-
 def test_bad_input_is_refused():
     X, z = independent(20, 3, (0.5, 0.5))
-    with pytest.raises(ValueError, match="Got scheme='best', but expected 'online' or 'paper'"):
-        mdl(X, z, scheme="best")
     with pytest.raises(ValueError, match="Got probe='svm', but expected 'early-stopped'"):
         mdl(X, z, probe="svm")
     with pytest.raises(ValueError, match="with predict_proba: a code needs probabilities"):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
-from unspot.data.dataset import Split, number_bins
+from unspot.data.concept import Number
+from unspot.data.dataset import Split
 from unspot.datasets.concept_laws import concept_law
-from unspot.evaluation import Certificate, independence_test, regress
-from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.regression import (
-    REGRESSORS,
+from unspot.evaluation import Certificate, attack, two_sample_test
+from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attacker_names
+from unspot.evaluation.inference import (
     correlation_p_values,
     detectable_share,
     explained,
@@ -20,6 +20,8 @@ from unspot.evaluation.regression import (
     smallest_share,
 )
 
+#: The names of attackers of a number.
+REGRESSORS = attacker_names("continuous", "thorough")
 FAST = ["ridge", "quadratic", "waves"]
 
 
@@ -33,7 +35,7 @@ def parts(rows, n=None):
 )
 def test_each_law_is_found_by_its_attacker(law, best):
     rows = concept_law(law, n=3000, d=6)
-    found = {r.name: r.r2 for r in regress(*parts(rows), attackers=FAST)}
+    found = {r.name: r.r2 for r in attack(*parts(rows), attackers=FAST)}
     assert found[best] > 0.85 * rows.best
     assert max(found.values()) < rows.best + 0.06
     assert found["ridge"] < 0.02 or best == "ridge"
@@ -41,11 +43,12 @@ def test_each_law_is_found_by_its_attacker(law, best):
 
 def test_every_attacker_learns_a_line_and_says_nothing_of_noise():
     rows = concept_law("linear", n=1200, d=5)
-    known = {r.name: r for r in regress(*parts(rows), budget="quick", attackers=REGRESSORS)}
+    known = {r.name: r for r in attack(*parts(rows), budget="quick", attackers=REGRESSORS)}
     blind = {"residue"}  # sees the form of numbers, not their size
+    assert len(REGRESSORS) == len(ATTACKERS)
     assert all(r.r2 > 0.2 for name, r in known.items() if name not in blind), known
     rows = concept_law("number", n=1200, d=5)
-    luck = regress(*parts(rows), budget="quick", attackers=REGRESSORS)
+    luck = attack(*parts(rows), budget="quick", attackers=REGRESSORS)
     assert max(r.r2 for r in luck) < 0.02
 
 
@@ -53,13 +56,13 @@ def test_several_numbers_are_explained_each_in_its_own_unit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 3))
     z = np.stack([X[:, 0], 1000 * rng.normal(size=1000)], axis=1)  # one known, one noise
-    (line,) = regress(X[:500], z[:500], X[500:], z[500:], attackers=["ridge"])
+    (line,) = attack(X[:500], z[:500], X[500:], z[500:], attackers=["ridge"], kind="continuous")
     assert line.r2 == pytest.approx(0.5, abs=0.03)
 
 
 def test_the_budget_has_the_classifiers_by_their_names_as_regressors():
     rows = concept_law("linear", n=200, d=3)
-    names = [r.name for r in regress(*parts(rows), budget="quick")]
+    names = [r.name for r in attack(*parts(rows), budget="quick")]
     assert len(names) == len(BUDGETS["quick"].attackers)
     assert names[:2] == ["ridge", "whitened-ridge"]
 
@@ -75,7 +78,7 @@ def test_the_budget_has_the_classifiers_by_their_names_as_regressors():
 def test_unknown_attackers_are_refused(attackers, needles):
     rows = concept_law("linear", n=200, d=3)
     with pytest.raises(ValueError) as caught:
-        regress(*parts(rows), attackers=attackers)
+        attack(*parts(rows), attackers=attackers)
     assert all(needle in str(caught.value) for needle in needles)
 
 
@@ -83,11 +86,11 @@ def test_bad_numbers_are_refused():
     rows = concept_law("linear", n=200, d=3)
     X, z, X_test, z_test = parts(rows)
     with pytest.raises(ValueError, match=r"30 rows to train.*at least 40"):
-        regress(X[:30], z[:30], X_test, z_test)
+        attack(X[:30], z[:30], X_test, z_test)
     with pytest.raises(ValueError, match="missing or infinite"):
-        regress(X, np.where(z > 0, np.nan, z), X_test, z_test)
+        attack(X, np.where(z > 0, np.nan, z), X_test, z_test)
     with pytest.raises(ValueError, match="same value in every row of z_train"):
-        regress(X, 0 * z, X_test, z_test)
+        attack(X, 0 * z, X_test, z_test, kind="continuous")
 
 
 # -- intervals and p-values ------------------------------------------------------------------------
@@ -158,29 +161,30 @@ def test_what_rows_can_show_and_rule_out():
 def test_the_test_of_independence_sees_more_than_the_mean():
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(300, 3)), rng.uniform(size=300)
-    assert independence_test(X, z).p_value > 0.05
-    assert independence_test(X * (0.5 + z[:, None]), z).p_value < 0.01
+    assert two_sample_test(X, z).p_value > 0.05
+    assert two_sample_test(X * (0.5 + z[:, None]), z).p_value < 0.01
     with pytest.raises(ValueError, match="n_permutations=0"):
-        independence_test(X, z, n_permutations=0)
+        two_sample_test(X, z, n_permutations=0)
 
 
 def test_the_test_of_independence_is_the_dense_hsic():
     import torch
 
-    from unspot.data.labels import Measurements
     from unspot.density.kernels import GaussianMixture
     from unspot.evaluation.two_sample import (
         BANDWIDTHS,
-        _centred,
+        _draw_numbers,
         _in_metric,
-        _number_features,
         _quadratic_forms,
     )
 
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
     Y = _in_metric(X, "raw")
-    psi = _centred(_number_features(Measurements(z)), None, None)
+    chosen, permuted = _draw_numbers(Number(z), 40, 1, rng, None, None)
+    assert chosen.tolist() == list(range(40))
+    psi = permuted[:, 0]
+    assert np.abs(psi.mean(axis=0)).max() < 1e-6
     kernels = GaussianMixture(BANDWIDTHS).multipliers
     found = _quadratic_forms(Y, psi[:, None], kernels, None, None)[:, 0]
     squared = torch.cdist(Y, Y).square()
@@ -279,8 +283,8 @@ def test_bad_rows_of_a_number_are_refused(leaky):
 
 def test_bins_hold_about_as_many_rows():
     values = np.random.default_rng(0).exponential(size=1000)
-    assert set(np.bincount(number_bins(values, 4))) == {250}
-    assert len(np.unique(number_bins(np.array([1.0, 1.0, 1.0, 2.0]), 4))) == 2
+    assert set(np.bincount(Number(values[:, None]).bins(4))) == {250}
+    assert len(np.unique(Number(np.array([[1.0], [1.0], [1.0], [2.0]])).bins(4))) == 2
 
 
 def test_splits_of_a_number_are_stratified_and_joined():

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from unspot.evaluation.results import Evaluation, Row, Value, format_value
+from unspot.evaluation.evaluations import Evaluation, format_value
+from unspot.evaluation.metrics import Row, Value
 
 ROWS = (
     Row("probe", "Probe accuracy", "share", Value(0.9, 0.01), Value(1 / 3, 0.005), "lower"),

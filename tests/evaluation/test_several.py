@@ -1,16 +1,17 @@
 """Several concepts, each and together, and what rows tell beyond a task that is known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
+from unspot.data.parts import OTHERS, parts_of
 from unspot.datasets.concept_laws import concept_law
 from unspot.erasers.goals import Goal
 from unspot.evaluation import Certificate, fairness, fairness_of_several
-from unspot.evaluation.several import OTHERS, parts_of
-from unspot.evaluation.unseen import can_cross_fit
+from unspot.evaluation.measure import can_cross_fit
 
 QUICK = {"attackers": ["logistic", "quadratic"], "budget": "quick"}
 
@@ -60,13 +61,12 @@ def test_without_the_direction_all_hold(jointly):
     assert certify(Eraser.projection(rest), data, margin=0.12, **QUICK).verdict == "HOLDS"
 
 
-def test_erased_rows_as_a_data_set_are_taken_apart_too():
+def test_rows_without_a_value_are_left_out_of_that_concept():
     rows = concept_law("jointly", n=900, d=3)
     first = rows.z["first"].astype(object)
     first[:200] = None
     data = Dataset.from_arrays(rows.X, {**rows.z, "first": first}, random_state=0)
-    blind = data.mapped(lambda split: type(split)(0 * split.X, split.z))
-    found = certify(blind, data, margin=0.2, **QUICK)
+    found = certify(lambda X: 0 * X, data, margin=0.2, **QUICK)
     assert found.parts["first"].n_test_rows < found.parts["second"].n_test_rows
     assert max(part.advantage for part in found.parts.values()) == 0.0
 
@@ -203,6 +203,19 @@ def test_cross_fitting_fits_given_the_task_again():
     with pytest.raises(ValueError, match=r"fitted with given=….*task y.*'unseen'"):
         certify(other, data, given="y", **how)
     assert [can_cross_fit(one, data) for one in (plain, given, other)] == [True, True, False]
+
+
+def test_a_cell_of_one_row_is_left_out_and_counted():
+    """A test row that is alone with its task and class cannot be compared with any other."""
+    rng = np.random.default_rng(1)
+    X, z, y = rng.normal(size=(900, 3)), np.arange(900) % 2, np.arange(900) // 2 % 4
+    data = Dataset.from_arrays(X, z, y, random_state=0)
+    rare = np.flatnonzero((data.test.y == 3) & (data.test.z == 1))
+    rows = np.setdiff1d(np.arange(len(data.test)), rare[1:])
+    single = replace(data, test=data.test.take(rows))
+    found = certify(None, single, given="y", **QUICK)
+    assert found.p_value > 0.025
+    assert "1 test rows are alone with their class and given label" in found.sentence
 
 
 def test_given_needs_a_task_and_no_groups(tasked):

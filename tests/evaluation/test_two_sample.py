@@ -8,7 +8,12 @@ import torch
 
 from unspot.datasets.synthetic import law
 from unspot.density import GaussianMixture, mean_bandwidth, mmd2
-from unspot.evaluation.two_sample import _in_metric, _within_similarity, two_sample_test
+from unspot.evaluation.two_sample import (
+    _class_weights,
+    _in_metric,
+    _quadratic_forms,
+    two_sample_test,
+)
 
 
 @pytest.mark.parametrize("n", [40, 700])  # within a tile, and more than one
@@ -17,7 +22,8 @@ def test_the_statistic_is_mmd2_up_to_a_constant(n, bandwidth):
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(n, 4)) * [1, 2, 3, 4] + 10, rng.integers(3, size=n)
     labels = np.stack([z, rng.permutation(z), rng.permutation(z)])
-    found = _within_similarity(_in_metric(X, "raw"), labels, (bandwidth,))[0]
+    weights = np.diag(np.sqrt(_class_weights(z, np.arange(n)))).astype(np.float32)
+    found = _quadratic_forms(_in_metric(X, "raw"), weights[labels.T], (bandwidth,), None, None)[0]
     # Every pair of classes counts as often as it has pairs of rows.
     Y, counts = torch.as_tensor(X), np.bincount(z)
     kernel = GaussianMixture((bandwidth,), bandwidth=float(mean_bandwidth(Y)) ** 0.5)

@@ -13,6 +13,7 @@ from sklearn.decomposition import PCA
 from unspot import LEACE, Cascade, Dataset, Eraser, evaluate
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import PCAProjection
+from unspot.lab.metrics import lab_metrics
 from unspot.lab.sweep import named_methods, read_results, sweep
 from unspot.lab.tables import sweep_tables
 
@@ -65,7 +66,8 @@ def test_one_record_per_cell(data):
 def test_metrics_are_those_of_evaluate(data):
     (record,) = sweep("pca", data, [3], seeds=[4], metrics=["probe", "neighbours", "task"])
     eraser = PCAProjection(3).fit(data.train.X, data.train.z)
-    found = evaluate(eraser, data, metrics=["probe", "neighbours", "task"], seeds=1, random_state=4)
+    names = ["probe", "neighbours", "task"]
+    found = evaluate(eraser, data, metrics=lab_metrics(names), seeds=1, random_state=4)
     for name in ("probe", "neighbours", "task"):
         assert record["metrics"][name] == pytest.approx(found[name].after.mean)
 

@@ -7,7 +7,7 @@ import pytest
 
 from unspot import Dataset, Eraser
 from unspot.choice.path import PathPoint, RankPath
-from unspot.evaluation.results import Evaluation, Row, Value
+from unspot.evaluation import Evaluation, Row, Value
 from unspot.report.contents import NeighbourList, read_contents
 from unspot.report.views import make_views
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unspot.evaluation.results import Value
+from unspot.evaluation import Value
 from unspot.report.contents import read_contents
 
 

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from unspot.evaluation.results import Row, Value
+from unspot.evaluation import Row, Value
 from unspot.report import to_html
 from unspot.report.contents import Contents, read_contents
 from unspot.report.figures import page_figures

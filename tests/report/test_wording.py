@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from unspot.evaluation.results import Value
+from unspot.evaluation import Value
 from unspot.report.contents import read_contents
 from unspot.report.wording import glossary
 

@@ -36,7 +36,7 @@ from unspot.data.rows import balanced_counts, generator
 from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
-from unspot.evaluation.run import after_refit, check_metrics, on_validation, over_seeds
+from unspot.evaluation.evaluations import after_refit, check_metrics, on_validation, over_seeds
 from unspot.io.progress import steps
 from unspot.tables import Number, markdown, number_text
 

@@ -18,18 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.concepts import Target
 from unspot.data.dataset import Dataset, Split
-from unspot.data.groups import counts_at_worst
-from unspot.data.labels import Labels
-from unspot.evaluation.attacked import Attacked
-from unspot.evaluation.attackers import BUDGETS, rows_needed
+from unspot.data.parts import parts_of, split_parts
+from unspot.evaluation.attackers import BUDGETS, rows_needed, scores_of
 from unspot.evaluation.certificate import MARGIN
-from unspot.evaluation.inference import smallest_bound
-from unspot.evaluation.regression import MIN_NUMBER_ROWS, smallest_share
-from unspot.evaluation.run import check_metrics, over_seeds
-from unspot.evaluation.several import Part, parts_of
-from unspot.evaluation.unseen import attack_both_ways, attack_folds
+from unspot.evaluation.evaluations import check_metrics, over_seeds
+from unspot.evaluation.measure import Attacked, attack_both_ways, attack_folds
 from unspot.io.progress import phase
 
 if TYPE_CHECKING:
@@ -263,7 +257,7 @@ def largest(
 
 def _of_each(data: Dataset, attack: Callable[[Dataset], Attacked]) -> dict[str, Attacked]:
     """Attacks on every concept of the data and on their combination; one has no name."""
-    return {part.name: attack(part.data) for part in parts_of(data) or [Part("", data)]}
+    return {part.name: attack(part.data) for part in parts_of(data)}
 
 
 def _bound(each: Mapping[str, Attacked]) -> float:
@@ -328,17 +322,7 @@ def way_to_decide(
 
 def _can_teach(half: Split) -> bool:
     """Whether attackers can learn every concept from these rows."""
-    return all(len(part) >= _fewest_to_learn(part.target) for part in _parts(half))
-
-
-def _fewest_to_learn(target: Target) -> int:
-    return rows_needed(len(target.classes)) if isinstance(target, Labels) else MIN_NUMBER_ROWS
-
-
-def _parts(split: Split) -> list[Split]:
-    """The rows of each concept and of their combination."""
-    whole = Dataset(split, split, split)
-    return [part.data.test for part in parts_of(whole)] or [split]
+    return all(len(part) >= rows_needed(part.target) for part in split_parts(half))
 
 
 def decidable(
@@ -349,10 +333,14 @@ def decidable(
     if isinstance(attackers, str):
         names = BUDGETS[_judges(check_choice("attackers", attackers, BUDGETS))].attackers
     groups = split.group_codes
-    parts = _parts(split)
+    parts = split_parts(split)
     alpha = (1 - _CONFIDENCE) / len(parts)
     n_units, smallest = max(
-        (_smallest(part, alpha, len(names)) for part in parts), key=lambda found: found[1]
+        (
+            scores_of(part.target, part.group_codes).smallest_bound(alpha, len(names))
+            for part in parts
+        ),
+        key=lambda bound: bound[1],
     )
     if max_advantage is None:
         return max(MARGIN, smallest)
@@ -366,16 +354,6 @@ def decidable(
             f"give about {float(f'{more:.2g}'):,.12g} times as many {units}."
         )
     return max_advantage
-
-
-def _smallest(split: Split, alpha: float, n_attackers: int) -> tuple[int, float]:
-    """Rows or groups to judge on, and the smallest advantage that they can rule out."""
-    target, groups = split.target, split.group_codes
-    if not isinstance(target, Labels):
-        n_units = len(split) if groups is None else len(np.unique(groups))
-        return n_units, smallest_share(n_units, alpha, n_attackers)
-    counts = counts_at_worst(target.codes, groups, len(target.classes))
-    return int(counts.sum()), smallest_bound(counts, alpha, n_attackers)
 
 
 def advantage_bound(
@@ -400,7 +378,7 @@ def cross_fitted_bound(
     def fitted(whole: Split, fit: NDArray[np.int64]) -> Any:
         return path.fold(whole, fit).at(point.rank).eraser
 
-    folds = _of_each(Dataset(rows, rows, rows), lambda data: attack_folds(fitted, data, **how))
+    folds = {str(i): attack_folds(fitted, part, **how) for i, part in enumerate(split_parts(rows))}
     try:
         own = _of_each(path.judged, lambda data: attack_both_ways(point.eraser, data, **how))
     except ValueError:  # of too few validation rows to learn from
@@ -412,7 +390,7 @@ def cross_fitted_bound(
 
 def _shown(attacked: Attacked, alpha: float) -> float:
     """The strongest attacker has at least this."""
-    return attacked.interval(attacked.strongest, alpha)[0] - attacked.chance
+    return attacked.interval(attacked.strongest, alpha)[0] - attacked.scores.chance
 
 
 def _bisect(

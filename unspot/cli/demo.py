@@ -26,7 +26,7 @@ FILES = {
 }
 #: Rows that L̄EOPARD is fitted on: enough to generalise, and few enough for about a minute.
 MAX_ROWS = 6000
-MEASURES = ("chance", "probe", "mdl", "neighbours")
+MEASURES = ("chance", "linear", "mdl", "neighbours")
 
 Step = Callable[[str], AbstractContextManager[Any]]
 

@@ -11,14 +11,13 @@ from unspot.cli.rows import Source, how_split, unseen_rows, write_page
 if TYPE_CHECKING:
     from unspot.data.dataset import Dataset
     from unspot.eraser import Eraser
-    from unspot.evaluation.results import Evaluation
+    from unspot.evaluation.evaluations import Evaluation, Evaluations
 
 KEYS = {"seeds": int, "predictions": str, "train_labels": Path, **options.READING_KEYS}
 
 
 def evaluate(
-    eraser: Path,
-    data: Path,
+    files: list[str],
     concept: str | None = None,
     features: str | None = None,
     labels: Path | None = None,
@@ -41,39 +40,44 @@ def evaluate(
     unspot evaluate gender.safetensors test.parquet --task job --html out.html
 
     Attackers are quick by default, since there are many other numbers. Claims are for unspot
-    certify, whose attackers try harder.
+    certify, whose attackers try harder. Several erasers share one table.
     """
     chosen, _ = options.parse_settings(settings, KEYS)
     train_labels = chosen.pop("train_labels", None)
-    inputs = (eraser, data, labels, train, train_labels)
+    paths, data = _named_files(files)
+    inputs = (*paths.values(), data, labels, train, train_labels)
     options.check_files({"--json": json, "--html": html}, inputs)
     seeds, predictions = chosen.pop("seeds", 5), chosen.get("predictions")
     if predictions is not None and task is None:
         raise ValueError("Got --set predictions=… without --task, the true labels.")
     from unspot.eraser import load
 
-    loaded = load(eraser)
+    erasers = {name: load(path) for name, path in paths.items()}
     source = Source(data, labels, concept, features, task=task, groups=groups, kinds=kind, **chosen)
-    rows = unseen_rows([loaded], source, train, train_labels, seed, quiet=quiet)
+    rows = unseen_rows(list(erasers.values()), source, train, train_labels, seed, quiet=quiet)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot import evaluate as measure
 
     if not quiet:
-        _warn_if_fitted_on(loaded, rows)
+        for loaded in erasers.values():
+            _warn_if_fitted_on(loaded, rows)
+    several = len(erasers) > 1
     with options.warnings_as_sentences(quiet=quiet):
         evaluation = measure(
-            loaded,
+            erasers if several else next(iter(erasers.values())),
             rows,
-            metrics=metrics if metrics in ("paper", "all") else options.comma_list(metrics),
+            metrics=options.comma_list(metrics),
             seeds=seeds,
             budget=budget,
             random_state=seed,
             predictions=None if predictions is None else {predictions: rows.test.predictions},
         )
     options.write_json(evaluation, json)
-    write_page(evaluation, loaded, rows, html)
+    write_page(dict(evaluation) if several else evaluation, erasers, rows, html)
     if not quiet and json != options.STDOUT:
-        _show(evaluation, rows, data, train)
+        options.say(" and ".join(evaluation) if several else evaluation.name, bold=True)
+        _show_rows(rows, data, train)
+        (_show_several if several else _show)(evaluation)
 
 
 def _warn_if_fitted_on(eraser: Eraser, rows: Dataset) -> None:
@@ -88,17 +92,51 @@ def _warn_if_fitted_on(eraser: Eraser, rows: Dataset) -> None:
         )
 
 
-def _show(evaluation: Evaluation, rows: Dataset, data: Path, train: Path | None) -> None:
-    from unspot.evaluation.results import format_value
-    from unspot.tables import plain
+def _named_files(files: list[str]) -> tuple[dict[str, Path], Path]:
+    """Name the erasers' files by their stems, or as NAME=FILE says; the rows come last."""
+    *entries, last = files
+    if not entries:
+        raise ValueError(
+            f"Got {last!r} alone, but expected an eraser and rows: unspot evaluate e.safetensors "
+            "test.parquet."
+        )
+    named: dict[str, Path] = {}
+    for entry in entries:
+        given, _, rest = entry.partition("=")
+        path = Path(rest) if rest and not Path(entry).exists() else Path(entry)
+        name = given if path == Path(rest) else path.stem
+        if name in named:
+            raise ValueError(
+                f"Got two erasers of the name {name}, but expected names that differ. Give NAME="
+                f"{path}."
+            )
+        named[name] = path
+    return named, Path(last)
 
-    n_train, n_validation, n_test = (f"{len(split):,}" for split in rows)
+
+def _show_rows(rows: Dataset, data: Path, train: Path | None) -> None:
+    counts = (rows.probe_rows, rows.validation, rows.test)
+    n_train, n_validation, n_test = (f"{len(split):,}" for split in counts)
     who = f"attackers learn from {n_validation} rows, probes"
-    if rows.train is rows.validation:
+    if rows.train is None:
         who = "attackers and probes learn"
     how = how_split(rows) if train is None else f"the first {train}"
-    options.say(evaluation.name, bold=True)
     options.say(f"  {data}: {who} from {n_train} rows, all are tested on {n_test} ({how}).\n")
+
+
+def _show_several(evaluations: Evaluations) -> None:
+    from unspot.tables import plain
+
+    options.say(plain(evaluations.cells()))
+    options.say("↓ lower is better, ↑ higher is better\n", dim=True)
+    for difference in evaluations.differences:
+        options.say(str(difference))
+
+
+def _show(evaluation: Evaluation) -> None:
+    from unspot.evaluation.evaluations import format_value
+    from unspot.tables import plain
+
     better = {"lower": "lower is better", "higher": "higher is better", "none": ""}
     table = [["", "before", "after", ""]]
     for row in evaluation:

@@ -27,6 +27,8 @@ READING = "key (a column of both files, to join --labels), drop_missing"
 HELP = {
     # What is read
     "data <DATA>": "Embeddings and labels: .npy, .npz, .csv, .tsv or .parquet.",
+    "evaluate.files <ERASER…_DATA>": "One or more .safetensors files (NAME=FILE names one), and "
+    "rows that no fit has seen.",
     "eraser <ERASER>": "A .safetensors file.",
     "transform.inputs <IN>": "Files or folders of .npy, .npz, .csv, .tsv, .parquet.",
     "concept -c NAMES": "Column or array of the concept, or a comma list; an eraser knows its own.",
@@ -53,7 +55,7 @@ HELP = {
     "certify.margin A": "Largest advantage over guessing, or share of a number's variance, that "
     "counts as erased.",
     "budget -b NAME": "How hard attackers try: quick, standard or thorough.",
-    "evaluate.metrics -m NAMES": "A comma list, 'paper' or 'all'.",
+    "evaluate.metrics -m NAMES": "A comma list, such as attack,mdl.",
     "transform.reduce": "Write r coordinates per row instead of d.",
     "transform.workers N": "Files at a time; by default all cores.",
     "transform.skip_bad": "Skip unreadable files, and name them at the end.",

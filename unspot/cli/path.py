@@ -123,7 +123,7 @@ def _check_bounds(rows: Dataset, bounds: dict[str, Any], chooses: bool) -> None:
 
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
-    from unspot.evaluation.run import check_metrics
+    from unspot.evaluation.evaluations import check_metrics
 
     if metrics is None:
         return ["attack", "neighbours", *(["task_linear"] if rows.train.y is not None else [])]

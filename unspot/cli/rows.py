@@ -118,8 +118,8 @@ def unseen_rows(
     """Read rows to judge erasers on and rows to learn from, which no fit has seen if possible.
 
     Rows to learn from are those of ``train``, or half of the file. Of rows that chose a rank in
-    ``unspot path``, only its test rows are used. Where there are no rows of the fit, train and
-    validation are the same rows.
+    ``unspot path``, only its test rows are used. Where there are no rows of the fit, there
+    is no train split.
     """
     if train is None and train_labels is not None:
         raise ValueError("Got train_labels without --train, the rows that they belong to.")
@@ -144,24 +144,16 @@ def _divided(
         return any(was_fitted_on(eraser, split) for eraser in erasers)
 
     if learn is not None and not known(learn):
-        return Dataset(learn, learn, whole, name=name)
+        return Dataset(None, learn, whole, name=name)
     if learn is None and known(whole):
-        split = Dataset.from_arrays(
-            whole.X,
-            whole.concept,
-            whole.task,
-            names=whole.predictions,
-            groups=whole.groups,
-            random_state=seed,
-            name=name,
-        ).mapped(lambda split: replace(split, names=None, predictions=split.names))
+        split = Dataset.from_split(whole, random_state=seed, name=name)
         if not known(split.validation) or known(split.test):
             return split
-        from unspot.evaluation.run import after_refit
+        from unspot.evaluation.evaluations import after_refit
 
         return after_refit(split, seed)
     first, second = whole.halves(seed)
-    return Dataset(first if learn is None else learn, first, second, name=name)
+    return Dataset(learn, first, second, name=name)
 
 
 def how_split(rows: Dataset) -> str:

@@ -18,6 +18,7 @@ from unspot.checks import check_choice, did_you_mean
 from unspot.data.columns import (
     check_length,
     classes_of,
+    encode_as,
     is_continuous,
     missing_values,
     numbers_of,
@@ -145,6 +146,8 @@ class Classes(_Single):
 
     kind: ClassVar[str] = "categories"
     has_classes: ClassVar[bool] = True
+    #: Fewest groups (of every class) that a test can compare.
+    min_groups: ClassVar[int] = 2
 
     @classmethod
     def read(
@@ -199,6 +202,57 @@ class Classes(_Single):
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, codes=self.codes[rows], groups=groups)
 
+    def facts(self) -> dict[str, Any]:
+        """Return the concept's entries in the metadata of an evaluation."""
+        return {"classes": [str(c) for c in self.classes]}
+
+    def read_alike(self, z: Any, *, n_rows: int, name: str = "z") -> Classes:
+        """Encode other labels by these classes."""
+        codes = encode_as(z, self.classes, name=name)
+        check_length(codes, n_rows, name)
+        return Classes(codes, self.classes)
+
+    def refuse_missing_class(self, name: str) -> None:
+        """Raise an error if a class has no rows."""
+        missing = self.classes[self.counts == 0]
+        if len(missing):
+            raise ValueError(
+                f"Got no row of class {missing[0]!s} in {name}, but expected every class. Split "
+                "the rows stratified, as Dataset.from_arrays does."
+            )
+
+    def refuse_single_row(self, name: str) -> None:
+        """Raise an error if a class has one row, with which nothing can be compared."""
+        fewest = int(np.argmin(self.counts))
+        if self.counts[fewest] < 2:
+            raise ValueError(
+                f"Got {self.counts[fewest]} row of class {self.classes[fewest]!s} in {name}, but "
+                "expected at least 2 rows of every class. Add rows, or merge it with another class."
+            )
+
+    def present(self) -> Classes:
+        """Drop the classes that have no row."""
+        occurring = np.unique(self.codes)
+        if len(occurring) < 2:
+            raise ValueError(
+                f"Got rows of one class ({self.classes[occurring[0]]!s}), but expected at least "
+                "two classes. Split the rows stratified, as Dataset.from_arrays does."
+            )
+        return Classes(np.searchsorted(occurring, self.codes), self.classes[occurring])
+
+    @property
+    def median(self) -> float | None:
+        """Return where a number is cut into halves; classes need no cut."""
+        return None
+
+    def halves(self, name: str, median: float | None) -> NDArray[Any]:
+        """Label the rows by class, for names of cells such as "f / north"."""
+        words = [str(c) for c in self.classes]
+        # ("x / y", "z") is not ("x", "y / z").
+        doubtful = [" / " in word or word.startswith(("'", '"')) for word in words]
+        quoted = [repr(w) if odd else w for w, odd in zip(words, doubtful, strict=True)]
+        return np.array(quoted)[self.codes]
+
     def coded_as(self, classes: NDArray[Any]) -> Classes:
         """Encode the labels by more classes, sorted, which include those of the labels."""
         return Classes(np.searchsorted(classes, self.classes)[self.codes], classes)
@@ -213,6 +267,11 @@ class Classes(_Single):
     def summary(self) -> str:
         present = self.classes[self.counts > 0].astype(str)
         return ", ".join(present) if len(present) <= 6 else f"of {len(present):,} classes"
+
+    def fewest_rows(self) -> tuple[int, str]:
+        """Count the rows of the smallest class, and say which it is."""
+        k = int(np.argmin(self.counts))
+        return int(self.counts[k]), f"of class {self.classes[k]!s}"
 
     def fewest_groups(self, groups: Codes) -> tuple[int, str]:
         K = len(self.classes)
@@ -295,6 +354,7 @@ class Number(_Single):
 
     kind: ClassVar[str] = "continuous"
     has_classes: ClassVar[bool] = False
+    min_groups: ClassVar[int] = 3
 
     @classmethod
     def read(cls, z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Number:
@@ -311,6 +371,36 @@ class Number(_Single):
             Fewest distinct values: 2, or 1 for a batch of a stream.
         """
         return cls(numbers_of(z, n_rows=n_rows, name=name, min_values=min_values))
+
+    def facts(self) -> dict[str, Any]:
+        return {"classes": None, "kinds": {"z": self.kind}}
+
+    def read_alike(self, z: Any, *, n_rows: int, name: str = "z") -> Number:
+        """Read other numbers of this kind."""
+        return Number.read(z, n_rows=n_rows, name=name)
+
+    def refuse_missing_class(self, name: str) -> None:
+        """Raise an error if the number does not vary."""
+        if np.all(self.coordinates == self.coordinates[0]):
+            raise ValueError(
+                f"Got the same number in every row of {name}, but expected one that varies. Give "
+                "other rows."
+            )
+
+    def present(self) -> Number:
+        return self
+
+    @property
+    def median(self) -> float | None:
+        return float(np.median(self.coordinates[:, 0]))
+
+    def halves(self, name: str, median: float | None) -> NDArray[Any]:
+        """Label the rows as below or above the median, for names of cells."""
+        low = self.coordinates[:, 0] < np.float64(median or 0.0)
+        return np.where(low, f"{name} < {median:g}", f"{name} ≥ {median:g}")
+
+    def refuse_single_row(self, name: str) -> None:
+        """Accept any rows: a number has no classes."""
 
     @property
     def values(self) -> Array:
@@ -336,6 +426,9 @@ class Number(_Single):
 
     def summary(self) -> str:
         return f"of numbers from {self.coordinates.min():g} to {self.coordinates.max():g}"
+
+    def fewest_rows(self) -> tuple[int, str]:
+        return len(self), ""
 
     def fewest_groups(self, groups: Codes) -> tuple[int, str]:
         return len(np.unique(groups)), "rows"
@@ -492,6 +585,9 @@ class Table:
     def kinds(self) -> dict[str, str]:
         """Return the kind of every column, by name."""
         return {name: column.target.kind for name, column in self.columns.items()}
+
+    def facts(self) -> dict[str, Any]:
+        return {"classes": None, "kinds": self.kinds}
 
     @property
     def values(self) -> Table:

@@ -150,7 +150,7 @@ class Dataset:
     """Train, validation and test rows that do not overlap.
 
     Erasers are fitted on ``train``, ranks and settings are chosen on ``validation``, and reported
-    numbers are measured on ``test``.
+    numbers are measured on ``test``. Where the rows of the fit are not at hand, ``train`` is None.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class Dataset:
     <Dataset 'data': 50 train, 20 validation, 30 test rows of 4 features; concept 0, 1>
     """
 
-    train: Split
+    train: Any  # a Split, or None
     validation: Split
     test: Split
     name: str = "data"
@@ -172,24 +172,36 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Encode concept and task of all splits by the same classes."""
-        splits = {id(split): split for split in self}
+        splits = self.splits
         for name in ("concept", "task"):
             parts = [getattr(split, name) for split in splits.values()]
             if all(part is not None for part in parts):
-                encoded = aligned(parts)
-                if any(new is not old for new, old in zip(encoded, parts, strict=True)):
-                    pairs = zip(splits.items(), encoded, strict=True)
-                    splits = {key: replace(split, **{name: new}) for (key, split), new in pairs}
-        for name, split in zip(SPLITS, self, strict=True):
-            object.__setattr__(self, name, splits[id(split)])
+                pairs = zip(splits.items(), aligned(parts), strict=True)
+                splits = {
+                    key: split if getattr(split, name) is new else replace(split, **{name: new})
+                    for (key, split), new in pairs
+                }
+        for name, split in splits.items():
+            object.__setattr__(self, name, split)
 
     def __iter__(self) -> Iterator[Split]:
-        return iter((self.train, self.validation, self.test))
+        return iter(self.splits.values())
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(s):,} {name}" for name, s in zip(SPLITS, self, strict=True))
+        counts = ", ".join(f"{len(split):,} {name}" for name, split in self.splits.items())
         words = "" if self.lexicon is None else f"; lexicon of {len(self.lexicon.words):,} words"
-        return f"<Dataset {self.name!r}: {counts} rows of {self.train.contents()}{words}>"
+        return f"<Dataset {self.name!r}: {counts} rows of {self.test.contents()}{words}>"
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """The splits by name; without ``train`` if its rows are not at hand."""
+        every = {name: getattr(self, name) for name in SPLITS}
+        return {name: split for name, split in every.items() if split is not None}
+
+    @property
+    def probe_rows(self) -> Split:
+        """Rows that probes and classifiers of the task learn from: train, or else validation."""
+        return self.validation if self.train is None else self.train
 
     @property
     def grouped(self) -> bool:
@@ -198,22 +210,21 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
-        return int(self.train.X.shape[1])
+        return int(self.test.X.shape[1])
 
     @property
     def concepts(self) -> tuple[str, ...]:
         """Return the names of the columns of a table of concepts; empty for a single concept."""
-        return self.train.concept.names
+        return self.test.concept.names
 
     def of(self, name: str) -> Dataset:
         """Select the rows that have a value of one column of a table, with that column alone."""
         return replace(self.mapped(lambda split: split.of(name)), concept=name)
 
     def mapped(self, change: Callable[[Split], Split]) -> Dataset:
-        """Apply a function to every split; splits that are the same rows stay so."""
-        changed = {id(split): change(split) for split in self}
-        splits = {name: changed[id(split)] for name, split in zip(SPLITS, self, strict=True)}
-        return replace(self, **splits)  # type: ignore[arg-type]
+        """Apply a function to every split."""
+        changed = {name: change(split) for name, split in self.splits.items()}
+        return replace(self, **changed)  # type: ignore[arg-type]
 
     @classmethod
     def from_arrays(
@@ -262,19 +273,35 @@ class Dataset:
             raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
-        labels = read(z, n_rows=len(X), kind=kind, min_rows=3)
-        cells = labels.strata
-        whole = Split(X, labels, names=None if names is None else as_array(names))
-        if groups is not None:
-            _refuse_few_groups(labels, group_codes(groups, len(X)))
-            whole = replace(whole, groups=as_array(groups))
-        if y is not None:
-            task = read(y, n_rows=len(X), name="y")
+        whole = Split(
+            X,
+            read(z, n_rows=len(X), kind=kind, min_rows=3),
+            None if y is None else read(y, n_rows=len(X), name="y"),
+            names=None if names is None else as_array(names),
+            groups=None if groups is None else as_array(groups),
+        )
+        facts: Any = {"random_state": random_state, "name": name, "concept": concept}
+        return cls.from_split(whole, sizes=sizes, **facts)
+
+    @classmethod
+    def from_split(
+        cls,
+        whole: Split,
+        *,
+        sizes: tuple[float, float, float] = (0.5, 0.2, 0.3),
+        random_state: Any = None,
+        name: str = "data",
+        concept: str = "",
+    ) -> Dataset:
+        """Split rows at random, as ``from_arrays`` does."""
+        cells, task = whole.concept.strata, whole.task
+        if whole.groups is not None:
+            _refuse_few_groups(whole.concept, group_codes(whole.groups, len(whole)))
+        if task is not None:
             _refuse_number_as_task(task)
-            whole = replace(whole, task=task)
             pairs = cells * len(task.classes) + task.codes
             joint = np.unique(pairs, return_inverse=True)[1]
-            if groups is None and np.bincount(joint).min() >= 3:
+            if whole.groups is None and np.bincount(joint).min() >= 3:
                 cells = joint
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)

@@ -1,9 +1,8 @@
-"""What attackers learn from, and their models: neighbours, networks, trees and linear ones.
+"""Training rows of attackers, and their models: neighbours, networks, trees and linear ones.
 
-The rows know what is sought: classes, or with ``NumberRows`` a number, which models then predict
-by its mean. Every model chooses its own strength (neighbours, epochs, trees, penalty) on a
-validation part of the training rows, so that none is weak by a setting nobody tuned, and none
-overfits.
+``ClassRows`` and ``NumberRows`` are all that models need to know about the kind of a concept.
+Every model chooses its own strength (neighbours, epochs, trees, penalty) on a validation part of
+the training rows, so that none is weak by a setting nobody tuned, and none overfits.
 """
 
 from __future__ import annotations
@@ -13,20 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import stratified_parts
+from unspot.evaluation.inference import recalls
 
 __all__ = [
+    "ROWS",
+    "ClassRows",
     "Effort",
     "Features",
     "Model",
     "NumberRows",
     "Predict",
-    "TrainingRows",
     "View",
     "as_given",
     "boosted_trees",
@@ -51,6 +52,10 @@ Codes = NDArray[np.int64]
 Predict = Callable[[Array], Array]  # (n, d) → probabilities (n, K), or means (n, m) of numbers
 
 VALIDATION_SHARE = 0.15
+_SIZES = 1 - VALIDATION_SHARE, VALIDATION_SHARE
+
+#: Quantile bins of a number, for searches that compare parts of the rows.
+_BINS = 8
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,16 @@ class Effort:
     waves: int  # starts of the search for waves
 
 
+#: The fewest rows of a class that attackers learn from.
+MIN_OF_A_CLASS = 5
+
+
 @dataclass(frozen=True, eq=False)
-class TrainingRows:
+class ClassRows:
     """Training rows, their classes 0…K−1, and which of them are for validation."""
+
+    #: Attackers that have another name for this kind of concept.
+    renamed: ClassVar[dict[str, str]] = {}
 
     X: Array  # (n, d)
     codes: Codes  # (n,)
@@ -76,60 +88,122 @@ class TrainingRows:
     is_validation: NDArray[np.bool_]  # (n,)
 
     @classmethod
-    def split(
-        cls,
-        X: Array,
-        codes: Codes,
-        n_classes: int,
-        rng: np.random.Generator,
-        groups: Codes | None = None,
-    ) -> TrainingRows:
-        """Set rows of every class aside for validation; whole groups where each has several."""
-        sizes = 1 - VALIDATION_SHARE, VALIDATION_SHARE
-        parts = stratified_parts(codes, sizes, rng, groups)
-        if groups is not None and any(len(np.unique(codes[part])) < n_classes for part in parts):
-            parts = stratified_parts(codes, sizes, rng)
-        is_validation = np.zeros(len(codes), dtype=bool)
-        is_validation[parts[1]] = True
-        return cls(X, codes, n_classes, is_validation)
+    def sample(
+        cls, X: Array, concept: Any, max_rows: int, seed: int, groups: Codes | None = None
+    ) -> ClassRows:
+        """Draw about ``max_rows`` rows, stratified, and set some of every class aside.
 
-    def seen_as(self, view: Predict) -> TrainingRows:
-        """The same rows in other coordinates."""
+        The validation part is of whole groups where every class has several.
+        """
+        cls.refuse_few(concept)
+        rng, codes, K = np.random.default_rng(seed), concept.codes, len(concept.classes)
+        chosen = np.arange(len(X))
+        if len(X) > max_rows:
+            # A rare class keeps the rows without which it could not be learned.
+            wanted = np.maximum(np.round(concept.counts * max_rows / len(X)), MIN_OF_A_CLASS)
+            drawn = [
+                rng.permutation(np.flatnonzero(codes == k))[: int(count)]
+                for k, count in enumerate(wanted)
+            ]
+            chosen = np.sort(np.concatenate(drawn))
+        codes, groups = codes[chosen], None if groups is None else groups[chosen]
+        parts = stratified_parts(codes, _SIZES, rng, groups)
+        if groups is not None and any(len(np.unique(codes[part])) < K for part in parts):
+            parts = stratified_parts(codes, _SIZES, rng)
+        return cls(X[chosen].astype(np.float64, copy=False), codes, K, _mask(len(codes), parts[1]))
+
+    @staticmethod
+    def rows_needed(concept: Any) -> int:
+        """Return the fewest rows that attackers learn from: ten per class, and at least forty."""
+        return max(40, 10 * len(concept.classes))
+
+    @staticmethod
+    def sought(concept: Any) -> str:
+        """Describe what attackers learn, for messages."""
+        return f"{len(concept.classes)} classes"
+
+    @classmethod
+    def refuse_few(cls, concept: Any) -> None:
+        """Raise an error if attackers cannot learn from so few rows."""
+        needed, counts = cls.rows_needed(concept), concept.counts
+        if len(concept) < needed:
+            raise ValueError(
+                f"Got {len(concept)} rows to train attackers on, but they need at least {needed} "
+                f"for {len(counts)} classes. Give more rows: an attacker that cannot learn proves "
+                "nothing."
+            )
+        fewest = int(np.argmin(counts))
+        if counts[fewest] < MIN_OF_A_CLASS:
+            raise ValueError(
+                f"Got {counts[fewest]} rows of class {concept.classes[fewest]!s} to train "
+                f"attackers on, but they need at least {MIN_OF_A_CLASS} of every class. Give more "
+                "rows, or merge it with another class."
+            )
+
+    def seen_as(self, view: Predict) -> Self:
+        """Replace the coordinates."""
         return replace(self, X=view(self.X))
+
+    def finished(self, predict: Predict) -> Callable[[Array], tuple[Array, Codes | None]]:
+        """Add guesses to probabilities: the most probable class, with weights for rare ones.
+
+        Weights make up for the shares of the classes: with the training priors, a rare class would
+        never be predicted. With equal priors it is predicted too often where small probabilities
+        are unreliable: hence the steps between, where they are better by more than a standard
+        error on the validation part.
+        """
+        validation, shares = self.validation, self.shares
+        probabilities = np.asarray(predict(validation.X), dtype=np.float64)
+        choices = [shares**-power for power in (1.0, 0.75, 0.5, 0.25, 0.0)]
+        served = np.array(
+            [
+                recalls((probabilities * weights).argmax(axis=1), validation.codes, self.n_classes)
+                for weights in choices
+            ]
+        )
+        counts = np.bincount(validation.codes, minlength=self.n_classes)
+        error = np.sqrt((served[0] * (1 - served[0]) / counts).sum()) / self.n_classes
+        gains = (served - served[0]).mean(axis=1)
+        best = int(np.argmax(gains))
+        weights = choices[best if gains[best] > error else 0]
+
+        def guess(X: Array) -> tuple[Array, Codes | None]:
+            probabilities = np.asarray(predict(X), dtype=np.float64)
+            return probabilities, (probabilities * weights).argmax(axis=1)
+
+        return guess
 
     @property
     def shares(self) -> Array:
-        """Of the classes."""
+        """Class frequencies."""
         return np.bincount(self.codes, minlength=self.n_classes) / len(self.codes)
 
     @property
-    def fitted(self) -> TrainingRows:
-        """The rows that are not for validation."""
+    def fitted(self) -> Self:
+        """Rows that are not for validation."""
         return self._where(~self.is_validation)
 
     @property
-    def validation(self) -> TrainingRows:
+    def validation(self) -> Self:
         return self._where(self.is_validation)
 
-    def _where(self, mask: NDArray[np.bool_]) -> TrainingRows:
+    def _where(self, mask: NDArray[np.bool_]) -> Self:
         X, codes, is_validation = self.X[mask], self.codes[mask], self.is_validation[mask]
         return replace(self, X=X, codes=codes, is_validation=is_validation)
 
     def __len__(self) -> int:
         return len(self.X)
 
-    # What differs for a number, and is all that models need to know of what is sought:
-
     @property
     def targets(self) -> Array:
-        """What networks learn: codes (n,), or numbers (n, m)."""
+        """Targets of networks: codes (n,), or numbers (n, m)."""
         return self.codes
 
     @property
     def contrasts(self) -> Array:
-        """Indicators of the classes around their shares, each of unit variance: (n, 1) or (n, K).
+        """Centred class indicators of unit variance, (n, 1) or (n, K).
 
-        The sum of their squared correlations with a feature is what the feature tells.
+        The sum of their squared correlations with a feature measures how informative it is.
         """
         shares = self.shares
         classes = range(1, 2) if self.n_classes == 2 else range(self.n_classes)
@@ -140,22 +214,22 @@ class TrainingRows:
         return np.stack(columns, axis=1).astype(np.float32)
 
     def loss(self, predictions: Array) -> float:
-        """Of predictions for these rows."""
+        """Compute the loss of predictions on these rows."""
         return log_loss(predictions, self.codes)
 
     def averaged(self, nearby: NDArray[np.int64]) -> Array:
-        """The prediction from the nearest k rows of each row, by their numbers (n, k)."""
+        """Predict from the nearest k rows of each row, given by their numbers (n, k)."""
         K, k = self.n_classes, nearby.shape[1]
         classes = self.codes[nearby]
         count = np.stack([(classes == c).sum(axis=1) for c in range(K)], axis=1)
         return (count + 1) / (k + K)
 
     def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
-        """A linear model for each penalty, the strongest first."""
+        """Fit a linear model for each penalty, the strongest first."""
         return _logistic_path(X, self.codes, penalties)
 
     def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
-        """Gradient-boosted trees."""
+        """Fit gradient-boosted trees."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         # Every round grows a tree for each class, or one where two classes need one.
@@ -165,14 +239,59 @@ class TrainingRows:
 
 
 @dataclass(frozen=True, eq=False)
-class NumberRows(TrainingRows):
-    """Rows with a number, or several, in place of classes; the codes are bins of it, by rank."""
+class NumberRows(ClassRows):
+    """Training rows with standardised numbers (n, m); the codes are quantile bins of them."""
 
-    values: Array  # (n, m), of mean zero and unit variance or so
+    values: Array  # (n, m), in units of the deviation, so that no penalty depends on the unit
+    centre: Array  # (m,)
+    unit: Array  # (m,)
 
-    def _where(self, mask: NDArray[np.bool_]) -> TrainingRows:
-        part = super()._where(mask)
-        return replace(part, values=self.values[mask])  # type: ignore[call-arg]
+    renamed: ClassVar[dict[str, str]] = {
+        "logistic": "ridge",
+        "whitened-logistic": "whitened-ridge",
+    }
+
+    @classmethod
+    def sample(
+        cls, X: Array, concept: Any, max_rows: int, seed: int, groups: Codes | None = None
+    ) -> NumberRows:
+        cls.refuse_few(concept)
+        rng, numbers = np.random.default_rng(seed), concept.coordinates
+        centre, unit = numbers.mean(axis=0), numbers.std(axis=0)
+        unit = np.where(unit > 0, unit, 1.0)
+        chosen = np.sort(rng.permutation(len(X))[:max_rows])
+        values = (numbers[chosen] - centre) / unit
+        codes = type(concept)(values).bins(_BINS)
+        parts = stratified_parts(codes, _SIZES, rng, None if groups is None else groups[chosen])
+        rows = X[chosen].astype(np.float64, copy=False)
+        mask = _mask(len(codes), parts[1])
+        return cls(rows, codes, int(codes.max()) + 1, mask, values, centre, unit)
+
+    @staticmethod
+    def rows_needed(concept: Any) -> int:
+        return 40
+
+    @staticmethod
+    def sought(concept: Any) -> str:
+        return "a number"
+
+    @classmethod
+    def refuse_few(cls, concept: Any) -> None:
+        needed = cls.rows_needed(concept)
+        if len(concept) < needed:
+            raise ValueError(
+                f"Got {len(concept)} rows to train attackers on, but they need at least {needed}. "
+                "Give more rows."
+            )
+
+    def finished(self, predict: Predict) -> Callable[[Array], tuple[Array, Codes | None]]:
+        def numbers(X: Array) -> tuple[Array, Codes | None]:
+            return np.asarray(predict(X), dtype=np.float64) * self.unit + self.centre, None
+
+        return numbers
+
+    def _where(self, mask: NDArray[np.bool_]) -> Self:
+        return replace(super()._where(mask), values=self.values[mask])
 
     @property
     def targets(self) -> Array:
@@ -206,11 +325,20 @@ class NumberRows(TrainingRows):
         return lambda X: np.stack([model.predict(X) for model in models], axis=1)
 
 
-Model = Callable[[TrainingRows, Effort, int], Predict]
+def _mask(n: int, rows: Codes) -> NDArray[np.bool_]:
+    mask = np.zeros(n, dtype=bool)
+    mask[rows] = True
+    return mask
 
 
-def nearest(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Votes of the nearest rows, as many of them as serve the validation part best."""
+#: Training rows by the kind of the concept.
+ROWS: dict[str, type[ClassRows]] = {"categories": ClassRows, "continuous": NumberRows}
+
+Model = Callable[[ClassRows, Effort, int], Predict]
+
+
+def nearest(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Average the nearest rows, as many of them as serve the validation part best."""
     ks = [k for k in (5, 15, 50, 150) if k < len(rows.fitted)]
     validation = rows.validation
     losses = [validation.loss(p) for p in _votes(rows.fitted, ks)(validation.X)]
@@ -218,8 +346,8 @@ def nearest(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     return lambda X: votes(X)[0]
 
 
-def _votes(rows: TrainingRows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
-    """Smoothed shares (n, K) of the classes among the k nearest, or their mean, for every k."""
+def _votes(rows: ClassRows, ks: Sequence[int]) -> Callable[[Array], list[Array]]:
+    """Predict from the k nearest rows, for every k."""
     from sklearn.neighbors import NearestNeighbors
 
     index = NearestNeighbors(n_neighbors=max(ks), algorithm="brute").fit(rows.X)
@@ -232,9 +360,9 @@ def _votes(rows: TrainingRows, ks: Sequence[int]) -> Callable[[Array], list[Arra
 
 
 def networks(*hidden: int) -> Model:
-    """The mean of several perceptrons, each stopped where the validation part says."""
+    """Average several perceptrons, each stopped early on the validation part."""
 
-    def model(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
+    def model(rows: ClassRows, effort: Effort, seed: int) -> Predict:
         from unspot.evaluation.networks import Recipe, train_networks
 
         fitted, validation = rows.fitted, rows.validation
@@ -258,8 +386,8 @@ def networks(*hidden: int) -> Model:
     return model
 
 
-def boosted_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Gradient-boosted trees, as many as a validation part of their own asks for."""
+def boosted_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Fit gradient-boosted trees, stopped early on a validation part of their own."""
     return _boosted(
         rows,
         effort,
@@ -270,16 +398,16 @@ def boosted_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     )
 
 
-def patient_trees(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """All the trees, in small steps, each split by one of a few coordinates.
+def patient_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Fit all the trees in small steps, each split by one of a few coordinates.
 
-    For a concept that many coordinates tell a little of: early stopping would miss it.
+    For a concept that many coordinates show weakly: early stopping would miss it.
     """
     few = min(1.0, max(0.1, 4 / rows.X.shape[1]))
     return _boosted(rows, effort, seed, early_stopping=False, learning_rate=0.05, max_features=few)
 
 
-def _boosted(rows: TrainingRows, effort: Effort, seed: int, **settings: Any) -> Predict:
+def _boosted(rows: ClassRows, effort: Effort, seed: int, **settings: Any) -> Predict:
     return rows.boosted(
         effort,
         seed,
@@ -291,7 +419,7 @@ def _boosted(rows: TrainingRows, effort: Effort, seed: int, **settings: Any) -> 
 
 
 def log_loss(probabilities: Array, codes: Codes) -> float:
-    """Mean −log₂ of the probability of the right class, in bits."""
+    """Average −log₂ of the probability of the right class, in bits."""
     chosen = probabilities[np.arange(len(codes)), codes]
     return float(-np.log2(np.maximum(chosen, 1e-12)).mean())
 
@@ -305,7 +433,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def standardised(X: Array) -> View:
-    """Every column that varies in units of its deviation, however small that is."""
+    """Standardise every column that varies, however little."""
     mean, width = X.mean(axis=0), np.ptp(X, axis=0)
     unit = np.ldexp(1.0, np.frexp(width)[1])  # squares fit, and powers of two round nothing
     scale = np.where(width > 0, (X / unit).std(axis=0) * unit, np.inf)
@@ -313,7 +441,7 @@ def standardised(X: Array) -> View:
 
 
 def principal(X: Array) -> View:
-    """Principal coordinates, all in the unit of their mean deviation: distances stay."""
+    """Rotate to principal coordinates in the unit of their mean deviation: distances stay."""
     mean = X.mean(axis=0)
     deviations, directions = _spectrum(X - mean)
     largest = deviations.max(initial=0.0)
@@ -323,31 +451,31 @@ def principal(X: Array) -> View:
 
 
 def whitened(X: Array) -> View:
-    """Unit variance in every direction that has more than rounding errors."""
+    """Whiten every direction that has more than rounding errors."""
     columns = standardised(X)
     return _along(_whitening(X, columns(X)), columns)
 
 
 def _whitening(X: Array, centred: Array) -> Array:
-    """Directions (d, q) of more than rounding errors, each divided by its deviation."""
+    """Compute directions (d, q) of more than rounding errors, divided by their deviations."""
     deviations, directions = _spectrum(centred)
     kept = deviations > _noise(X) * deviations.max(initial=0.0)
     return directions[:, kept] / deviations[kept]
 
 
 def as_given(X: Array) -> View:
-    """The rows themselves, every bit of them."""
+    """Return the rows themselves, every bit of them."""
     return np.asarray
 
 
 def with_statistics(X: Array) -> View:
-    """Standardised columns, and numbers of a whole row: its size, and how it is spread."""
+    """Standardise columns, and add statistics of the whole row: its size and spread."""
     columns = standardised(X)
     return lambda rows: np.hstack([columns(rows), _size(rows), _spread(columns(rows))])
 
 
 def _size(X: Array) -> Array:
-    """log ‖x‖, which no squares overflow."""
+    """Compute log ‖x‖ without overflow of squares."""
     largest = np.maximum(np.abs(X).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     return np.log(largest) + 0.5 * np.log(
         np.maximum(((X / largest) ** 2).sum(axis=1, keepdims=True), _EPS)
@@ -370,7 +498,7 @@ def _spread(X: Array) -> Array:
 
 
 def rounding_directions(X: Array) -> View:
-    """Only the directions that rounding errors fill, where there are any, with unit variance.
+    """Keep only the directions that rounding errors fill, with unit variance.
 
     Erased rows lie in a subspace; what rounding adds to them stands outside it, where nothing else
     is. Fewer rows than columns cannot tell such directions from those that they do not reach.
@@ -384,7 +512,7 @@ def rounding_directions(X: Array) -> View:
 
 
 def _spectrum(centred: Array) -> tuple[Array, Array]:
-    """Deviations, the largest first, and principal directions (d, q).
+    """Compute deviations, the largest first, and principal directions (d, q).
 
     Not by the eigenvalues of the covariance: squares lose half of the digits.
     """
@@ -397,19 +525,19 @@ def _spectrum(centred: Array) -> tuple[Array, Array]:
 
 
 def precision_of(X: Array) -> float:
-    """Of the narrower type that holds the values: rows in single precision may come as float64."""
+    """Return machine epsilon of the narrowest float type that holds X exactly."""
     with np.errstate(over="ignore"):
         single = np.array_equal(X.astype(np.float32), X)
     return float(np.finfo(np.float32).eps) if single else _EPS
 
 
 def _noise(X: Array) -> float:
-    """Rounding errors as a share of the largest deviation: of the values, and of our own sums."""
+    """Estimate rounding errors of values and sums, as a share of the largest deviation."""
     return max(precision_of(X) / 2, 4 * _EPS * X.shape[1] ** 0.5)
 
 
 def _along(W: Array, prepared: View, most: float = np.inf) -> View:
-    """Coordinates of the prepared rows; a constant one where there are no directions."""
+    """Project the prepared rows; to a constant where there are no directions."""
     if not W.size:
         return lambda rows: np.zeros((len(rows), 1))
     return lambda rows: np.clip(prepared(rows) @ W, -most, most)
@@ -419,18 +547,18 @@ def _along(W: Array, prepared: View, most: float = np.inf) -> View:
 
 
 Features = Callable[[Array], Array]  # (n, d) → (n, features)
-Learn = Callable[[TrainingRows], Features]  # features may be learned from rows
+Learn = Callable[[ClassRows], Features]  # features may be learned from rows
 
 
-def linear(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Logistic regression; of a number, ridge regression. So are those below."""
+def linear(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Fit logistic regression, or ridge regression to a number; so do those below."""
     return linear_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
 
 
-def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Logistic regression on all products of two coordinates.
+def quadratic(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Fit a linear model to all products of two coordinates.
 
-    Where that would be too many, only of those of most variance. Or, as validation decides, of the
+    Where that would be too many, only to those of most variance. Or, as validation decides, of the
     directions in which the classes' means and covariances differ most, however small they are.
     """
     most = int((np.sqrt(9 + 8 * effort.products) - 3) / 2)  # q(q + 3)/2 features of q coordinates
@@ -442,10 +570,10 @@ def quadratic(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     return linear_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
 
 
-def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Logistic regression on Nyström features of a Gaussian kernel, its width by the median."""
+def radial(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Fit a linear model to Nyström features of a Gaussian kernel of median width."""
 
-    def learn(rows: TrainingRows) -> Features:
+    def learn(rows: ClassRows) -> Features:
         from sklearn.kernel_approximation import Nystroem
 
         features = Nystroem(
@@ -458,8 +586,8 @@ def radial(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
     return linear_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
-def linear_on(learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[float]) -> Predict:
-    """A linear model of standardised features; features and penalty are chosen.
+def linear_on(learned: Sequence[Learn], rows: ClassRows, penalties: Sequence[float]) -> Predict:
+    """Fit a linear model to standardised features, with features and penalty by validation.
 
     While a choice is judged on the validation part, its features too are learned from the other
     rows; the chosen ones are then learned from all rows.
@@ -484,7 +612,7 @@ def linear_on(learned: Sequence[Learn], rows: TrainingRows, penalties: Sequence[
 def _logistic_path(
     X: Array, codes: Codes, penalties: Sequence[float]
 ) -> Iterator[tuple[float, Predict]]:
-    """A model for each penalty, which starts where the one before has ended."""
+    """Fit a model for each penalty, started at the one before."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -499,10 +627,10 @@ def _logistic_path(
 def _ridge_path(
     X: Array, values: Array, penalties: Sequence[float]
 ) -> Iterator[tuple[float, Predict]]:
-    """Ridge regressions of the penalties 1/C, and before them of stronger ones.
+    """Fit ridge regressions with penalties 1/C, after stronger ones.
 
-    Classes count by who is most probable; a number by its size, so that a model which has seen
-    little must be able to say little.
+    A class is predicted by the largest probability, but a number by its size: a model that has
+    seen few rows must be able to shrink it.
     """
     if len(penalties) > 1:
         weakest = min(penalties)
@@ -523,7 +651,7 @@ def _affine(W: Array, centre: Array, X: Array) -> Array:
 
 
 def _standardised(features: Features, X: Array) -> tuple[Features, Array]:
-    """Features in units of their deviation, and those of the rows that taught it."""
+    """Standardise features by the rows that they are learned from; return these features too."""
     first = features(X)
     mean, scale = first.mean(axis=0), first.std(axis=0)
     scale[scale <= 1e-6 * scale.max(initial=0.0)] = 1.0
@@ -542,8 +670,8 @@ def _products(X: Array) -> Array:
     return np.hstack([X, X[:, left] * X[:, right]])
 
 
-def _products_of(directions: Callable[[TrainingRows], Array], most: int) -> Learn:
-    def learn(rows: TrainingRows) -> Features:
+def _products_of(directions: Callable[[ClassRows], Array], most: int) -> Learn:
+    def learn(rows: ClassRows) -> Features:
         U = directions(rows)[:, :most]  # (d, q)
         if not U.size:  # rows that do not vary
             U = np.zeros((len(U), 1))
@@ -552,13 +680,13 @@ def _products_of(directions: Callable[[TrainingRows], Array], most: int) -> Lear
     return learn
 
 
-def _principal_directions(rows: TrainingRows) -> Array:
-    """Directions of variance, the most varied first, (d, d)."""
+def _principal_directions(rows: ClassRows) -> Array:
+    """Compute principal directions (d, d), the largest variance first."""
     return np.linalg.eigh(np.cov(rows.X, rowvar=False))[1][:, ::-1]
 
 
-def _telling_directions(rows: TrainingRows) -> Array:
-    """Directions in which whitened class means m and covariances C differ most, (d, q).
+def _telling_directions(rows: ClassRows) -> Array:
+    """Compute directions (d, q) in which whitened class means m and covariances C differ most.
 
     Leading eigenvectors of the mean of mmᵀ + (C − I)² over the classes.
     """

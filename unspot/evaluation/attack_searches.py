@@ -1,9 +1,9 @@
-"""Attackers that search for one telling thing among very many: pairs, products, waves, last bits.
+"""Attackers that search among many features: pairs, products of signs, waves, last bits.
 
-Classifiers that improve step by step do not find a concept that stands only in the whole of a
-combination: each step alone tells nothing. These models try all combinations of a kind at once, and
-give the most telling ones to a linear model. What is tried is judged on rows that are not
-for validation; the model's penalty, chosen on the others, says whether it was only luck.
+Classifiers that improve step by step do not find a concept that only a combination shows: no single
+step gains anything. These models score all combinations of a kind at once, and give the most
+informative ones to a linear model. They are scored on rows that are not for validation; the
+model's penalty, chosen on the others, decides whether it was only chance.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.evaluation.attack_models import (
+    ClassRows,
     Effort,
     Features,
     Predict,
-    TrainingRows,
     linear_on,
     precision_of,
     rounding_directions,
@@ -37,8 +37,8 @@ _BEST_PAIRS = 4
 _BEST_PRODUCTS = 16
 
 
-def interactions(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Pairs of columns that tell together, and products of two, three or four signs.
+def interactions(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Search informative pairs of columns, and products of two, three or four signs.
 
     Every pair is judged by a table of its cells; the best ones count through the neighbours of a
     row in the plane of the pair, which know no cells.
@@ -60,15 +60,15 @@ def interactions(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
 
 
 def _some_pairs(d: int, most: int, rng: np.random.Generator) -> Array:
-    """Pairs of columns (p, 2): all, or as many as there may be."""
+    """Draw pairs of columns (p, 2): all, or ``most`` of them."""
     total = d * (d - 1) // 2
     numbers = rng.choice(total, most, replace=False) if total > most else np.arange(total)
     right = ((1 + np.sqrt(1 + 8 * numbers)) // 2).astype(np.int64)  # 0 and 1 are pair number 0
     return np.stack([numbers - right * (right - 1) // 2, right], axis=1)
 
 
-def _telling_pairs(rows: TrainingRows, pairs: Array) -> Array:
-    """The pairs whose cells differ most in their shares of the classes, by χ²."""
+def _telling_pairs(rows: ClassRows, pairs: Array) -> Array:
+    """Select the pairs whose cells differ most in class shares, by χ²."""
     bins = np.stack([_ranked(column) for column in rows.X.T], axis=1)
     K, expected = rows.n_classes, rows.shares
     scores = np.zeros(len(pairs))
@@ -86,8 +86,8 @@ def _ranked(column: Array) -> NDArray[np.int64]:
     return np.searchsorted(edges, column, side="right")
 
 
-def _votes_in_plane(rows: TrainingRows, pair: Array) -> Features:
-    """Shares of the classes among the 3 and the 9 nearest rows in two columns, itself left out."""
+def _votes_in_plane(rows: ClassRows, pair: Array) -> Features:
+    """Average class contrasts of the 3 and 9 nearest other rows in two columns."""
     from scipy.spatial import cKDTree
 
     tree = cKDTree(rows.X[:, pair])
@@ -103,20 +103,20 @@ def _votes_in_plane(rows: TrainingRows, pair: Array) -> Features:
     return votes
 
 
-def _telling_products(rows: TrainingRows, middle: Array, pairs: Array) -> list[tuple[int, ...]]:
-    """Sets of two to four columns whose product of signs correlates most with the classes."""
+def _telling_products(rows: ClassRows, middle: Array, pairs: Array) -> list[tuple[int, ...]]:
+    """Select sets of two to four columns whose product of signs correlates most."""
     contrasts = rows.contrasts
     most = int(_PRODUCTS_OF_PAIRS / contrasts.shape[1] ** 0.5)
     pairs = pairs[:: -(-len(pairs) // most)] if len(pairs) else pairs
     signs = _signs(rows.X, middle)
     both = signs[:, pairs[:, 0]] * signs[:, pairs[:, 1]]  # (n, p)
-    told_by_three = np.zeros((signs.shape[1], len(pairs)))
-    told_by_four = np.zeros((len(pairs), len(pairs)), dtype=np.float32)
+    by_three = np.zeros((signs.shape[1], len(pairs)))
+    by_four = np.zeros((len(pairs), len(pairs)), dtype=np.float32)
     for contrast in contrasts.T:
         weighted = both * contrast[:, None]
-        told_by_three += (signs.T @ weighted) ** 2
-        told_by_four += (both.T @ weighted) ** 2
-    threes, fours = _largest(told_by_three), _largest(np.triu(told_by_four, 1))
+        by_three += (signs.T @ weighted) ** 2
+        by_four += (both.T @ weighted) ** 2
+    threes, fours = _largest(by_three), _largest(np.triu(by_four, 1))
     found: dict[tuple[int, ...], float] = {}
     for value, i, p in threes:
         found[_columns_once([i, *pairs[p]])] = value
@@ -135,12 +135,12 @@ def _signs(X: Array, middle: Array) -> Array:
 
 
 def _columns_once(columns: list[Any]) -> tuple[int, ...]:
-    """A sign squared is 1: columns that come twice drop out."""
+    """Drop columns that occur twice: a sign squared is 1."""
     return tuple(sorted(int(j) for j in set(columns) if columns.count(j) % 2))
 
 
 def _largest(told: Array, n: int = 8 * _BEST_PRODUCTS) -> list[tuple[float, int, int]]:
-    """The largest values, with their rows and columns: each set of columns comes several times."""
+    """Return the largest values with their rows and columns; sets of columns repeat."""
     flat = told.ravel()
     top = np.arange(len(flat))
     if len(flat) > n:
@@ -155,8 +155,8 @@ _REFINED = 16
 _BEST_WAVES = 8
 
 
-def waves(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """Waves cos(wᵀx + phase) of any direction and length, found from many random starts.
+def waves(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Search waves cos(wᵀx + phase) of any direction and length, from many random starts.
 
     In whitened normal rows the correlation with a wave of another w falls by exp(−|w − w′|²/2), so
     that a step along the gradient of its logarithm leads to the top of the hill.
@@ -185,7 +185,7 @@ def waves(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
 def _wave_power(
     X: Array, contrasts: Array, W: Array, *, with_slope: bool = False
 ) -> tuple[Array, Array]:
-    """Σₖ |Sₖ(w)|² with Sₖ(w) = Σᵢ cᵢₖ exp(iwᵀxᵢ), and half the gradient of its logarithm (d, m)."""
+    """Compute Σₖ |Σᵢ cᵢₖ exp(iwᵀxᵢ)|², and half the gradient of its logarithm (d, m)."""
     phases = X @ W  # (n, m)
     cos, sin = np.cos(phases), np.sin(phases)
     power, slope = np.zeros(W.shape[1], dtype=np.float32), np.zeros_like(W)
@@ -198,7 +198,7 @@ def _wave_power(
 
 
 def _apart(W: Array) -> Array:
-    """The first waves (d, q) that are not the same as one before, up to the sign."""
+    """Keep the first waves (d, q) that differ from those before, up to the sign."""
     kept: list[Array] = []
     for w in W.T:
         if all(min(np.linalg.norm(w - v), np.linalg.norm(w + v)) > 0.5 for v in kept):
@@ -211,8 +211,8 @@ def _apart(W: Array) -> Array:
 _BEST_BITS = 16
 
 
-def residue(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
-    """What erasure or a copy left beside the values: rounding errors, their ranks and last bits."""
+def residue(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Search what erasure or a copy left in the numbers: rounding errors, ranks and last bits."""
     fitted = rows.fitted
     enlarged = rounding_directions(rows.X)
     ranks = _normal_scores(enlarged(fitted.X))
@@ -226,7 +226,7 @@ def residue(rows: TrainingRows, effort: Effort, seed: int) -> Predict:
 
 
 def _normal_scores(X: Array) -> Features:
-    """The rank of a value in its column, as a normal law would have it."""
+    """Transform values to normal scores of their ranks."""
     from scipy.special import ndtri
 
     known = np.sort(X, axis=0)
@@ -242,19 +242,19 @@ def _normal_scores(X: Array) -> Features:
 
 
 def _exact(X: Array) -> Array:
-    """How many values of a row a shorter type holds exactly: float16, bfloat16, float32."""
+    """Count the values of a row that float16, bfloat16 and float32 hold exactly."""
     with np.errstate(over="ignore"):
         held = [X.astype(np.float16) == X, _integers(X) << 19 == 0, X.astype(np.float32) == X]
     return np.stack([kind.sum(axis=1) for kind in held], axis=1).astype(np.float64)
 
 
 def _integers(X: Array) -> NDArray[np.int64]:
-    """The bits of the values: 52 of the fraction, the lowest first."""
+    """View values as integers, whose lowest 52 bits are the fraction."""
     return np.ascontiguousarray(X, dtype=np.float64).view(np.int64)
 
 
-def _telling_bits(rows: TrainingRows) -> Features:
-    """The bits and digits of columns that correlate most with the classes."""
+def _telling_bits(rows: ClassRows) -> Features:
+    """Select the bits and digits of columns that correlate most."""
     bits = _bits_of(rows.X)
     contrasts = rows.contrasts
     every = slice(None)
@@ -272,7 +272,7 @@ def _telling_bits(rows: TrainingRows) -> Features:
 
 
 def _bits_of(X: Array) -> Callable[[Array, Any], Iterator[Array]]:
-    """Bits of rows in some columns, one kind after the other, each (n, columns) of 0 and 1.
+    """Yield bits of rows in some columns, one kind after the other, each (n, columns) of 0 and 1.
 
     Four of the last bits that a column uses (values in single precision leave 29 of them zero).
     And whether a digit is odd: of nine decimal and 24 binary ones, from the column's spread down.

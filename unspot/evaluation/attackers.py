@@ -1,7 +1,8 @@
 """Attackers: how well could a determined adversary still recover the concept?
 
 A family behind one interface. Each attacker is a model and the coordinates it sees; each is fitted
-on training rows, and judged on other rows.
+on training rows, and judged on other rows: by balanced accuracy for classes, and for a number by
+R², the share of its variance that predictions explain.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, did_you_mean
-from unspot.data.groups import group_codes
-from unspot.data.labels import Labels
-from unspot.data.rows import generator
+from unspot.data.concept import read
+from unspot.data.groups import counts_at_worst, group_codes
+from unspot.data.rows import generator, in_memory, refuse_extreme, refuse_nonfinite
 from unspot.evaluation.attack_models import (
+    MIN_OF_A_CLASS,
+    ROWS,
     Effort,
     Model,
-    TrainingRows,
     View,
     as_given,
     boosted_trees,
@@ -39,87 +42,38 @@ from unspot.evaluation.attack_models import (
     with_statistics,
 )
 from unspot.evaluation.attack_searches import interactions, residue, waves
-from unspot.evaluation.inference import recalls
-from unspot.evaluation.probes import checked_codes, checked_rows
+from unspot.evaluation.inference import (
+    agreement_p_values,
+    balanced_interval,
+    correlation_p_values,
+    counts_in_groups,
+    detectable_advantage,
+    detectable_share,
+    effective_number_rows,
+    effective_rows,
+    explained,
+    explained_difference_error,
+    explained_interval,
+    paired_covariance,
+    recalls,
+    smallest_bound,
+    smallest_share,
+)
 from unspot.io.progress import steps
 from unspot.machine import one_thread
 
-__all__ = ["ATTACKERS", "BUDGETS", "MIN_OF_A_CLASS", "AttackResult", "attack", "rows_needed"]
+__all__ = [
+    "ATTACKERS",
+    "BUDGETS",
+    "MIN_OF_A_CLASS",
+    "AttackResult",
+    "attack",
+    "attack_concept",
+    "scores_of",
+]
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class AttackResult:
-    """How one attacker did on the test rows.
-
-    Attributes
-    ----------
-    name : str
-        One of ``ATTACKERS``.
-    accuracy : float
-        Share of rows whose most probable class is the right one.
-    balanced_accuracy : float
-        Every class counted alike: the mean over classes of the share of ``guesses`` that are right.
-    advantage : float
-        Balanced accuracy above that of guessing, which is 1/K for K classes. Accuracy would not do:
-        of classes of 95 and 5 % no attacker may beat the guess of the first, whatever it knows.
-    log_loss_bits : float
-        Mean code length of a label by the attacker's probabilities.
-    n_rows : int
-        Rows it was fitted on.
-    seconds : float
-        For fitting and guessing.
-    guesses, probabilities : arrays of shape (n_test,) and (n_test, K)
-        Row by row; not in ``to_dict``. A guess is the most probable class after rare classes got
-        a weight: 1/share, or less if that serves the attacker's validation rows better.
-    """
-
-    name: str
-    accuracy: float
-    balanced_accuracy: float
-    advantage: float
-    log_loss_bits: float
-    n_rows: int
-    seconds: float
-    guesses: NDArray[np.int64]
-    probabilities: Array
-
-    @property
-    def score(self) -> float:
-        """What stands for the attacker: its balanced accuracy."""
-        return self.balanced_accuracy
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        guesses: NDArray[np.int64],
-        probabilities: Array,
-        codes: NDArray[np.int64],
-        *,
-        n_rows: int,
-        seconds: float,
-    ) -> AttackResult:
-        """The scores of guesses, given the labels 0…K−1 of the test rows."""
-        n_classes = probabilities.shape[1]
-        balanced = float(recalls(guesses, codes, n_classes).mean())
-        return cls(
-            name=name,
-            accuracy=float(np.mean(probabilities.argmax(axis=1) == codes)),
-            balanced_accuracy=balanced,
-            advantage=balanced - 1 / n_classes,
-            log_loss_bits=log_loss(probabilities, codes),
-            n_rows=n_rows,
-            seconds=seconds,
-            guesses=guesses,
-            probabilities=probabilities,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        arrays = ("guesses", "probabilities")
-        return {name: value for name, value in vars(self).items() if name not in arrays}
+Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -150,7 +104,7 @@ FAMILY: dict[str, _Attacker] = {
     "mlp-512-512": _Attacker(standardised, networks(512, 512)),
 }
 
-#: The names of all attackers.
+#: The names of all attackers. For a number, logistic is called ridge.
 ATTACKERS: tuple[str, ...] = tuple(FAMILY)
 
 
@@ -161,41 +115,335 @@ class _Budget:
     effort: Effort
 
 
+# fmt: off
 BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
         (*ATTACKERS[:6], "rbf", "mlp-64", "trees"),
         max_rows=12_000,
-        effort=Effort(
-            products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=500, waves=2_000
-        ),
+        effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=500,
+                      waves=2_000),
     ),
     "standard": _Budget(
         ATTACKERS[:13],
         max_rows=12_000,
-        effort=Effort(
-            products=1_000,
-            landmarks=800,
-            networks=4,
-            epochs=60,
-            trees=300,
-            pairs=5_000,
-            waves=20_000,
-        ),
+        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300, pairs=5_000,
+                      waves=20_000),
     ),
     "thorough": _Budget(
         ATTACKERS,
         max_rows=100_000,
-        effort=Effort(
-            products=3_000,
-            landmarks=1_500,
-            networks=4,
-            epochs=100,
-            trees=1_000,
-            pairs=100_000,
-            waves=50_000,
-        ),
+        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=1_000,
+                      pairs=100_000, waves=50_000),
     ),
 }
+# fmt: on
+
+
+# -- What an attacker reached ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """How one attacker did on the test rows.
+
+    Attributes
+    ----------
+    name : str
+    score, chance : float
+        Balanced accuracy and that of guessing, 1/K for K classes: accuracy would not do, since with
+        classes of 95 and 5 % no attacker may beat the guess of the first. For a number, R² and 0.
+        If labels are given, chance is what they reach alone.
+    n_rows : int
+        Rows it was fitted on.
+    seconds : float
+        For fitting and predicting.
+    predictions : array of shape (n_test, K) or (n_test, m)
+        Probabilities, or predicted numbers.
+    guesses : array of shape (n_test,) or None
+        Predicted classes: the most probable one after rare classes got a weight.
+    accuracy, log_loss_bits, correlation : float or None
+        Share of rows whose most probable class is right, and mean code length of a label by the
+        probabilities; for a number, its correlation with the predictions.
+    """
+
+    name: str
+    score: float
+    chance: float
+    n_rows: int
+    seconds: float
+    predictions: Array
+    guesses: Codes | None = None
+    accuracy: float | None = None
+    log_loss_bits: float | None = None
+    correlation: float | None = None
+
+    @property
+    def advantage(self) -> float:
+        """Score above chance."""
+        return self.score - self.chance
+
+    @property
+    def balanced_accuracy(self) -> float | None:
+        """Mean recall of the classes; None for a number."""
+        return None if self.guesses is None else self.score
+
+    @property
+    def r2(self) -> float | None:
+        """Share of the variance that is explained; None for classes."""
+        return self.score if self.guesses is None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        names = (
+            *("name", "accuracy", "balanced_accuracy", "r2", "correlation", "advantage"),
+            *("log_loss_bits", "n_rows", "seconds"),
+        )
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Labels that attackers know, such as the task.
+
+    Attributes
+    ----------
+    codes : array of shape (n,)
+        Classes of the judged rows.
+    alone : AttackResult
+        A baseline that sees only these labels.
+    """
+
+    codes: Codes
+    alone: AttackResult
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """Scores of predicted classes on judged rows, with their uncertainty.
+
+    With given labels, every cell of given label and class counts alike: a baseline that knows only
+    the label predicts one class for all rows of it, and is right on one cell of them.
+    """
+
+    concept: Any
+    groups: Codes | None = None
+    given: Given | None = None
+
+    score_name: ClassVar[str] = "balanced accuracy"
+    promise_unit: ClassVar[str] = "points over guessing"
+
+    def result(
+        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
+    ) -> AttackResult:
+        """Score the predictions of an attacker."""
+        codes = self.concept.codes
+        if self.given is not None:  # classes that rows make more probable than the label does
+            guesses = (predictions / self.given.alone.predictions).argmax(axis=1)
+        assert guesses is not None
+        result = AttackResult(
+            name,
+            score=0.0,
+            chance=self.chance,
+            n_rows=n_rows,
+            seconds=seconds,
+            predictions=predictions,
+            guesses=guesses,
+            accuracy=float(np.mean(predictions.argmax(axis=1) == codes)),
+            log_loss_bits=log_loss(predictions, codes),
+        )
+        return replace(result, score=float(self._recalls(result).mean()))
+
+    def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
+        """Score a baseline that sees only other labels: class shares among the rows of each."""
+        n, K = int(max(known.max(), judged.max())) + 1, len(learned.classes)
+        rows = np.bincount(known, minlength=n)[:, None]
+        table = np.zeros((n, K))
+        np.add.at(table, (known, learned.codes), 1)
+        shares = learned.counts / len(learned)
+        probabilities = (table + shares) / (rows + 1)
+        guesses = (probabilities / shares).argmax(axis=1)
+        facts: Any = {"n_rows": len(learned), "seconds": 0.0}
+        return self.result(name, probabilities[judged], guesses[judged], **facts)
+
+    @cached_property
+    def chance(self) -> float:
+        """Score of guessing, or of the given labels alone."""
+        if self.given is None:
+            return 1 / len(self.concept.classes)
+        known = np.unique(self.given.codes[self.cells >= 0])
+        return float(len(known) / (self.cells.max() + 1))
+
+    @cached_property
+    def cells(self) -> Codes:
+        """Cell of given label and class of each row; −1 where nothing can be compared.
+
+        A row that is alone in its cell says nothing, nor do rows of a label with one class.
+        """
+        assert self.given is not None
+        known, classes = self.given.codes, self.concept.codes
+        cells = known * len(self.concept.classes) + classes
+        fine = np.bincount(cells)[cells] > 1
+        different = {k: len(np.unique(classes[fine & (known == k)])) for k in np.unique(known)}
+        fine &= np.array([different[k] for k in known]) > 1
+        numbers = np.full(len(cells), -1)
+        numbers[fine] = np.unique(cells[fine], return_inverse=True)[1]
+        return numbers
+
+    @property
+    def n_left_out(self) -> int:
+        """Number of rows that are alone in their cell."""
+        assert self.given is not None
+        cells = self.given.codes * len(self.concept.classes) + self.concept.codes
+        return int((np.bincount(cells)[cells] == 1).sum())
+
+    def _recalls(self, result: AttackResult) -> Array:
+        """Compute the recall of each class or cell."""
+        codes, guesses = self.concept.codes, result.guesses
+        assert guesses is not None
+        if self.given is None:
+            return recalls(guesses, codes, len(self.concept.classes))
+        fine, counts = self.cells >= 0, self._counts(result)
+        hits = np.bincount(self.cells[fine & (guesses == codes)], minlength=len(counts))
+        return np.asarray(hits / counts)
+
+    def _counts(self, result: AttackResult, alpha: float = 0.05) -> Array:
+        """Count (effective) rows of each class or cell."""
+        if self.given is not None:
+            return np.bincount(self.cells[self.cells >= 0])
+        assert result.guesses is not None
+        codes, n_classes = self.concept.codes, len(self.concept.classes)
+        return counts_in_groups(result.guesses, codes, self.groups, n_classes, alpha)
+
+    def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
+        """Compute a confidence interval of the score."""
+        return balanced_interval(self._recalls(result), self._counts(result, alpha), alpha)
+
+    def p_values(
+        self, results: Sequence[AttackResult], seed: int, n_permutations: int
+    ) -> NDArray[np.float64]:
+        """Compute corrected p-values that attackers are right by chance."""
+        return agreement_p_values(
+            [result.predictions for result in results],
+            [result.guesses for result in results if result.guesses is not None],
+            self.concept.codes,
+            seed,
+            n_permutations=n_permutations,
+            groups=self.groups,
+            strata=None if self.given is None else self.given.codes,
+        )
+
+    def difference_error(self, first: AttackResult, second: AttackResult) -> float:
+        """Estimate the standard error of the difference of two scores on these rows."""
+        guesses = [one.guesses for one in (first, second) if one.guesses is not None]
+        K = len(self.concept.classes)
+        joint = paired_covariance(guesses, self.concept.codes, self.groups, K)
+        return float(max(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1], 0.0)) ** 0.5
+
+    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
+        """Find the smallest advantage that these rows show with a probability of 80 %."""
+        rows = min(effective_rows(self._counts(result)) for result in results)
+        return detectable_advantage(self.chance, int(rows), alpha)
+
+    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
+        """Count rows (or groups), and find the smallest advantage that they can rule out."""
+        counts = counts_at_worst(self.concept.codes, self.groups, len(self.concept.classes))
+        return int(counts.sum()), smallest_bound(counts, alpha, n_attackers)
+
+    def facts(self) -> dict[str, Any]:
+        """Describe the classes, for a certificate."""
+        counts, classes = self.concept.counts, self.concept.classes
+        return {
+            "kind": self.concept.kind,
+            "majority": float(counts.max() / len(self.concept)),
+            "n_classes": len(counts),
+            "rows_of_class": {str(c): int(n) for c, n in zip(classes, counts, strict=True)},
+        }
+
+
+class NumberScores(ClassScores):
+    """Scores of predicted numbers. Given labels, residuals of predictions and values count."""
+
+    score_name: ClassVar[str] = "share of the variance"
+    promise_unit: ClassVar[str] = "% of the variance"
+
+    def result(
+        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
+    ) -> AttackResult:
+        r2, correlation = explained(predictions, self.concept.coordinates)
+        facts: Any = {"n_rows": n_rows, "seconds": seconds, "correlation": correlation}
+        return AttackResult(name, r2, self.chance, predictions=predictions, **facts)
+
+    def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
+        n, values = int(max(known.max(), judged.max())) + 1, learned.coordinates
+        rows = np.bincount(known, minlength=n)[:, None]
+        sums = np.stack([np.bincount(known, weights=v, minlength=n) for v in values.T], axis=1)
+        means = (sums + values.mean(axis=0)) / (rows + 1)
+        return self.result(name, means[judged], None, n_rows=len(learned), seconds=0.0)
+
+    @cached_property
+    def chance(self) -> float:
+        return 0.0 if self.given is None else self.given.alone.score
+
+    @property
+    def n_left_out(self) -> int:
+        return 0
+
+    @property
+    def _baseline(self) -> Any:
+        return 0.0 if self.given is None else self.given.alone.predictions
+
+    @property
+    def _values(self) -> Array:
+        return np.asarray(self.concept.coordinates - self._baseline)
+
+    def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
+        relative = result.predictions - self._baseline
+        low, high = explained_interval(relative, self._values, alpha, self.groups)
+        left = 1 - self.chance  # the share of the variance that the given labels do not explain
+        return self.chance + left * low, self.chance + left * high
+
+    def p_values(
+        self, results: Sequence[AttackResult], seed: int, n_permutations: int
+    ) -> NDArray[np.float64]:
+        return correlation_p_values(
+            [result.predictions - self._baseline for result in results],
+            self._values,
+            seed,
+            n_permutations=n_permutations,
+            groups=self.groups,
+            strata=None if self.given is None else self.given.codes,
+        )
+
+    def difference_error(self, first: AttackResult, second: AttackResult) -> float:
+        values = self.concept.coordinates
+        return explained_difference_error(
+            first.predictions, second.predictions, values, self.groups
+        )
+
+    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
+        relative = (result.predictions - self._baseline for result in results)
+        rows = min(effective_number_rows(p, self._values, self.groups) for p in relative)
+        return detectable_share(rows, alpha)
+
+    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
+        n = len(self.concept) if self.groups is None else len(np.unique(self.groups))
+        return n, smallest_share(n, alpha, n_attackers)
+
+    def facts(self) -> dict[str, Any]:
+        return {"kind": self.concept.kind, "majority": 0.0, "n_classes": 0, "rows_of_class": {}}
+
+
+#: Scores by the kind of the concept.
+SCORES: dict[str, type[ClassScores]] = {"categories": ClassScores, "continuous": NumberScores}
+
+
+def scores_of(concept: Any, groups: Codes | None = None, given: Given | None = None) -> ClassScores:
+    """Make the scores that fit the concept of the judged rows."""
+    return SCORES[concept.kind](concept, groups, given)
+
+
+# -- Attacks ---------------------------------------------------------------------------------------
 
 
 def attack(
@@ -204,6 +452,7 @@ def attack(
     X_test: Any,
     z_test: Any,
     *,
+    kind: str | None = None,
     budget: str = "standard",
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
@@ -214,10 +463,12 @@ def attack(
 
     Parameters
     ----------
-    X_train, z_train : array-like of shape (n, d) and (n,)
-        Rows that the attackers learn from, and the concept's labels of any type.
-    X_test, z_test : array-like of shape (m, d) and (m,)
+    X_train, z_train : array-like of shape (n, d) and (n,) or (n, m)
+        Rows that the attackers learn from, and the concept: labels of any type, or numbers.
+    X_test, z_test : array-like
         Rows that they are judged on, some of every class. They must not be among the training rows.
+    kind : {"categories", "continuous"}, optional
+        Fractional numbers are continuous, all other values are labels.
     budget : "quick", "standard" or "thorough"
         Which attackers, how hard they try and on how many rows: nine or thirteen on at most
         12,000, sixteen on at most 100,000. More rows are sampled down, stratified.
@@ -229,7 +480,7 @@ def attack(
     verbose : bool
         Show a progress bar.
     groups : array-like of shape (n,), optional
-        What training rows come in: attackers choose their strength on groups of their own.
+        What training rows come in: attackers choose their strength on whole groups.
 
     Returns
     -------
@@ -248,20 +499,19 @@ def attack(
     >>> line, curve = attack(rows.X, rows.z, X_test, z_test, attackers=["logistic", "quadratic"])
     >>> line.accuracy < 0.6, curve.accuracy > 0.8  # the best possible is 0.875
     (True, True)
+    >>> z, z_test = (X[:, 0] ** 2 for X in (rows.X, X_test))
+    >>> attack(rows.X, z, X_test, z_test, attackers=["quadratic"])[0].r2 > 0.9
+    True
     """
-    X, labels, X_test = checked_rows(X_train, z_train, X_test, dtype=np.float64)
-    codes = checked_codes(z_test, labels, len(X_test))
-    missing = labels.classes[np.bincount(codes, minlength=len(labels.classes)) == 0]
-    if len(missing):
-        raise ValueError(
-            f"Got no row of class {missing[0]!s} in z_test, but expected every class of z_train. "
-            "Split the rows stratified, as Dataset.from_arrays does."
-        )
-    return attack_codes(
+    X, X_test = checked_rows(X_train, X_test)
+    learned = read(z_train, n_rows=len(X), name="z_train", kind=kind)
+    judged = learned.read_alike(z_test, n_rows=len(X_test), name="z_test")
+    judged.refuse_missing_class("z_test")
+    return attack_concept(
         X,
-        labels,
+        learned,
         X_test,
-        codes,
+        scores_of(judged),
         budget=budget,
         attackers=attackers,
         random_state=random_state,
@@ -271,178 +521,97 @@ def attack(
 
 
 @one_thread()
-def attack_codes(
+def attack_concept(
     X: Array,
-    labels: Labels,
+    learned: Any,
     X_test: Array,
-    codes: NDArray[np.int64],
+    scores: ClassScores,
     *,
     budget: str = "standard",
     attackers: Sequence[str] | None = None,
     random_state: Any = 0,
     verbose: bool = False,
-    groups: NDArray[np.int64] | None = None,
+    groups: Codes | None = None,
 ) -> tuple[AttackResult, ...]:
-    """``attack`` on rows that are checked and labels that are encoded.
+    """Attack checked rows and an encoded concept; see ``attack``.
 
-    Balanced accuracy and advantage are NaN where a class has no test row. ``groups`` are those of
-    the rows to learn from, as numbers: attackers choose their strength on groups of their own.
+    The score is NaN where a class has no test row.
     """
-    rows, names, effort, seed = _prepared(X, labels, budget, attackers, random_state, groups)
+    kind = ROWS[learned.kind]
+    names = attacker_names(learned.kind, budget, attackers)
+    seed = int(generator(random_state).integers(2**31))
+    rows = kind.sample(X, learned, BUDGETS[budget].max_rows, seed, groups)
     test = X_test.astype(np.float64, copy=False)
     results = []
     for name in steps(names, "Attacking", verbose=verbose):
-        results.append(_attack(name, rows, test, codes, effort, seed))
+        started = time.perf_counter()
+        attacker = FAMILY[_original_name(kind.renamed, name)]
+        view = attacker.view(rows.X)
+        seen = rows.seen_as(view)
+        predict = attacker.model(seen, BUDGETS[budget].effort, _seed_of(name, seed))
+        predictions, guesses = seen.finished(predict)(view(test))
+        seconds = time.perf_counter() - started
+        facts: Any = {"n_rows": len(rows), "seconds": seconds}
+        results.append(scores.result(name, predictions, guesses, **facts))
     return tuple(results)
 
 
-#: Rows (n, d) → probabilities (n, K) and guesses (n,).
-Guess = Callable[[Array], tuple[Array, NDArray[np.int64]]]
+def _seed_of(name: str, seed: int) -> int:
+    return (seed + zlib.crc32(name.encode())) % 2**31
 
 
-@one_thread()
-def learned_attackers(
-    X: Array,
-    labels: Labels,
-    *,
-    budget: str = "standard",
-    attackers: Sequence[str] | None = None,
-    random_state: Any = 0,
-) -> dict[str, Guess]:
-    """Attackers that have learned and wait for rows, by name; as ``attack_codes`` has them."""
-    rows, names, effort, seed = _prepared(X, labels, budget, attackers, random_state)
-    learning = steps(names, "Attackers learn")
-    return {name: _learned(name, rows, effort, seed) for name in learning}
+def _original_name(renamed: dict[str, str], name: str) -> str:
+    return {new: old for old, new in renamed.items()}.get(name, name)
 
 
-def rows_needed(n_classes: int) -> int:
-    """The fewest rows that attackers learn from: ten per class, and at least forty."""
-    return max(40, 10 * n_classes)
-
-
-#: The fewest rows of a class that attackers learn from.
-MIN_OF_A_CLASS = 5
-
-
-def _prepared(
-    X: Array,
-    labels: Labels,
-    budget: str,
-    attackers: Sequence[str] | None,
-    random_state: Any,
-    groups: NDArray[np.int64] | None = None,
-) -> tuple[TrainingRows, tuple[str, ...], Effort, int]:
-    """What to learn from, who learns, how hard, and the seed."""
-    names = attacker_names(budget, attackers)
-    _refuse_too_few(labels)
-    seed = int(generator(random_state).integers(2**31))
-    max_rows = BUDGETS[budget].max_rows
-    rows = _sample(X.astype(np.float64, copy=False), labels, max_rows, seed, groups)
-    return rows, names, BUDGETS[budget].effort, seed
-
-
-def _learned(name: str, rows: TrainingRows, effort: Effort, seed: int) -> Guess:
-    own_seed = (seed + zlib.crc32(name.encode())) % 2**31
-    view = FAMILY[name].view(rows.X)
-    seen = rows.seen_as(view)
-    predict = FAMILY[name].model(seen, effort, own_seed)
-    weights = _weights(predict, seen)
-
-    def guess(X: Array) -> tuple[Array, NDArray[np.int64]]:
-        probabilities = np.asarray(predict(view(X)), dtype=np.float64)
-        return probabilities, (probabilities * weights).argmax(axis=1)
-
-    return guess
-
-
-def _attack(
-    name: str, rows: TrainingRows, test: Array, codes: NDArray[np.int64], effort: Effort, seed: int
-) -> AttackResult:
-    started = time.perf_counter()
-    probabilities, guesses = _learned(name, rows, effort, seed)(test)
-    seconds = time.perf_counter() - started
-    return AttackResult.of(name, guesses, probabilities, codes, n_rows=len(rows), seconds=seconds)
-
-
-def _weights(predict: Callable[[Array], Array], rows: TrainingRows) -> Array:
-    """What makes up for the shares of the classes: equal odds, unless the validation part objects.
-
-    By the odds of the data a rare class would never be guessed. At equal odds it is guessed too
-    often where small probabilities are not to be trusted: hence the steps between, where they are
-    better by more than a standard error.
-    """
-    validation = rows.validation
-    probabilities = np.asarray(predict(validation.X), dtype=np.float64)
-    choices = [rows.shares**-power for power in (1.0, 0.75, 0.5, 0.25, 0.0)]
-    served = np.array(
-        [
-            recalls((probabilities * weights).argmax(axis=1), validation.codes, rows.n_classes)
-            for weights in choices
-        ]
-    )
-    counts = np.bincount(validation.codes, minlength=rows.n_classes)
-    error = np.sqrt((served[0] * (1 - served[0]) / counts).sum()) / rows.n_classes
-    gains = (served - served[0]).mean(axis=1)
-    best = int(np.argmax(gains))
-    return choices[best if gains[best] > error else 0]
-
-
-def _sample(
-    X: Array,
-    labels: Labels,
-    max_rows: int,
-    seed: int,
-    groups: NDArray[np.int64] | None = None,
-) -> TrainingRows:
-    """About ``max_rows`` of the rows, the classes in their shares, with a validation part."""
-    rng = np.random.default_rng(seed)
-    chosen = np.arange(len(X))
-    if len(X) > max_rows:
-        # A rare class keeps the rows without which it could not be learned.
-        wanted = np.maximum(np.round(labels.counts * max_rows / len(X)), MIN_OF_A_CLASS)
-        drawn = [
-            rng.permutation(np.flatnonzero(labels.codes == k))[: int(count)]
-            for k, count in enumerate(wanted)
-        ]
-        chosen = np.sort(np.concatenate(drawn))
-    groups = None if groups is None else groups[chosen]
-    return TrainingRows.split(X[chosen], labels.codes[chosen], len(labels.classes), rng, groups)
-
-
-# -- what is wrong with the input ----------------------------------------------------------------
-
-
-def attacker_names(budget: str, attackers: Sequence[str] | None) -> tuple[str, ...]:
-    """The given names, checked; or those of the budget."""
+def attacker_names(
+    kind: str, budget: str, attackers: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Check names of attackers of a kind of concept; without any, return those of the budget."""
     check_choice("budget", budget, tuple(BUDGETS))
-    return BUDGETS[budget].attackers if attackers is None else _names(attackers)
-
-
-def _names(attackers: Sequence[str]) -> tuple[str, ...]:
+    renamed = ROWS[kind].renamed
+    if attackers is None:
+        return tuple(renamed.get(name, name) for name in BUDGETS[budget].attackers)
     names = (attackers,) if isinstance(attackers, str) else tuple(attackers)
+    every = tuple(renamed.get(name, name) for name in ATTACKERS)
     if not names:
-        raise ValueError(f"Got no attackers, but expected some of: {', '.join(ATTACKERS)}.")
+        raise ValueError(f"Got no attackers, but expected some of: {', '.join(every)}.")
     for name in names:
-        if name not in FAMILY:
+        if name not in every:
+            hint = did_you_mean(name, every)
+            if name in renamed:
+                hint = f" For a number, {name} is {renamed[name]}."
             raise ValueError(
-                f"Got the attacker {name!r}, but expected one of: {', '.join(ATTACKERS)}."
-                f"{did_you_mean(name, ATTACKERS)}"
+                f"Got the attacker {name!r}, but expected one of: {', '.join(every)}.{hint}"
             )
     return tuple(dict.fromkeys(names))
 
 
-def _refuse_too_few(labels: Labels) -> None:
-    needed = rows_needed(len(labels.classes))
-    if len(labels) < needed:
+def rows_needed(concept: Any) -> int:
+    """Return the fewest rows that attackers learn this concept from."""
+    return ROWS[concept.kind].rows_needed(concept)
+
+
+def sought(concept: Any) -> str:
+    """Describe what attackers learn, for messages."""
+    return ROWS[concept.kind].sought(concept)
+
+
+def checked_rows(X_train: Any, X_test: Any) -> tuple[Array, Array]:
+    """Check training and test rows: finite numbers of the same features."""
+    from sklearn.utils.validation import check_array
+
+    def checked(X: Any, name: str) -> Array:
+        X = in_memory(X)
+        refuse_nonfinite(X)
+        rows: Array = check_array(X, dtype=np.float64, input_name=name)
+        refuse_extreme(rows)
+        return rows
+
+    rows, test_rows = checked(X_train, "X_train"), checked(X_test, "X_test")
+    if rows.shape[1] != test_rows.shape[1]:
         raise ValueError(
-            f"Got {len(labels)} rows to train attackers on, but they need at least {needed} for "
-            f"{len(labels.classes)} classes. Give more rows: an attacker that cannot learn proves "
-            "nothing."
+            f"Got {test_rows.shape[1]} features in X_test and {rows.shape[1]} in X_train, but "
+            "expected the same number."
         )
-    fewest = int(np.argmin(labels.counts))
-    if labels.counts[fewest] < MIN_OF_A_CLASS:
-        raise ValueError(
-            f"Got {labels.counts[fewest]} rows of class {labels.classes[fewest]!s} to train "
-            f"attackers on, but they need at least {MIN_OF_A_CLASS} of every class. Give more "
-            "rows, or merge it with another class."
-        )
+    return rows, test_rows

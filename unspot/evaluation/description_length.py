@@ -11,23 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_choice, check_count
+from unspot.checks import check_count
+from unspot.data.concept import Classes
 from unspot.data.groups import shuffler
-from unspot.data.labels import Labels, encode
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.networks import Networks, Recipe, train_networks
-from unspot.evaluation.probes import PRESETS, Probe
 
 __all__ = ["MDL", "Block", "FittedProbe", "fit_early_stopped", "fit_estimator", "mdl"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Scheme = Literal["online", "paper"]
 Fitter = Callable[[Array, Codes, int, np.random.Generator], "FittedProbe | None"]
 
 #: Where the blocks end (Voita and Titov 2020), as shares of the rows.
@@ -40,7 +38,7 @@ TRUST = np.array([0.5, 0.9, 0.99, 0.999])
 
 @dataclass(frozen=True)
 class Block:
-    """Labels of rows ``start`` to ``stop`` (in coding order), and what they cost."""
+    """Cost of the labels of rows ``start`` to ``stop``, in coding order."""
 
     start: int
     stop: int
@@ -50,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True)
 class MDL:
-    """A description length beside what it must be read against.
+    """A description length, and what to compare it with.
 
     Attributes
     ----------
@@ -67,7 +65,6 @@ class MDL:
         The parts of the code.
     """
 
-    scheme: Scheme
     n_rows: int
     n_classes: int
     bits: float
@@ -78,8 +75,8 @@ class MDL:
 
     @property
     def kilobits(self) -> float:
-        """Thousand bits, or 1024 of them in the paper's scheme, as its tables count."""
-        return self.bits / (1024 if self.scheme == "paper" else 1000)
+        """Thousand bits."""
+        return self.bits / 1000
 
     @property
     def compression(self) -> float:
@@ -91,13 +88,12 @@ def mdl(
     X: Any,
     z: Any,
     *,
-    scheme: Scheme = "online",
     probe: Any = "early-stopped",
     control: bool = True,
     max_rows: int | None = None,
     random_state: Any = 0,
 ) -> MDL:
-    """Minimum description length of the labels z given the embeddings X.
+    """Compute the minimum description length of labels z given embeddings X.
 
     Time is about that of fitting the probe twice on all rows (four times with the control).
 
@@ -107,32 +103,25 @@ def mdl(
         Embeddings, erased or not.
     z : array-like of shape (n,)
         Labels of the concept, of any type.
-    scheme : {"online", "paper"}
-        "online" is the prequential code of Voita and Titov (2020). The rows, in random order, fall
-        into disjoint blocks that end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50 and 100 %.
-        The first is sent by the uniform code; each later block once, by a probe fitted on the rows
-        before it. The probe is mixed with the running class prior: a block of labels costs
-        −log₂ Σ w·p(block), over several degrees of trust in the probe, of which "none" has w = ½.
-        So an over-confident probe never costs more than one bit per block above the prior code.
-
-        "paper" is what the tables of the L̄EOPARD paper (and of FaRM and KRaM) hold, and is *not*
-        a code: for each block the probe is scored on the whole prefix up to the block's end, the
-        rows it was fitted on included, so that about 2.002·n labels are counted, half of them by a
-        probe that has seen them, and 1024 bits are a kilobit. It measures a mean of training and
-        test cross-entropy, doubled. On labels independent of X it saturates at
-        n·(0.001·log₂K + 2.001·H)/1024. Use it to compare with those tables, and nothing else.
-    probe : {"early-stopped", "paper", "reference"} or scikit-learn classifier
+    probe : "early-stopped" or scikit-learn classifier
         "early-stopped": the mean of three MLPs of one hidden layer on standardised inputs, stopped
-        on a held-out fifth of their rows. "paper" and "reference": the presets of
-        ``probe_accuracy``. Or any classifier with ``predict_proba``, cloned and fitted as it is.
-        In the paper's scheme these are not mixed with the prior, and may cost far more than a
-        coin; the early-stopped one is, where it does not clearly beat the prior on that fifth.
+        on a held-out fifth of their rows. Or any classifier with ``predict_proba``, cloned and
+        fitted as it is.
     control : bool
         Whether to code permuted labels too.
     max_rows : int, optional
         Code a random sample of this many rows.
     random_state : int, Generator or None
         Decides row order, probes and permutation.
+
+    Notes
+    -----
+    The prequential code of Voita and Titov (2020). The rows, in random order, fall into disjoint
+    blocks that end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50 and 100 %. The first is sent
+    by the uniform code; each later block once, by a probe fitted on the rows before it. The probe
+    is mixed with the running class prior: a block of labels costs −log₂ Σ w·p(block), over several
+    degrees of trust in the probe, of which "none" has w = ½. So an over-confident probe never costs
+    more than one bit per block above the prior code.
 
     Examples
     --------
@@ -148,8 +137,7 @@ def mdl(
     rows = _rows(X)
     return code_labels(
         rows,
-        encode(z, n_rows=len(rows)),
-        scheme=scheme,
+        Classes.read(z, n_rows=len(rows)),
         probe=probe,
         control=control,
         max_rows=max_rows,
@@ -159,20 +147,18 @@ def mdl(
 
 def code_labels(
     X: NDArray[Any],
-    labels: Labels,
+    labels: Any,
     *,
-    scheme: Scheme = "online",
     probe: Any = "early-stopped",
     control: bool = True,
     max_rows: int | None = None,
     random_state: Any = 0,
     groups: Codes | None = None,
 ) -> MDL:
-    """``mdl`` of rows that are checked and labels that are encoded.
+    """Compute ``mdl`` of checked rows and encoded labels.
 
     Rows in groups are sent group by group, so that no probe knows a part of the group it codes.
     """
-    check_choice("scheme", scheme, ("online", "paper"))
     fit = _probe_fitter(probe)
     if max_rows is not None:
         check_count("max_rows", max_rows, least=2)
@@ -188,16 +174,16 @@ def code_labels(
         ends = _after_groups(ends, groups)
     rows = X.astype(np.float64, copy=False)[order]
     codes, n_classes = labels.codes[order], len(labels.classes)
-    result = _length(rows, codes, n_classes, scheme, fit, rng, ends)
+    result = _length(rows, codes, n_classes, fit, rng, ends)
     if control:
         permuted = shuffler(codes, groups)(rng)
-        of_control = _length(rows, permuted, n_classes, scheme, fit, rng, ends)
+        of_control = _length(rows, permuted, n_classes, fit, rng, ends)
         result = replace(result, control_bits=of_control.bits)
     return result
 
 
 def _after_groups(ends: list[int], groups: Codes) -> list[int]:
-    """Ends of blocks, each moved on to the end of the group that it is in."""
+    """Move the ends of blocks to the ends of the groups that they are in."""
     last = np.append(np.flatnonzero(np.diff(groups)) + 1, len(groups))
     moved: list[int] = np.unique(last[np.searchsorted(last, ends)]).tolist()
     return moved
@@ -207,7 +193,6 @@ def _length(
     X: Array,
     codes: Codes,
     n_classes: int,
-    scheme: Scheme,
     fit: Fitter,
     rng: np.random.Generator,
     ends: list[int],
@@ -215,111 +200,58 @@ def _length(
     first = float(ends[0] * np.log2(n_classes))
     blocks = [Block(0, ends[0], first, first)]
     prior = running_prior(codes, n_classes)
-    code = _online_block if scheme == "online" else _paper_block
     for start, stop in pairwise(ends):
-        bits = code(
-            fit(X[:start], codes[:start], n_classes, rng),
-            X[:stop],
-            codes[:stop],
-            start,
-            prior[:stop],
-            n_classes,
-        )
+        probe = fit(X[:start], codes[:start], n_classes, rng)
+        bits = _block_bits(probe, X[start:stop], codes[start:stop], prior[start:stop])
         blocks.append(Block(start, stop, bits, float(-np.log2(prior[start:stop]).sum())))
-    # The paper's scheme counts every prefix whole, and its ceiling the uniform first block.
-    by_prior, uniform = (len(X), 0) if scheme == "online" else (sum(ends[1:]), ends[0])
-    per_label = float(np.log2(n_classes))
     return MDL(
-        scheme=scheme,
         n_rows=len(X),
         n_classes=n_classes,
         bits=sum(block.bits for block in blocks),
-        uniform_bits=(by_prior + uniform) * per_label,
-        prior_bits=by_prior * _entropy(codes) + uniform * per_label,
+        uniform_bits=len(X) * float(np.log2(n_classes)),
+        prior_bits=len(X) * _entropy(codes),
         control_bits=None,
         blocks=tuple(blocks),
     )
 
 
-def _online_block(
-    probe: FittedProbe | None, X: Array, codes: Codes, start: int, prior: Array, n_classes: int
-) -> float:
-    """Bits of the labels after ``start``: a Bayesian mixture over the degrees of trust."""
-    by_prior = float(-np.log2(prior[start:]).sum())
+def _block_bits(probe: FittedProbe | None, X: Array, codes: Codes, prior: Array) -> float:
+    """Compute the bits of a block's labels: a Bayesian mixture over the degrees of trust."""
+    by_prior = float(-np.log2(prior).sum())
     if probe is None:
         return by_prior
-    p = _of_labels(probe, X[start:], codes[start:])
-    lengths = np.array([by_prior, *(_mixed_bits(p, prior[start:], trust) for trust in TRUST)])
+    p = of_labels(probe, X, codes)
+    lengths = np.array([by_prior, *(mixed_bits(p, prior, trust) for trust in TRUST)])
     weights = np.array([0.5, *np.full(len(TRUST), 0.5 / len(TRUST))])
     return float(-np.logaddexp2.reduce(np.log2(weights) - lengths))
-
-
-def _paper_block(
-    probe: FittedProbe | None, X: Array, codes: Codes, start: int, prior: Array, n_classes: int
-) -> float:
-    """Bits of all the labels of the prefix, those that the probe was fitted on included."""
-    # One prior for all rows, from those before the block: the running one would start from zero.
-    counts = np.bincount(codes[:start], minlength=n_classes) + 0.5
-    shares = (counts / counts.sum())[codes]
-    if probe is None:
-        return float(-np.log2(shares).sum())
-    p = _of_labels(probe, X, codes)
-    judges = probe.held_out
-    trust = _earned_trust(p[judges], shares[judges]) if len(judges) else TRUST[-1]
-    return _mixed_bits(p, shares, trust)
-
-
-def _earned_trust(p: Array, prior: Array) -> float:
-    """The best trust on rows the probe was not fitted on; none unless it clearly beats the prior.
-
-    Clearly is by three standard errors: the rows also stopped the probe, and so favour it.
-    """
-    bits = -np.log2(TRUST[:, None] * p + (1 - TRUST[:, None]) * prior)  # (trusts, m)
-    best = int(np.argmin(bits.sum(axis=1)))
-    gain = -np.log2(prior) - bits[best]
-    clear = gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
-    return float(TRUST[best]) if clear else 0.0
 
 
 def _probe_fitter(probe: Any) -> Fitter:
     if isinstance(probe, str) and probe == "early-stopped":
         return fit_early_stopped
-    if isinstance(probe, str) and probe in PRESETS:
-        return partial(fit_estimator, _preset_estimator(PRESETS[probe]))
-    if not isinstance(probe, type) and hasattr(probe, "predict_proba"):
+    if not isinstance(probe, (type, str)) and hasattr(probe, "predict_proba"):
         return partial(fit_estimator, probe)
     raise ValueError(
-        f"Got probe={probe!r}, but expected 'early-stopped', 'paper', 'reference' or a classifier "
-        "with predict_proba: a code needs probabilities."
+        f"Got probe={probe!r}, but expected 'early-stopped' or a classifier with predict_proba: a "
+        "code needs probabilities."
     )
 
 
-def _preset_estimator(preset: Probe) -> Any:
-    from sklearn.neural_network import MLPClassifier
-
-    return MLPClassifier(
-        (preset.hidden,),
-        alpha=preset.alpha,
-        batch_size=preset.batch_size,
-        learning_rate_init=preset.learning_rate,
-        max_iter=preset.max_iter,
-    )
-
-
-def _of_labels(probe: FittedProbe, X: Array, codes: Codes) -> Array:
-    """Probability that the probe gives to each row's own label."""
+def of_labels(probe: FittedProbe, X: Array, codes: Codes) -> Array:
+    """Return the probability that the probe gives to each row's label."""
     probabilities: Array = probe.probabilities(X)[np.arange(len(X)), codes]
     return probabilities
 
 
-def _mixed_bits(p: Array, prior: Array, trust: float) -> float:
+def mixed_bits(p: Array, prior: Array, trust: float) -> float:
     return float(-np.log2(trust * p + (1 - trust) * prior).sum())
 
 
 def running_prior(codes: Codes, n_classes: int) -> Array:
-    """Probability of each label by the labels before it, half a count per class to begin with.
+    """Compute the probability of each label by the labels before it.
 
-    The Krichevsky–Trofimov estimate: a class that has not come up yet is unlikely, not impossible.
+    The Krichevsky–Trofimov estimate, which starts with half a count per class: a class that has
+    not come up yet is unlikely, not impossible.
     """
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
@@ -330,7 +262,7 @@ def running_prior(codes: Codes, n_classes: int) -> Array:
 
 
 def block_ends(n: int) -> list[int]:
-    """Ends of the blocks of n rows: at least one row each, so small n has fewer blocks."""
+    """Compute the ends of the blocks of n rows, of at least one row each."""
     return sorted({max(1, round(fraction * n)) for fraction in FRACTIONS})
 
 
@@ -424,7 +356,7 @@ def fit_estimator(
 
 
 def standardisation(X: Array) -> tuple[Array, Array]:
-    """Mean and scale of the columns; columns without variance (relatively) keep their unit."""
+    """Compute mean and scale of the columns; (nearly) constant columns keep their unit."""
     scale = X.std(axis=0)
     scale[scale <= 1e-7 * scale.max(initial=0.0)] = 1.0
     return X.mean(axis=0), scale

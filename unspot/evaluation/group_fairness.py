@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count
-from unspot.data.concepts import read_concepts
-from unspot.data.labels import Labels, encode
-from unspot.evaluation.several import cell_names, combination_name, middles
+from unspot.data.concept import Classes, Table
+from unspot.data.parts import cell_names, combination_name, medians
 
 __all__ = ["Fairness", "FairnessOfSeveral", "fairness", "fairness_of_several"]
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Table = dict[Any, dict[Any, float | None]]
+Rates = dict[Any, dict[Any, float | None]]
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,9 @@ class Fairness:
     """
 
     accuracy: float
-    tpr: Table
-    gaps: Table
-    shares: Table
+    tpr: Rates
+    gaps: Rates
+    shares: Rates
     spans: dict[Any, float | None]
     rms: dict[Any, float | None]
     correlations: dict[Any, float | None]
@@ -129,7 +128,7 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
     >>> round(result.rms_gap, 3), result.demographic_parity
     (0.354, 0.5)
     """
-    concept = encode(z, name="z")
+    concept = Classes.read(z, name="z")
     n = len(concept)
     lengths = len(y_true), len(y_pred)
     if lengths != (n, n):
@@ -139,12 +138,12 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
         )
     # As objects, so that the label "1" and the label 1 are not made one.
     values = np.concatenate([np.asarray(y, dtype=object) for y in (y_true, y_pred)])
-    task = encode(values, name="y_true and y_pred")
+    task = Classes.read(values, name="y_true and y_pred")
     return fairness_of_codes(task.codes[:n], task.codes[n:], task.classes, concept)
 
 
 def fairness_of_codes(
-    true: Counts, predicted: Counts, task_labels: NDArray[Any], concept: Labels
+    true: Counts, predicted: Counts, task_labels: NDArray[Any], concept: Classes
 ) -> Fairness:
     """``fairness`` of codes among the task labels, of which each occurs in either."""
     labels, classes = task_labels.tolist(), concept.classes.tolist()
@@ -253,12 +252,12 @@ def fairness_of_several(
     """
     check_count("min_rows", min_rows)
     true, predicted = (np.asarray(y, dtype=object) for y in (y_true, y_pred))
-    table = read_concepts(Z, n_rows=len(true), kinds=kinds)
+    table = Table.read(Z, n_rows=len(true), kinds=kinds)
 
     def of(names: tuple[str, ...]) -> tuple[Fairness, tuple[str, ...]]:
         rows = np.flatnonzero(~np.any([table.missing(name) for name in names], axis=0))
         part = table.take(rows).select(names)
-        groups = cell_names(part, middles([part]))
+        groups = cell_names(part, medians([part]))
         cells, number = np.unique(groups, return_inverse=True)
         fine = (np.bincount(number) >= min_rows)[number] | (len(names) == 1)
         kept = rows[fine]
@@ -313,7 +312,7 @@ def _plain(values: Floats) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def _named(table: Floats, classes: list[Any], labels: list[Any]) -> Table:
+def _named(table: Floats, classes: list[Any], labels: list[Any]) -> Rates:
     return {
         c: dict(zip(labels, _plain(row), strict=True))
         for c, row in zip(classes, table, strict=True)

@@ -1,4 +1,8 @@
-"""What can be concluded from guesses on n rows: intervals, p-values, and what would be missed."""
+"""Statistics of predictions on n test rows: confidence intervals, p-values and power.
+
+Pure functions of numpy arrays, in pairs: balanced accuracy of classes, and the share of variance
+that predictions of a number explain.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.groups import group_shares, shuffler
+from unspot.data.groups import group_shares, row_shuffler
 
 __all__ = [
     "accuracy_interval",
     "agreement_p_values",
     "balanced_interval",
+    "correlation_p_values",
     "counts_in_groups",
     "detectable_advantage",
+    "detectable_share",
+    "effective_number_rows",
     "effective_rows",
+    "explained",
+    "explained_difference_error",
+    "explained_interval",
     "paired_covariance",
     "recalls",
     "smallest_bound",
-    "standardised",
+    "smallest_share",
     "stratum_means",
 ]
 
 Array = NDArray[Any]
+Codes = NDArray[np.int64]
 
 #: Values of one block of permuted labels: 2²⁴ float32 are 64 MB.
 BLOCK_VALUES = 2**24
@@ -33,8 +44,11 @@ BLOCK_VALUES = 2**24
 TIE = 1e-6
 
 
+# -- Balanced accuracy of classes ------------------------------------------------------------------
+
+
 def accuracy_interval(hits: float, n: float, alpha: float) -> tuple[float, float]:
-    """Clopper and Pearson's exact interval for a share, of confidence 1 − alpha.
+    """Compute Clopper and Pearson's exact confidence interval for a share.
 
     Given the class counts the hits are a sum of independent guesses with different chances, which
     varies less than the binomial law assumed here: the interval is on the safe side.
@@ -50,7 +64,7 @@ def accuracy_interval(hits: float, n: float, alpha: float) -> tuple[float, float
 
 
 def _exact_ends(hits: Array, counts: Array, alpha: float) -> Array:
-    """Clopper and Pearson's intervals, (K, 2): all at once, since there may be many classes."""
+    """Compute Clopper and Pearson's intervals (K, 2) of many classes at once."""
     from scipy.special import betaincinv
 
     misses, some, failed = counts - hits, hits > 0, hits < counts
@@ -60,8 +74,8 @@ def _exact_ends(hits: Array, counts: Array, alpha: float) -> Array:
     return np.stack([low, high], axis=1)
 
 
-def recalls(guesses: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int) -> Array:
-    """The share of each class that is guessed right: their mean is the balanced accuracy.
+def recalls(guesses: Codes, codes: Codes, n_classes: int) -> Array:
+    """Compute the recall of each class; their mean is the balanced accuracy.
 
     NaN for a class without rows.
 
@@ -76,7 +90,7 @@ def recalls(guesses: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int
 
 
 def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float, float]:
-    """An interval of confidence 1 − alpha for the balanced accuracy, given recalls by class.
+    """Compute a confidence interval for the balanced accuracy, given recalls by class.
 
     Each arm is the longer of two. One joins the exact intervals of the classes by the squares of
     their arms (Zou and Donner 2008): right for few classes, however few rows they have. The other
@@ -100,14 +114,14 @@ def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float
 
 
 def _joined_arms(shares: Array, counts: Array, alpha: float) -> Array:
-    """Down and up, from the exact interval of each class."""
+    """Join the exact intervals of the classes: arms down and up."""
     ends = _exact_ends(np.round(shares * counts, 6), counts, alpha)  # no rounding errors as hits
     joined: Array = np.linalg.norm(ends - shares[:, None], axis=0) / len(counts)
     return joined
 
 
 def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:
-    """Down and up, from the exact interval of one class that varies as much as the mean does."""
+    """Take the exact interval of one class that varies as the mean does: arms down and up."""
     middle = float(np.mean(shares))
     # Two rows of the pooled share in each class: luck alone makes a recall 0 or 1 of few rows,
     # which would otherwise seem not to vary at all.
@@ -119,13 +133,13 @@ def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:
 
 
 def counts_in_groups(
-    guesses: NDArray[np.int64],
-    codes: NDArray[np.int64],
-    groups: NDArray[np.int64] | None,
+    guesses: Codes,
+    codes: Codes,
+    groups: Codes | None,
     n_classes: int,
     alpha: float | None = None,
 ) -> Array:
-    """Independent rows of each class that would tell as much as these rows, which are in groups.
+    """Estimate how many independent rows of each class are worth as much as rows in groups.
 
     The counts of the classes over the design effect: the variance of the balanced accuracy by its
     variation from group to group, over that of independent rows. It is one at least: groups may
@@ -152,12 +166,12 @@ def counts_in_groups(
 
 
 def _design(
-    guesses: NDArray[np.int64],
-    codes: NDArray[np.int64],
-    groups: NDArray[np.int64],
+    guesses: Codes,
+    codes: Codes,
+    groups: Codes,
     n_classes: int,
 ) -> tuple[float, float]:
-    """The design effect, and the degrees of freedom of its estimate."""
+    """Estimate the design effect, and the degrees of freedom of the estimate."""
     shares = recalls(guesses, codes, n_classes)
     luck, members = np.zeros((2, groups.max() + 1, n_classes))
     np.add.at(luck, (groups, codes), (guesses == codes) - shares[codes])
@@ -179,12 +193,12 @@ def _design(
 
 
 def paired_covariance(
-    guesses: Sequence[NDArray[np.int64]],
-    codes: NDArray[np.int64],
-    groups: NDArray[np.int64] | None,
+    guesses: Sequence[Codes],
+    codes: Codes,
+    groups: Codes | None,
     n_classes: int,
 ) -> Array:
-    """How the balanced accuracies of several guesses of the same rows vary together, (F, F).
+    """Estimate the covariance (F, F) of balanced accuracies of several guesses of the same rows.
 
     By the variation from row to row, or from group to group: guesses that are wrong on the same
     rows differ by less luck than their own intervals suggest.
@@ -209,7 +223,7 @@ def paired_covariance(
 
 
 def effective_rows(counts: Array) -> float:
-    """Rows in equal classes whose balanced accuracy varies as much as that of these classes.
+    """Count rows in equal classes whose balanced accuracy varies as much as with these counts.
 
     Examples
     --------
@@ -222,7 +236,7 @@ def effective_rows(counts: Array) -> float:
 def detectable_advantage(
     chance: float, n: int, alpha: float, *, power: float = 0.8
 ) -> float | None:
-    """The smallest advantage over ``chance`` that n rows show with probability ``power``.
+    """Find the smallest advantage over ``chance`` that n rows show with probability ``power``.
 
     By the exact one-sided binomial test of level ``alpha``; None if even a perfect attacker could
     not be told from luck.
@@ -247,7 +261,7 @@ def detectable_advantage(
 def smallest_bound(
     counts: Array, alpha: float, n_attackers: int = 1, *, power: float = 0.8
 ) -> float:
-    """The smallest advantage that these rows can rule out, where nothing leaks.
+    """Find the smallest advantage that these rows can rule out, where nothing leaks.
 
     The strongest of attackers that only guess has an upper bound below it with probability
     ``power``, or more where attackers agree with each other.
@@ -275,25 +289,177 @@ def smallest_bound(
     return float(width + luck * spread)
 
 
+# -- Explained variance of a number ----------------------------------------------------------------
+
+
+def explained(predictions: Array, values: Array) -> tuple[float, float]:
+    """Compute R² of predictions and their correlation with the values; both arrays are (n, m).
+
+    Each of several numbers counts in units of its own standard deviation.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> explained(values / 2 + 1.25, values)
+    (0.75, 1.0)
+    """
+    t, p, e = _relative(predictions, values)
+    scale = np.sqrt((t**2).sum() * (p**2).sum())
+    total = (t**2).sum()
+    r2 = 1 - (e**2).sum() / total if total > 0 else 0.0
+    return float(r2), float((t * p).sum() / scale) if scale > 0 else 0.0
+
+
+def _relative(predictions: Array, values: Array) -> tuple[Array, Array, Array]:
+    """Centre values and predictions; also errors. All in units of the values' deviations."""
+    unit = values.std(axis=0)
+    unit = np.where(unit > 0, unit, 1.0)
+    t, p = values - values.mean(axis=0), predictions - predictions.mean(axis=0)
+    p = np.where(p.std(axis=0) > 1e-9 * unit, p, 0.0)  # a constant, but for rounding
+    return t / unit, p / unit, (values - predictions) / unit
+
+
+def explained_interval(
+    predictions: Array, values: Array, alpha: float, groups: Codes | None = None
+) -> tuple[float, float]:
+    """Compute a confidence interval for the share of variance that predictions explain.
+
+    The lower end is that of R², by the variation of squared errors from row to row. The upper end
+    is of the squared correlation, by Fisher's transformation: rescaled predictions cannot explain
+    more than that. So a
+    regressor that hardly dares to differ from the mean does not look harmless by its caution, and
+    few rows leave a wide interval. Student's quantiles; rows in groups vary as groups do.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(400, 1))
+    >>> low, high = explained_interval(0.0 * z, z, 0.05)  # says nothing, on 400 rows
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.01)
+    """
+    from scipy.stats import t as student
+
+    quantile = float(student.isf(alpha / 2, _freedom(len(values), groups)))
+    r2, correlation = explained(predictions, values)
+    t, p, e = _relative(predictions, values)
+    mean_square = float((t**2).sum(axis=1).mean())
+    excess = ((e**2).sum(axis=1) - (1 - r2) * (t**2).sum(axis=1)) / max(mean_square, 1e-300)
+    # Of the logarithm of what is not explained, which is less skewed.
+    left = max(1 - r2, 1e-12)
+    low = 1 - left * np.exp(min(quantile * _error(excess, groups) / left, 50.0))
+    r = float(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
+    high = np.tanh(np.arctanh(abs(r)) + quantile * _fisher_error(t, p, r, groups))
+    return float(low), float(high**2)
+
+
+def explained_difference_error(
+    first: Array, second: Array, values: Array, groups: Codes | None = None
+) -> float:
+    """Estimate the standard error of the difference of R² of two predictions of the same rows.
+
+    Examples
+    --------
+    >>> z = np.random.default_rng(0).normal(size=(400, 1))
+    >>> explained_difference_error(z, z, z), round(explained_difference_error(z, 0 * z, z), 2)
+    (0.0, 0.0...)
+    """
+    t, _, a = _relative(first, values)
+    _, _, b = _relative(second, values)
+    size = max(float((t**2).sum(axis=1).mean()), 1e-300)
+    gain = ((b**2).sum(axis=1) - (a**2).sum(axis=1)) / size
+    return _error(gain - gain.mean() * (t**2).sum(axis=1) / size, groups)
+
+
+def _fisher_error(t: Array, p: Array, r: float, groups: Codes | None) -> float:
+    """Estimate the standard error of atanh(r), at least that of independent normal rows."""
+    least = 1 / np.sqrt(max(len(t) - 3, 1))
+    s_t, s_p = (float(np.sqrt((part**2).sum(axis=1).mean())) for part in (t, p))
+    if s_t == 0 or s_p == 0:
+        # Nobody knows how the predictions would vary: as little as the groups are, at worst.
+        return float(least if groups is None else 1 / np.sqrt(_freedom(len(t), groups)))
+    squares = (t**2).sum(axis=1) / s_t**2 + (p**2).sum(axis=1) / s_p**2
+    influence = (t * p).sum(axis=1) / (s_t * s_p) - r / 2 * squares
+    return float(max(_error(influence, groups) / (1 - r**2), least))
+
+
+def _error(influence: Array, groups: Codes | None) -> float:
+    """Estimate the standard error of a mean of n rows, which vary together in groups."""
+    n = len(influence)
+    sums = influence if groups is None else _sums(influence, groups)
+    return float(np.sqrt((sums**2).sum() * len(sums) / max(len(sums) - 1, 1)) / n)
+
+
+def _sums(values: Array, groups: Codes) -> Array:
+    present = np.unique(groups, return_inverse=True)[1]
+    return np.bincount(present, weights=values)
+
+
+def _freedom(n_rows: int, groups: Codes | None) -> float:
+    """Count degrees of freedom: rows less one, or the effective number of groups less one."""
+    if groups is None:
+        return float(max(n_rows - 1, 1))
+    sizes = _sums(np.ones(len(groups)), groups)
+    return float(max(sizes.sum() ** 2 / (sizes**2).sum() - 1, 1.0))
+
+
+def effective_number_rows(predictions: Array, values: Array, groups: Codes | None) -> int:
+    """Count independent rows whose correlation varies as much as that of these rows."""
+    _, correlation = explained(predictions, values)
+    t, p, _ = _relative(predictions, values)
+    r = float(np.clip(correlation, -0.999, 0.999))
+    return int(1 / _fisher_error(t, p, r, groups) ** 2)
+
+
+def detectable_share(n: int, alpha: float, *, power: float = 0.8) -> float | None:
+    """Find the smallest share of variance that n rows show with probability ``power``.
+
+    By the one-sided test of level ``alpha`` of a correlation; None for too few rows.
+
+    Examples
+    --------
+    >>> round(detectable_share(1000, 0.05), 4)
+    0.0062
+    """
+    from scipy.stats import norm
+
+    if n < 4:
+        return None
+    return float(np.tanh((norm.isf(alpha) + norm.ppf(power)) / np.sqrt(n - 3)) ** 2)
+
+
+def smallest_share(n: float, alpha: float, n_attackers: int = 1, *, power: float = 0.8) -> float:
+    """Find the smallest share of variance that n rows can rule out, where nothing leaks.
+
+    Examples
+    --------
+    >>> round(smallest_share(1000, 0.05), 4)
+    0.0105
+    """
+    from scipy.stats import norm
+
+    luck = norm.ppf((1 + power ** (1 / n_attackers)) / 2)  # of a correlation of either sign
+    width = norm.isf(alpha / (2 * n_attackers))
+    return float(np.tanh((width + luck) / np.sqrt(max(n - 3, 1))) ** 2)
+
+
+# -- Permutation p-values for all attackers at once ------------------------------------------------
+
+
 def agreement_p_values(
     probabilities: Sequence[Array],
-    guesses: Sequence[NDArray[np.int64]],
-    codes: NDArray[np.int64],
+    guesses: Sequence[Codes],
+    codes: Codes,
     seed: int,
     *,
     n_permutations: int = 999,
-    groups: NDArray[np.int64] | None = None,
-    strata: NDArray[np.int64] | None = None,
+    groups: Codes | None = None,
+    strata: Codes | None = None,
 ) -> Array:
-    """Corrected p-values, one for each attacker, that its guesses agree with the labels by luck.
+    """Compute corrected p-values that guesses agree with the labels by chance.
 
     An attacker agrees with labels by its hits, every class counted alike, and by the probability
-    that it gave to them. Labels are permuted over the rows while guesses stay; the largest
-    agreement of all attackers, in units of its spread, is what each is compared with (Westfall and
-    Young 1993). Exact for any number of attackers, however they depend on each other, and for
-    unbalanced classes. Rows in groups get the labels of another group: exact if groups are
-    independent of each other, and a group's label of its rows and of how many they are. Where
-    labels vary within groups of several sizes it is nearly so.
+    that it gave to them: the larger counts. See ``_max_p_values`` for the permutations.
 
     O(B·K·n·attackers) time, in blocks of 64 MB.
 
@@ -302,13 +468,13 @@ def agreement_p_values(
     probabilities : sequence of arrays of shape (n, K)
         The attackers', fitted on other rows.
     guesses : sequence of arrays of shape (n,)
-        The classes that they say.
+        Predicted classes.
     codes : array of shape (n,)
         The labels 0…K−1.
     groups : array of shape (n,), optional
         Numbers of the groups that rows come in.
     strata : array of shape (n,), optional
-        Labels are permuted within each: what is known anyhow explains no agreement.
+        Labels are permuted within each, so that what a stratum explains counts as no agreement.
 
     Examples
     --------
@@ -322,29 +488,114 @@ def agreement_p_values(
     hits = [np.eye(K)[guess] for guess in guesses]
     scores = [s * (1 - shares) for s in (*hits, *(p * shares for p in probabilities))]
     stacked = _in_units(np.stack(scores, axis=2), strata)  # (n, K, 2·attackers)
-    shuffled, rng = shuffler(codes, groups, strata), np.random.default_rng(seed)
-    agreement = _agreement(stacked, codes, lambda: shuffled(rng), n_permutations)
-    standard = standardised(agreement)  # (1 + B, 2·attackers)
-    best = np.maximum(*np.split(standard, 2, axis=1))  # (1 + B, attackers)
+
+    def mean_contrasts(labels: Array) -> Array:
+        """Scale indicators (B, n, K), so that class means count against those of the others.
+
+        In groups of several sizes a class does not keep its number of rows, which says nothing
+        about the attackers: hence means and not sums. Scores add to zero over the rows.
+        """
+        n = labels.shape[1]
+        rows = labels.sum(axis=1, keepdims=True).clip(min=1, max=n - 1)
+        return labels * (n / (rows * (n - rows))).astype(np.float32)
+
+    indicators = np.eye(K, dtype=np.float32)[codes]
+    permuted = row_shuffler(codes, groups, strata)
+    return _max_p_values(stacked, indicators, mean_contrasts, permuted, seed, n_permutations, 2)
+
+
+def correlation_p_values(
+    predictions: Sequence[Array],
+    values: Array,
+    seed: int,
+    *,
+    n_permutations: int = 999,
+    groups: Codes | None = None,
+    strata: Codes | None = None,
+) -> Array:
+    """Compute corrected p-values that predictions correlate with a number by chance.
+
+    Parameters as in ``agreement_p_values``; predictions and values are of shape (n, m).
+
+    Examples
+    --------
+    >>> z = np.arange(100.0)[:, None]
+    >>> correlation_p_values([z, 0 * z], z, seed=0)
+    array([0.001, 1.   ])
+    """
+    if strata is not None:  # without other knowledge, predictions are constant in a stratum
+        predictions = [p - stratum_means(p, strata) for p in predictions]
+    fixed = [_relative(p, values)[1] for p in predictions]
+    scores = np.stack([p / (np.linalg.norm(p) or 1.0) for p in fixed], axis=2)  # (n, m, attackers)
+    unit = values.std(axis=0)
+    centred = (values - values.mean(axis=0)) / np.where(unit > 0, unit, 1.0)
+
+    def of_unit_norm(permuted: Array) -> Array:
+        around = permuted - permuted.mean(axis=1, keepdims=True)
+        norms = np.linalg.norm(around, axis=(1, 2), keepdims=True)
+        return np.asarray(around / np.maximum(norms, 1e-300))
+
+    permuted = row_shuffler(values, groups, strata)
+    return _max_p_values(scores, centred, of_unit_norm, permuted, seed, n_permutations, 1)
+
+
+def _max_p_values(
+    scores: Array,
+    features: Array,
+    scaled: Callable[[Array], Array],
+    permuted: Callable[[np.random.Generator], Codes],
+    seed: int,
+    n_permutations: int,
+    n_statistics: int,
+) -> Array:
+    """Correct for all attackers by the largest permuted statistic (Westfall and Young 1993).
+
+    Labels are permuted over the rows while predictions stay. Each statistic counts in units of its
+    spread. Exact for any number of attackers, however they depend on each other, and for unbalanced
+    classes. Rows in groups get the labels of another group: exact if groups are independent of each
+    other, and nearly so where labels vary within groups of several sizes.
+
+    Parameters
+    ----------
+    scores : array of shape (n, m, statistics·attackers)
+    features : array of shape (n, m)
+        What stands for a label in the inner product with the scores.
+    scaled : callable
+        Normalises permuted features (B, n, m).
+    permuted : callable
+        Draws row numbers.
+    """
+    rng, flat = np.random.default_rng(seed), scores.reshape(-1, scores.shape[2])
+
+    def statistics(rows: list[Codes]) -> Array:
+        return np.asarray(scaled(features[np.stack(rows)]).reshape(len(rows), -1) @ flat)
+
+    values = [statistics([np.arange(len(features))])]
+    step = max(1, BLOCK_VALUES // features.size)
+    for start in range(0, n_permutations, step):
+        block = [permuted(rng) for _ in range(min(step, n_permutations - start))]
+        values.append(statistics(block))
+    standard = _standardised(np.concatenate(values).astype(np.float64))
+    best = standard.reshape(1 + n_permutations, n_statistics, -1).max(axis=1)  # (1 + B, attackers)
     largest = best[1:].max(axis=1)
     extreme = (largest[:, None] >= best[0] - TIE).sum(axis=0)
-    return (1 + extreme) / (1 + n_permutations)
+    return np.asarray((1 + extreme) / (1 + n_permutations))
 
 
-def _in_units(scores: Array, strata: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-    """Scores without their means and of size one, so that single precision loses nothing.
+def _in_units(scores: Array, strata: Codes | None = None) -> NDArray[np.float32]:
+    """Centre scores and scale them to size one, so that single precision loses nothing.
 
-    Neither changes the order of permutations: the first is a constant, the second a unit. So it is
-    within strata, where an attacker that knows nothing else has the same score throughout.
+    Neither changes the order of permutations: the first is a constant, the second a unit. The same
+    holds within strata, where an attacker without other knowledge has one score throughout.
     """
     centred = scores - (scores.mean(axis=0) if strata is None else stratum_means(scores, strata))
     size = np.abs(centred).max(axis=(0, 1))
-    size[size <= 1e-12] = np.inf  # an attacker that says the same of every row
+    size[size <= 1e-12] = np.inf  # an attacker that predicts the same for every row
     return (centred / size).astype(np.float32)
 
 
-def stratum_means(values: Array, strata: NDArray[np.int64]) -> Array:
-    """The mean of the values of each row's stratum, in the shape of the values.
+def stratum_means(values: Array, strata: Codes) -> Array:
+    """Average the values of each row's stratum, in the shape of the values.
 
     Examples
     --------
@@ -358,42 +609,8 @@ def stratum_means(values: Array, strata: NDArray[np.int64]) -> Array:
     return means
 
 
-def _agreement(
-    scores: Array,
-    codes: NDArray[np.int64],
-    permuted: Callable[[], NDArray[np.int64]],
-    n_permutations: int,
-) -> Array:
-    """Scores of classes against other rows, observed first and permuted then: (1 + B, 2·attackers).
-
-    Means against means, and not sums: in groups of several sizes a class does not keep its number
-    of rows, which says nothing about the attackers.
-    """
-    n, K, _ = scores.shape
-    means = [_contrasts(scores, codes[None], K)]
-    step = max(1, BLOCK_VALUES // n)
-    for start in range(0, n_permutations, step):
-        block = [permuted() for _ in range(min(step, n_permutations - start))]
-        means.append(_contrasts(scores, np.stack(block), K))
-    return np.concatenate(means)
-
-
-def _contrasts(scores: Array, labels: NDArray[np.int64], K: int) -> Array:
-    """Mean score of each class's rows less that of the others, summed over classes.
-
-    Scores add to zero, so that the sum over the others is known too.
-    """
-    n = len(scores)
-    total = np.zeros((len(labels), scores.shape[2]))
-    for k in range(K):
-        of_class = (labels == k).astype(np.float32)
-        rows = of_class.sum(axis=1, keepdims=True).clip(min=1, max=n - 1)
-        total += (of_class @ scores[:, k]) * (n / (rows * (n - rows)))
-    return total
-
-
-def standardised(values: Array) -> Array:
-    """In units of the spread over observed and permuted labels, which so stay exchangeable."""
+def _standardised(values: Array) -> Array:
+    """Divide by the spread over observed and permuted labels, which so stay exchangeable."""
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
-    return centred / np.where(spread > 0, spread, 1.0)
+    return np.asarray(centred / np.where(spread > 0, spread, 1.0))

@@ -1,36 +1,36 @@
 """The metrics of an evaluation.
 
-A new metric is a function of a problem, which sees the same rows before and after erasure, and an
-entry in ``REGISTRY``. ``unspot.report.wording`` says how a page presents it.
+A metric measures one side, the rows before or after erasure, and describes both as rows of a table.
+A new one is a ``Metric`` in ``METRICS``; ``unspot.report.wording`` says how a page presents it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unspot.data.dataset import Dataset, is_number
-from unspot.data.labels import Labels
-from unspot.evaluation.group_fairness import Fairness
-from unspot.evaluation.problem import Coded, Finding, MetricFunction, Problem
-from unspot.evaluation.results import Direction, Row, Value
-from unspot.evaluation.wording import score_name
+from unspot.data.dataset import Dataset
+from unspot.evaluation.attackers import MIN_OF_A_CLASS, attack_concept, rows_needed, scores_of
+from unspot.evaluation.group_fairness import Fairness, fairness_of_codes
+from unspot.evaluation.measure import (
+    Attacked,
+    attack_eraser,
+    attack_folds,
+    attack_splits,
+    can_cross_fit,
+    check_splits,
+)
 
-__all__ = [
-    "DEFAULT",
-    "METRICS",
-    "OF_CONCEPT",
-    "PAPER",
-    "REGISTRY",
-    "TASK_METRICS",
-    "Metric",
-    "lacking",
-    "one_row",
-]
+__all__ = ["METRICS", "Finding", "Metric", "Row", "Side", "Value", "lacking", "one_row"]
+
+Codes = NDArray[np.int64]
+Direction = Literal["lower", "higher", "none"]
 
 #: Pairs of rows compared for A_k, and rows coded for the description length: more are sampled.
 MAX_PAIRS = 400_000_000
@@ -38,87 +38,251 @@ MAX_CODED = 30_000
 #: Row orders that the description length is averaged over, if there are as many seeds.
 MAX_ORDERS = 3
 
-#: What a metric may need besides rows and the concept.
-_TASK, _LEXICON, _FIT_ROWS = "task labels", "lexicon of words", "rows of the fit"
-_CLASSES = "classes of a concept, but numbers"
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over seeds, and the standard deviation over them where there are several."""
+
+    mean: float
+    spread: float | None = None
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One row of an evaluation.
+class Row:
+    """One metric, before and after erasure.
 
     Attributes
     ----------
-    key : str
-        What the row is called in code and in files.
-    label, unit, better : str
-        The row itself: see ``Row``.
-    measure : function of a Problem, or None
-        May find several rows. None for a row that is measured elsewhere.
-    name : str
-        What ``evaluate`` calls the function, where that is not the key.
-    needs : str
-        What the data must have.
-    of_numbers : bool
-        Whether it is defined where the concept is a number, and so has no classes.
-    of_concept : bool
-        Whether it is about the concept, so that each of several concepts has it.
+    key, label : str
+        Name of the metric in code, and in tables.
+    unit : str
+        "share" for a number from 0 to 1 that tables show in per cent, else a unit or nothing.
+    before, after : Value or None
+        None where the metric is undefined; the note says why.
+    direction : {"lower", "higher", "none"}
+        Which way is better.
+    note : str
+        How to read it, what was left out.
     """
 
     key: str
     label: str
-    unit: str = ""
-    better: Direction = "none"
-    measure: MetricFunction | None = None
-    name: str = ""
+    unit: str
+    before: Value | None
+    after: Value | None
+    direction: Direction = "none"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Rows of a metric, and the details behind them."""
+
+    rows: tuple[Row, ...]
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The rows before or after erasure, and the settings of a measurement.
+
+    Attributes
+    ----------
+    data, original : Dataset
+        The rows of this side, and before erasure.
+    eraser : object
+        The eraser under evaluation; on both sides.
+    is_original : bool
+        Whether this is the side before erasure.
+    predictions : array of shape (n_test,), optional
+        The task of the test rows as the user's own classifier predicts it from erased rows.
+    predictions_name : str
+        What these are called in notes.
+    """
+
+    data: Dataset
+    original: Dataset
+    eraser: Any = None
+    seeds: int = 5
+    budget: str = "quick"
+    random_state: int = 0
+    predictions: NDArray[Any] | None = None
+    predictions_name: str = ""
+    is_original: bool = False
+
+    @property
+    def concept(self) -> Any:
+        """Concept of the test rows."""
+        return self.original.test.target
+
+    @property
+    def effort(self) -> dict[str, Any]:
+        return {"budget": self.budget, "random_state": self.random_state}
+
+    @cached_property
+    def attack_rows(self) -> str:
+        """Rows that attackers learn from: "unseen", "cross-fit", or why none will do."""
+        try:
+            check_splits(self.eraser, self.original, "unseen")
+        except ValueError as error:
+            if can_cross_fit(self.eraser, self.original):
+                return "cross-fit"
+            return f"undefined: {str(error)[:1].lower()}{str(error)[1:]}"
+        return "unseen"
+
+    @cached_property
+    def attacked(self) -> Attacked | None:
+        """Attackers that learned from rows which the eraser has not seen."""
+        if self.attack_rows == "unseen":
+            return attack_splits(self.data.validation, self.data.test, **self.effort)
+        if self.attack_rows != "cross-fit":
+            return None
+        if not self.is_original:
+            rows: Any = "cross-fit"
+            return attack_eraser(self.eraser, self.original, attack_rows=rows, **self.effort)
+        first, *others = self.original
+        return attack_folds(lambda whole, fit: None, first.joined(*others), **self.effort)
+
+    @cached_property
+    def attacked_by_fit_rows(self) -> Attacked:
+        """Attackers that learned from the rows of the fit, as in the papers."""
+        check_splits(None, self.original, "seen")  # any eraser may have seen them
+        return attack_splits(self.data.train, self.data.test, **self.effort)
+
+    @cached_property
+    def linear_task(self) -> Codes:
+        """Predictions of the task by a logistic regression that is fitted to the end, as codes."""
+        learn, test = self.data.probe_rows, self.data.test
+        how: Any = {"attackers": ["logistic"], "random_state": self.random_state}
+        (result,) = attack_concept(learn.X, learn.task, test.X, scores_of(test.task), **how)
+        # Not its guesses, for which every class counts alike.
+        return np.asarray(result.predictions.argmax(axis=1))
+
+    def fairness(self, predictions: Codes) -> Fairness:
+        """Compute the fairness of predictions of the test rows' task, as codes."""
+        task, n = self.original.test.task, len(predictions)
+        both = type(task)(np.append(task.codes, predictions), task.classes).present()
+        concept = self.concept.present()
+        return fairness_of_codes(both.codes[:n], both.codes[n:], both.classes, concept)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measurement of one side, and the words about both.
+
+    Attributes
+    ----------
+    name : str
+    measure : function of a Side
+        Gives anything that ``describe`` understands.
+    describe : function
+        Of what was measured before (None if it was not) and after, and of the side after.
+    needs : str
+        What the data must have.
+    classes_only : bool
+        Whether it is undefined for a continuous concept.
+    of_concept : bool
+        Whether it is about the concept, so that each of several concepts has it.
+    """
+
+    name: str
+    measure: Callable[[Side], Any]
+    describe: Callable[[Any, Any, Side], Finding]
     needs: str = ""
-    of_numbers: bool = True
+    classes_only: bool = False
     of_concept: bool = False
 
 
-def lacking(data: Dataset) -> dict[str, str]:
-    """Names of the metrics that the data do not allow, and what the data have not."""
-    missing = set()
-    if data.train.y is None or data.test.y is None:
-        missing.add(_TASK)
-    if data.lexicon is None:
-        missing.add(_LEXICON)
-    if data.train is data.validation:
-        missing.add(_FIT_ROWS)
-    without = {m.name or m.key: m.needs for m in REGISTRY if m.needs in missing}
-    if data.concepts:  # what needs classes is measured for the concepts that have some
-        numbers = all(not isinstance(data.train.z[name], Labels) for name in data.concepts)
-        without |= {"task": "single concept, by whose classes its network is judged too"}
-    else:
-        numbers = is_number(data.train.z, data.train.kind)
-    classless = {m.name or m.key: _CLASSES for m in REGISTRY if not m.of_numbers and numbers}
-    lacks = {**classless, **without}
-    if "fairness" in lacks:
-        lacks["fairness_paper"] = lacks["fairness"]
+#: What a metric may need besides rows and the concept.
+TASK, FIT_ROWS = "task labels", "rows of the fit"
+
+#: Label, unit and direction of the rows, in the order of an evaluation.
+ROWS: dict[str, tuple[str, str, Direction]] = {
+    "chance": ("Chance", "share", "none"),
+    "linear": ("Linear probe accuracy", "share", "lower"),
+    "attack": ("Strongest attacker", "share", "lower"),
+    "attack_seen": ("Strongest attacker, rows of the fit", "share", "lower"),
+    "mdl": ("MDL", "kbit", "higher"),
+    "mdl_prior": ("MDL, prior code", "kbit", "none"),
+    "two_sample": ("Two-sample p-value", "p", "none"),
+    "neighbours": ("A_50%", "", "higher"),
+    "variance": ("Variance kept", "share", "higher"),
+    "task_linear": ("Task accuracy, logistic", "share", "higher"),
+    "tpr_gap": ("TPR gap, RMS", "", "lower"),
+    "tpr_gap_correlation": ("σ of TPR gap and share", "", "lower"),
+    "demographic_parity": ("Demographic parity", "", "lower"),
+    "equalised_odds": ("Equalised odds gap", "", "lower"),
+}
+
+
+class _Words(NamedTuple):
+    """Words of notes and labels that depend on the kind of the concept."""
+
+    linear: str
+    linear_label: str
+    attack_label: str
+    guessing: str
+    two_sample: str
+    two_sample_label: str
+
+
+_WORDS = {
+    "categories": _Words(
+        linear="a logistic regression that learned from the train rows, as the paper's probe does.",
+        linear_label="Linear probe accuracy",
+        attack_label="{label}",
+        guessing="Every class counts alike, so that guessing gets {chance:.1f} %.",
+        two_sample="of the hypothesis that the classes have one distribution; a small value "
+        "refutes it.",
+        two_sample_label="Two-sample p-value",
+    ),
+    "continuous": _Words(
+        linear="a ridge regression that learned from the train rows: the share of the variance.",
+        linear_label="Linear probe R²",
+        attack_label="{label}, R²",
+        guessing="R², the share of the variance of the number: zero or less is nothing.",
+        two_sample="of the hypothesis that rows and number are independent; a small one refutes "
+        "it.",
+        two_sample_label="Independence p-value",
+    ),
+}
+
+
+def lacking(data: Dataset, metrics: Mapping[str, Metric] | None = None) -> dict[str, str]:
+    """Return names of the metrics that the data do not allow, and what the data lack."""
+    has_task = data.probe_rows.task is not None and data.test.task is not None
+    missing = {*(() if has_task else (TASK,)), *(() if data.train is not None else (FIT_ROWS,))}
+    has_classes = any(column.target.has_classes for column in data.test.concept.columns.values())
+    lacks = {}
+    for name, metric in (METRICS if metrics is None else metrics).items():
+        if metric.needs in missing:
+            lacks[name] = metric.needs
+        elif metric.classes_only and not has_classes:
+            lacks[name] = "classes of a concept, but numbers"
     return lacks
 
 
 def one_row(key: str, before: Value | None, after: Value | None, note: str = "") -> Finding:
-    """The finding of a metric that has one row."""
+    """Make the finding of a metric that has one row."""
     return Finding((_row(key, before, after, note),))
 
 
 def _row(
     key: str, before: Value | None, after: Value | None, note: str = "", label: str = ""
 ) -> Row:
-    metric = _BY_KEY[key]
-    return Row(key, label or metric.label, metric.unit, before, after, metric.better, note)
+    usual, unit, better = ROWS[key]
+    return Row(key, label or usual, unit, before, after, better, note)
 
 
 def mean_value(values: Iterable[float | None]) -> Value | None:
-    """Mean and spread of the defined values, or None if none is."""
+    """Average the defined values, with their spread; None if none is defined."""
     defined = [value for value in values if value is not None]
     return Value(float(np.mean(defined)), float(np.std(defined))) if defined else None
 
 
-def learned_nothing(before: Value | None, labels: Coded, who: str = "It") -> str:
-    """A caveat for a classifier that is no better than a guess before erasure, else nothing."""
-    guess = labels.test_share
+def learned_nothing(before: Value | None, concept: Any, who: str = "It") -> str:
+    """Warn if a classifier is no better than a guess before erasure; else return nothing."""
+    guess = largest_share(concept)
     if before is None or before.mean > guess:
         return ""
     return (
@@ -126,94 +290,49 @@ def learned_nothing(before: Value | None, labels: Coded, who: str = "It") -> str
     )
 
 
-# -- what is left of the concept -------------------------------------------------------------------
+def largest_share(concept: Any) -> float:
+    """Return the share of the largest class: a guess without looking."""
+    return float(concept.counts.max() / len(concept))
 
 
-def chance(problem: Problem) -> Finding:
-    share = Value(problem.concept.test_share)
+# -- What is left of the concept -------------------------------------------------------------------
+
+
+def _chance(before: Value | None, after: Value, side: Side) -> Finding:
     note = "share of the largest class among the test rows: a guess without looking."
-    return one_row("chance", share, share, note)
+    return one_row("chance", before, after, note)
 
 
-def probe(problem: Problem) -> Finding:
-    from unspot.evaluation.probes import ProbeScores, predict_codes
-
-    def accuracy(data: Dataset) -> Value:
-        predicted = predict_codes(
-            data.train.X,
-            problem.concept.train,
-            data.test.X,
-            seeds=problem.seeds,
-            random_state=problem.random_state,
-        )
-        scores = ProbeScores.of(predicted, problem.concept.test)
-        return Value(scores.mean, scores.spread)
-
-    both = problem.on_both(accuracy)
-    note = "the paper's MLP (a_z). A weak probe: see the strongest attacker."
-    note += learned_nothing(both[0], problem.concept)
-    return one_row("probe", *both, note)
-
-
-def linear(problem: Problem) -> Finding:
+def _linear_classes(side: Side) -> Value:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     from unspot.evaluation.description_length import standardisation
 
-    if problem.of_number:
-        return _ridge(problem)
-
-    def accuracy(data: Dataset) -> Value:
-        X, X_test = (split.X.astype(np.float64) for split in (data.train, data.test))
-        mean, scale = standardisation(X)
-        model = LogisticRegression(max_iter=200)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit((X - mean) / scale, problem.concept.train.codes)
-        guesses = model.predict((X_test - mean) / scale)
-        return Value(float(np.mean(guesses == problem.concept.test)))
-
-    note = "a logistic regression that learned from the train rows, as the paper's probe does."
-    return one_row("linear", *problem.on_both(accuracy), note)
+    learn = side.data.probe_rows
+    X, X_test = (split.X.astype(np.float64) for split in (learn, side.data.test))
+    mean, scale = standardisation(X)
+    model = LogisticRegression(max_iter=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit((X - mean) / scale, learn.target.codes)
+    guesses = model.predict((X_test - mean) / scale)
+    return Value(float(np.mean(guesses == side.concept.codes)))
 
 
-def _ridge(problem: Problem) -> Finding:
-    """The linear probe of a number."""
-    from unspot.evaluation.regression import regress_values
-
-    learned, sought = problem.train.target, problem.test.target
-
-    def share(data: Dataset) -> Value:
-        rows: Any = data.train.X, learned, data.test.X, sought
-        (result,) = regress_values(
-            *rows, attackers=["ridge"], budget=problem.budget, random_state=problem.random_state
-        )
-        return Value(result.r2)
-
-    note = "a ridge regression that learned from the train rows: the share of the variance."
-    return Finding((_row("linear", *problem.on_both(share), note, "Linear probe R²"),))
+def _linear_number(side: Side) -> Value:
+    learn, test = side.data.probe_rows, side.data.test
+    rows: Any = learn.X, learn.target, test.X, scores_of(test.target)
+    (result,) = attack_concept(*rows, attackers=["ridge"], **side.effort)
+    return Value(result.score)
 
 
-def strongest_attack(problem: Problem) -> Finding:
-    """The strongest attacker of those that learned from rows which the eraser has not seen."""
-    from unspot.evaluation.unseen import can_cross_fit, checked_labels
-
-    try:
-        labels = checked_labels(problem.eraser, problem.before, "unseen")
-    except ValueError as error:
-        if can_cross_fit(problem.eraser, problem.before):
-            return _strongest("attack", problem, "cross-fit")
-        return one_row("attack", None, None, f"undefined: {str(error)[:1].lower()}{str(error)[1:]}")
-    return _strongest("attack", problem, "unseen", labels)
+_LINEAR = {"categories": _linear_classes, "continuous": _linear_number}
 
 
-def strongest_attack_seen(problem: Problem) -> Finding:
-    """The same of attackers that learned from the rows of the fit, as in the papers."""
-    from unspot.evaluation.unseen import checked_labels
-
-    labels = checked_labels(None, problem.before, "seen")  # any eraser may have seen them
-    return _strongest("attack_seen", problem, "seen", labels)
+def _linear(before: Value | None, after: Value, side: Side) -> Finding:
+    words = _WORDS[side.concept.kind]
+    return Finding((_row("linear", before, after, words.linear, words.linear_label),))
 
 
 #: Where the attackers learned, for the notes.
@@ -224,65 +343,48 @@ _LEARNED = {
 }
 
 
-def _strongest(key: str, problem: Problem, attack_rows: Any, labels: Any = None) -> Finding:
-    from sklearn.preprocessing import FunctionTransformer
+def _attack(before: Attacked | None, after: Attacked | None, side: Side) -> Finding:
+    if after is None:
+        return one_row("attack", None, None, side.attack_rows)
+    return _strongest("attack", "attackers", before, after, side.attack_rows)
 
-    from unspot.evaluation.attacked import Attacked
-    from unspot.evaluation.unseen import attack_eraser
 
-    if not problem.of_number:
-        problem.concept.refuse_missing_class()
+def _attack_seen(before: Attacked | None, after: Attacked, side: Side) -> Finding:
+    note = ""
+    if side.attack_rows == "unseen" and side.attacked is not None:
+        note = _seen_against_unseen(after, side.attacked)
+    return _strongest("attack_seen", "attack_seen", before, after, "seen", note)
 
-    def attacked(data: Dataset) -> Attacked:
-        eraser: Any = data  # the rows are erased already, but for those of other fits
-        if attack_rows == "cross-fit":
-            eraser = FunctionTransformer() if data is problem.before else problem.eraser
-        return attack_eraser(
-            eraser,
-            problem.before,
-            attack_rows=attack_rows,
-            budget=problem.budget,
-            random_state=problem.random_state,
-            labels=labels,
-        )
 
-    both = problem.on_both(attacked)
-    before, after = (side.strongest for side in both)
-    low, high = both[1].interval(after)
-    learned = _LEARNED[attack_rows].format(n=after.n_rows)
-    guessing = "R², the share of the variance of the number: zero or less is nothing."
-    if not problem.of_number:
-        share = 100 / len(problem.concept.train.classes)
-        guessing = f"Every class counts alike, so that guessing gets {share:.1f} %."
+def _strongest(
+    key: str, detail: str, before: Attacked | None, after: Attacked, rows: str, more: str = ""
+) -> Finding:
+    best, words = after.strongest, _WORDS[after.scores.concept.kind]
+    was = best if before is None else before.strongest
+    low, high = after.interval(best)
     note = (
-        f"{before.name} before, {after.name} after: the strongest of {len(both[1].results)} on the "
+        f"{was.name} before, {best.name} after: the strongest of {len(after.results)} on the "
         f"test rows; {100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of "
-        f"them at once. They learned {learned}. {guessing}"
+        f"them at once. They learned {_LEARNED[rows].format(n=best.n_rows)}. "
+        f"{words.guessing.format(chance=100 * after.scores.chance)}{more}"
     )
-    problem.attacked[attack_rows] = both[1]
-    if attack_rows == "seen" and "unseen" in problem.attacked:
-        note += _seen_against_unseen(both[1], problem.attacked["unseen"])
-    attackers: dict[str, Any] = {
-        side: [_facts_of(result, one) for result in one.results]
-        for side, one in zip(("before", "after"), both, strict=True)
+    sides = {"before": before, "after": after}
+    details: dict[str, Any] = {
+        name: [_facts_of(result, one) for result in one.results]
+        for name, one in sides.items()
+        if one is not None
     }
-    attackers |= {"chance": both[1].chance, "score": score_name(problem.of_number)}
-    details = {"attackers" if key == "attack" else key: attackers}
-    values = Value(before.score), Value(after.score)
-    label = f"{_BY_KEY[key].label}, R²" if problem.of_number else ""
-    return Finding((_row(key, *values, note, label),), details)
+    details |= {"chance": after.scores.chance, "score": after.scores.score_name}
+    values = None if before is None else Value(was.score), Value(best.score)
+    row = _row(key, *values, note, words.attack_label.format(label=ROWS[key][0]))
+    return Finding((row,), {detail: details})
 
 
-def _seen_against_unseen(seen: Any, unseen: Any) -> str:
-    """Why the two differ, if they do by more than luck with the test rows explains."""
-    from unspot.evaluation.inference import paired_covariance
-
+def _seen_against_unseen(seen: Attacked, unseen: Attacked) -> str:
+    """Explain why the two differ, if they do by more than chance in the test rows explains."""
     first, second = unseen.strongest, seen.strongest
-    guesses, codes = [first.guesses, second.guesses], seen.labels.codes
-    joint = paired_covariance(guesses, codes, seen.groups, len(seen.labels.classes))
-    error = float(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1]) ** 0.5
-    gap = first.balanced_accuracy - second.balanced_accuracy
-    if abs(gap) <= 1.96 * error:
+    gap = first.score - second.score
+    if abs(gap) <= 1.96 * seen.scores.difference_error(first, second):
         return ""
     if gap > 0:
         return (
@@ -295,33 +397,32 @@ def _seen_against_unseen(seen: Any, unseen: Any) -> str:
     )
 
 
-def _facts_of(result: Any, attacked: Any) -> dict[str, Any]:
-    """An attacker as the details of an evaluation have it."""
+def _facts_of(result: Any, attacked: Attacked) -> dict[str, Any]:
+    """Describe an attacker in the details of an evaluation."""
     facts: dict[str, Any] = result.to_dict()
     del facts["seconds"]  # the same numbers in every run
     return {**facts, "score": result.score, "interval": list(attacked.interval(result))}
 
 
-def description_length(problem: Problem) -> Finding:
-    from unspot.evaluation.description_length import MDL, code_labels
+def _code(side: Side) -> list[Any]:
+    from unspot.evaluation.description_length import code_labels
 
-    def codes(data: Dataset) -> list[MDL]:
-        return [
-            code_labels(
-                data.test.X,
-                problem.concept.test_labels,
-                max_rows=MAX_CODED,
-                control=order == 0,
-                random_state=problem.random_state + order,
-                groups=data.test.group_codes,
-            )
-            for order in range(min(problem.seeds, MAX_ORDERS))
-        ]
+    test = side.data.test
+    return [
+        code_labels(
+            test.X,
+            side.concept.present(),
+            max_rows=MAX_CODED,
+            control=order == 0,
+            random_state=side.random_state + order,
+            groups=test.group_codes,
+        )
+        for order in range(min(side.seeds, MAX_ORDERS))
+    ]
 
-    before, after = problem.on_both(codes)
-    lengths_before, lengths_after = (
-        mean_value(code.kilobits for code in side) for side in (before, after)
-    )
+
+def _mdl(before: list[Any] | None, after: list[Any], side: Side) -> Finding:
+    was, now = (mean_value(code.kilobits for code in one or ()) for one in (before, after))
     prior = Value(after[0].prior_bits / 1000)
     note = (
         f"online code of {after[0].n_rows:,} test labels, over row orders; permuted labels cost "
@@ -331,82 +432,56 @@ def description_length(problem: Problem) -> Finding:
         "what the labels cost if only the class shares are known; a code that has to learn those "
         "and finds nothing else costs a little more."
     )
-    mdl = _row("mdl", lengths_before, lengths_after, note)
-    return Finding((mdl, _row("mdl_prior", prior, prior, nothing_left)))
+    return Finding((_row("mdl", was, now, note), _row("mdl_prior", prior, prior, nothing_left)))
 
 
-def papers_description_length(problem: Problem) -> Finding:
-    from unspot.evaluation.description_length import code_labels
+def _test(side: Side) -> Value:
+    from unspot.evaluation.two_sample import compare_concept
 
-    def length(data: Dataset) -> Value:
-        code = code_labels(
-            data.train.X,
-            problem.concept.train,
-            scheme="paper",
-            control=False,
-            random_state=problem.random_state,
-        )
-        return Value(code.kilobits)
-
-    note = "not a code: training rows, each prefix scored whole; for the paper's tables only."
-    return one_row("mdl_paper", *problem.on_both(length), note)
+    test, concept = side.data.test, side.concept.present()
+    how: Any = {"random_state": side.random_state, "groups": test.group_codes}
+    return Value(compare_concept(test.X, concept, **how).p_value)
 
 
-def two_sample(problem: Problem) -> Finding:
-    from unspot.evaluation.two_sample import compare_laws, compare_with_number
-
-    if problem.of_number:
-        compare: Any = compare_with_number
-        concept: Any = problem.test.target
-    else:
-        compare, concept = compare_laws, problem.concept.test_labels
-
-    def p_value(data: Dataset) -> Value:
-        seed, groups = problem.random_state, data.test.group_codes
-        return Value(compare(data.test.X, concept, random_state=seed, groups=groups).p_value)
-
-    if problem.of_number:
-        note = "of the hypothesis that rows and number are independent; a small one refutes it."
-        both = problem.on_both(p_value)
-        return Finding((_row("two_sample", *both, note, "Independence p-value"),))
-    note = "of the hypothesis that the classes have one distribution; a small value refutes it."
-    return one_row("two_sample", *problem.on_both(p_value), note)
+def _two_sample(before: Value | None, after: Value, side: Side) -> Finding:
+    words = _WORDS[side.concept.kind]
+    return Finding((_row("two_sample", before, after, words.two_sample, words.two_sample_label),))
 
 
-# -- what is left of the rest ----------------------------------------------------------------------
+# -- What is left of the rest ----------------------------------------------------------------------
 
 
-def neighbours(problem: Problem) -> Finding:
-    queries = max(1000, MAX_PAIRS // len(problem.test))
-    note = f"over {queries:,} test rows drawn at random." if queries < len(problem.test) else ""
-    return _overlap("neighbours", problem, "test", "held-out", note)
-
-
-def papers_neighbours(problem: Problem) -> Finding:
-    note = "training rows, each its own neighbour."
-    return _overlap("neighbours_paper", problem, "train", "paper", note)
-
-
-def _overlap(key: str, problem: Problem, which: str, convention: Any, note: str) -> Finding:
+def _overlap(side: Side) -> Value:
     from unspot.evaluation.geometry import neighbour_overlap
 
-    before, after = (getattr(data, which).X for data in (problem.before, problem.after))
-    overlap = neighbour_overlap(
-        before, after, convention=convention, max_queries=max(1000, MAX_PAIRS // len(before))
-    )
-    return one_row(key, Value(1.0), Value(overlap), note)
+    if side.is_original:
+        return Value(1.0)
+    X, X_erased = side.original.test.X, side.data.test.X
+    return Value(neighbour_overlap(X, X_erased, max_queries=max(1000, MAX_PAIRS // len(X))))
 
 
-def variance(problem: Problem) -> Finding:
+def _neighbours(before: Value | None, after: Value, side: Side) -> Finding:
+    n = len(side.original.test)
+    queries = max(1000, MAX_PAIRS // n)
+    note = f"over {queries:,} test rows drawn at random." if queries < n else ""
+    return one_row("neighbours", before, after, note)
+
+
+def _variance_kept(side: Side) -> Value:
     from unspot.evaluation.geometry import variance_kept
 
-    share = variance_kept(problem.test.X, problem.after.test.X)
-    return one_row("variance", Value(1.0), Value(share), _lost_norm(problem))
+    if side.is_original:
+        return Value(1.0)
+    return Value(variance_kept(side.original.test.X, side.data.test.X))
 
 
-def _lost_norm(problem: Problem) -> str:
-    """A note if rows had unit norm before erasure and have it no longer."""
-    norms = [np.linalg.norm(data.test.X, axis=1) for data in (problem.before, problem.after)]
+def _variance(before: Value | None, after: Value, side: Side) -> Finding:
+    return one_row("variance", before, after, _lost_norm(side))
+
+
+def _lost_norm(side: Side) -> str:
+    """Note if rows had unit norm before erasure and no longer have it."""
+    norms = [np.linalg.norm(data.test.X, axis=1) for data in (side.original, side.data)]
     had, has = (bool(np.abs(of_rows - 1).max() < 1e-2) for of_rows in norms)
     if not had or has or not norms[1].any():
         return ""
@@ -418,72 +493,40 @@ def _lost_norm(problem: Problem) -> str:
     )
 
 
-def words(problem: Problem) -> Finding:
-    from unspot.datasets.glove import load_wordsim353
-    from unspot.evaluation.geometry import word_similarity
-
-    pairs = load_wordsim353()
-
-    def similarity(data: Dataset) -> Any:
-        assert data.lexicon is not None  # ``needs`` of the entry says so
-        return word_similarity(data.lexicon.words, data.lexicon.X, pairs)
-
-    before, after = problem.on_both(similarity)
-    note = (
-        f"Spearman over {after.n_pairs} pairs of the similarity subset; {after.n_missing} have a "
-        "word without a vector."
-    )
-    return one_row("words", Value(before.correlation), Value(after.correlation), note)
+# -- The task, and its fairness --------------------------------------------------------------------
 
 
-# -- the task, and its fairness --------------------------------------------------------------------
+def _task_accuracy(side: Side) -> Value | None:
+    if _too_few_to_learn(side):
+        return None
+    return Value(float(np.mean(side.linear_task == side.original.test.task.codes)))
 
 
-def task_linear(problem: Problem) -> Finding:
-    """The task by logistic regression that is fitted to the end: what a user would train.
-
-    The paper's network stops after 20 passes, which few rows leave unfinished.
-    """
-    if lack := _too_few_to_learn(problem):
-        return one_row("task_linear", None, None, lack)
-    before, after = (Value(float(np.mean(p == problem.task.test))) for p in problem.linear_task)
+def _task_linear(before: Value | None, after: Value | None, side: Side) -> Finding:
     note = "what erasure costs the task: a logistic regression, fitted to the end."
-    return one_row("task_linear", before, after, note)
+    return one_row("task_linear", before, after, _too_few_to_learn(side) or note)
 
 
-def _too_few_to_learn(problem: Problem) -> str:
-    """Why a logistic regression cannot learn the task; empty if it can."""
-    from unspot.evaluation.attackers import MIN_OF_A_CLASS, rows_needed
-
-    labels = problem.task.train
-    needed = rows_needed(len(labels.classes))
-    if labels.counts.min() < MIN_OF_A_CLASS:
+def _too_few_to_learn(side: Side) -> str:
+    """Explain why a logistic regression cannot learn the task; empty if it can."""
+    task = side.original.probe_rows.task
+    needed = rows_needed(task)
+    if task.counts.min() < MIN_OF_A_CLASS:
         return "undefined: a label has too few rows to learn from. Merge it with another."
-    if len(labels) < needed:
-        n_labels = len(labels.classes)
-        return f"undefined: {len(labels)} train rows, where {n_labels} labels need {needed}."
+    if len(task) < needed:
+        n_labels = len(task.classes)
+        return f"undefined: {len(task)} train rows, where {n_labels} labels need {needed}."
     return ""
 
 
-def task(problem: Problem) -> Finding:
-    before, after = (_accuracy(side) for side in problem.task_fairness)
-    note = "a_y. The network stops after 20 passes: with few rows, see the logistic regression."
-    note += learned_nothing(before, problem.task)
-    return one_row("task", before, after, note)
-
-
-def fairness(problem: Problem) -> Finding:
-    """Gaps of the predictions that were given, or of a logistic regression for the task."""
-    if problem.test.predictions is not None:
-        return _fairness(problem, problem.given_fairness, problem.predictions)
-    if lack := _too_few_to_learn(problem):
-        return Finding(tuple(_row(key, None, None, lack) for key in _GAPS))
-    return _fairness(problem, problem.linear_fairness, "the logistic regression")
-
-
-def fairness_paper(problem: Problem) -> Finding:
-    """Gaps of the paper's network for the task."""
-    return _fairness(problem, problem.task_fairness, "the paper's MLP")
+def _task_fairness(side: Side) -> list[Fairness]:
+    """Compute gaps of the given predictions, or of a logistic regression for the task."""
+    if side.predictions is not None:
+        if side.is_original:  # predictions are of erased rows
+            return []
+        codes = side.original.test.task.read_alike(side.predictions, n_rows=len(side.predictions))
+        return [side.fairness(codes.codes)]
+    return [] if _too_few_to_learn(side) else [side.fairness(side.linear_task)]
 
 
 _GAPS: dict[str, Callable[[Fairness], float | None]] = {
@@ -494,27 +537,36 @@ _GAPS: dict[str, Callable[[Fairness], float | None]] = {
 }
 
 
-def _fairness(problem: Problem, sides: tuple[list[Any], list[Any]], who: str) -> Finding:
-    right = _accuracy(sides[1])
+def _fairness(before: list[Fairness] | None, after: list[Fairness], side: Side) -> Finding:
+    if not after:
+        lack = _too_few_to_learn(side)
+        return Finding(tuple(_row(key, None, None, lack) for key in _GAPS))
+    return describe_fairness(
+        before or [], after, side, side.predictions_name or "the logistic regression"
+    )
+
+
+def describe_fairness(
+    before: Sequence[Fairness], after: Sequence[Fairness], side: Side, who: str
+) -> Finding:
+    """Describe gaps of a classifier of the task, averaged over seeds."""
+    accuracies = [mean_value(one.accuracy for one in part) for part in (before, after)]
+    right = accuracies[1]
     whose = f"of {who}" + ("" if right is None else f", right on {100 * right.mean:.1f} % after")
-    caveat = learned_nothing(_accuracy(sides[0]), problem.task, who[:1].upper() + who[1:])
-    note = f"{whose}. {sides[1][0].note}{caveat}".strip()
+    caveat = learned_nothing(accuracies[0], side.original.test.task, who[:1].upper() + who[1:])
+    note = f"{whose}. {after[0].note}{caveat}".strip()
 
     def row(key: str, of: Callable[[Fairness], float | None]) -> Row:
-        before, after = (mean_value([of(f) for f in side]) for side in sides)
-        missing = "undefined: too few labels, or no variation." if after is None else ""
-        return _row(key, before, after, missing or note)
+        was, now = (mean_value([of(f) for f in part]) for part in (before, after))
+        missing = "undefined: too few labels, or no variation." if now is None else ""
+        return _row(key, was, now, missing or note)
 
     rows = tuple(row(key, of) for key, of in _GAPS.items())
-    return Finding(rows, {"gaps": _gaps(*sides), "gaps_of": who})
-
-
-def _accuracy(side: Sequence[Fairness]) -> Value | None:
-    return mean_value(of_seed.accuracy for of_seed in side)
+    return Finding(rows, {"gaps": _gaps(before, after), "gaps_of": who})
 
 
 def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[str, Any]]:
-    """Mean gaps over seeds, a record for each class and label."""
+    """List mean gaps over seeds, one record for each class and label."""
 
     def gap(side: Sequence[Fairness], c: Any, y: Any) -> float | None:
         value = mean_value(f.gaps[c][y] for f in side)
@@ -533,61 +585,40 @@ def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[st
     ]
 
 
-# -- the entries -----------------------------------------------------------------------------------
+# -- All of them -----------------------------------------------------------------------------------
 
-#: In the order of an evaluation's rows. The benchmark measures the two entries without a function.
-# fmt: off
-REGISTRY = (
-    Metric("chance", "Chance", "share", "none", chance, of_numbers=False, of_concept=True),
-    Metric("probe", "Probe of the paper", "share", "lower", probe, of_numbers=False,
-           of_concept=True),
-    Metric("probe_reference", "Probe of the paper's tables", "share", "lower", of_concept=True),
-    Metric("probe_binary", "Probe, binary", "share", "lower", of_concept=True),
-    Metric("linear", "Linear probe accuracy", "share", "lower", linear, of_concept=True),
-    Metric("attack", "Strongest attacker", "share", "lower", strongest_attack, of_concept=True),
-    Metric("attack_seen", "Strongest attacker, rows of the fit", "share", "lower",
-           strongest_attack_seen, needs=_FIT_ROWS, of_concept=True),
-    Metric("mdl", "MDL", "kbit", "higher", description_length, of_numbers=False, of_concept=True),
-    Metric("mdl_prior", "MDL, prior code", "kbit", "none", description_length, name="mdl",
-           of_concept=True),
-    Metric("mdl_paper", "MDL, paper's scheme", "kbit", "higher", papers_description_length,
-           of_numbers=False, of_concept=True),
-    Metric("two_sample", "Two-sample p-value", "p", "none", two_sample, of_concept=True),
-    Metric("neighbours", "A_50%", "", "higher", neighbours),
-    Metric("neighbours_paper", "A_50%, paper's", "", "higher", papers_neighbours),
-    Metric("variance", "Variance kept", "share", "higher", variance),
-    Metric("words", "WS-353", "", "higher", words, needs=_LEXICON),
-    Metric("task_linear", "Task accuracy, logistic", "share", "higher", task_linear, needs=_TASK),
-    Metric("task", "Task accuracy, paper's MLP", "share", "higher", task, needs=_TASK,
-           of_numbers=False),
-    Metric("tpr_gap", "TPR gap, RMS", "", "lower", fairness, name="fairness", needs=_TASK,
-           of_numbers=False, of_concept=True),
-    Metric("tpr_gap_correlation", "σ of TPR gap and share", "", "lower", fairness, name="fairness",
-           needs=_TASK, of_concept=True),
-    Metric("demographic_parity", "Demographic parity", "", "lower", fairness, name="fairness",
-           needs=_TASK, of_concept=True),
-    Metric("equalised_odds", "Equalised odds gap", "", "lower", fairness, name="fairness",
-           needs=_TASK, of_concept=True),
-)
-# fmt: on
-_BY_KEY = {metric.key: metric for metric in REGISTRY}
 
-#: The functions, by the names that ``evaluate`` takes.
-METRICS: dict[str, MetricFunction] = {
-    metric.name or metric.key: metric.measure for metric in REGISTRY if metric.measure is not None
+def _linear_probe(side: Side) -> Value:
+    return _LINEAR[side.concept.kind](side)
+
+
+#: In the order of an evaluation's rows.
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "chance",
+            lambda side: Value(largest_share(side.concept)),
+            _chance,
+            classes_only=True,
+            of_concept=True,
+        ),
+        Metric("linear", _linear_probe, _linear, of_concept=True),
+        Metric("attack", lambda side: side.attacked, _attack, of_concept=True),
+        Metric(
+            "attack_seen",
+            lambda side: side.attacked_by_fit_rows,
+            _attack_seen,
+            needs=FIT_ROWS,
+            of_concept=True,
+        ),
+        Metric("mdl", _code, _mdl, classes_only=True, of_concept=True),
+        Metric("two_sample", _test, _two_sample, of_concept=True),
+        Metric("neighbours", _overlap, _neighbours),
+        Metric("variance", _variance_kept, _variance),
+        Metric("task_linear", _task_accuracy, _task_linear, needs=TASK),
+        Metric(
+            "fairness", _task_fairness, _fairness, needs=TASK, classes_only=True, of_concept=True
+        ),
+    )
 }
-
-#: The same rows as those of "fairness", of another classifier: not of both at once.
-METRICS["fairness_paper"] = fairness_paper
-#: Names of those that need labels of a task.
-TASK_METRICS = (
-    *dict.fromkeys(m.name or m.key for m in REGISTRY if m.needs == _TASK),
-    "fairness_paper",
-)
-
-#: What the paper reports, by its own conventions.
-PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "fairness_paper")
-DEFAULT = tuple(name for name in METRICS if not name.endswith("_paper"))
-
-#: Names of those about the concept: of several concepts, each has them.
-OF_CONCEPT = frozenset(["fairness_paper", *(m.name or m.key for m in REGISTRY if m.of_concept)])

@@ -4,12 +4,13 @@ The statistic is MMD² between the classes, for several bandwidths and in two me
 of them, each in units of its own permutations, decides. Labels are permuted over the pooled rows,
 so the p-value is valid at any number of rows, whatever the law and however many kernels. Rows in
 groups are compared with rows of other groups only, every group counts alike, and labels go from
-group to group. Of a number the statistic is HSIC with waves of its ranks, and all else is the same.
+group to group. For a number the statistic is HSIC with waves of its ranks. Both are one sum over
+pairs of rows: the kernel times the product of features of the concept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,15 +19,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspot.data.dataset import number_bins
-from unspot.data.groups import group_codes, row_shuffler, shuffler
-from unspot.data.labels import Labels, Measurements, encode, measure
+from unspot.data.concept import read
+from unspot.data.groups import group_codes, row_shuffler
 from unspot.data.rows import balanced_counts, generator
 from unspot.density.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
 from unspot.evaluation.attack_models import whitened
 from unspot.machine import one_thread
 
-__all__ = ["TwoSampleTest", "independence_test", "two_sample_test"]
+__all__ = ["TwoSampleTest", "compare_concept", "two_sample_test"]
+
+Codes = NDArray[np.int64]
 
 #: Statistics closer than this share of their spread are ties: rounding, not evidence.
 _TIE = 1e-4
@@ -64,6 +66,7 @@ def two_sample_test(
     X: Any,
     z: Any,
     *,
+    kind: str | None = None,
     n_permutations: int = 200,
     bandwidths: tuple[float, ...] = BANDWIDTHS,
     metrics: tuple[str, ...] = METRICS,
@@ -71,14 +74,16 @@ def two_sample_test(
     random_state: Any = 0,
     groups: Any = None,
 ) -> TwoSampleTest:
-    """Test whether the classes have one and the same law, by MMD² and permutations.
+    """Test whether classes have the same law, or whether rows are independent of a number.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
         Embeddings.
-    z : array-like of shape (n,)
-        Labels of any type, two or more classes of at least two rows each.
+    z : array-like of shape (n,) or (n, m)
+        Labels of any type, two or more classes of at least two rows each; or numbers.
+    kind : {"categories", "continuous"}, optional
+        Fractional numbers are continuous, all other values are labels.
     n_permutations : int
         The smallest p-value is 1 / (1 + n_permutations).
     bandwidths : tuple of float
@@ -98,8 +103,9 @@ def two_sample_test(
     -----
     With pair weights nₖnₗ/n, the sum of MMD² over pairs of classes is, up to a constant,
     Σₖ Sₖₖ/(nₖ − 1) with Sₖₖ the sum of the kernel inside class k: one product of a kernel tile
-    with the stacked indicators of all permutations. O(n²(d + B·K)) time for each kernel,
-    O(nd + tile·B·K) memory: no n×n matrix is held.
+    with the stacked indicators of all permutations. For a number, features are four waves
+    √2 cos(πku)/k of its ranks u, each of which is large where a MMD² between low and high values
+    would be. O(n²(d + B·K)) time for each kernel, O(nd + n·B·K) memory: no n×n matrix is held.
 
     Examples
     --------
@@ -114,9 +120,9 @@ def two_sample_test(
     from sklearn.utils.validation import check_array
 
     rows = check_array(X, dtype=np.float64, input_name="X")
-    return compare_laws(
+    return compare_concept(
         rows,
-        encode(z, n_rows=len(rows)),
+        read(z, n_rows=len(rows), kind=kind),
         n_permutations=n_permutations,
         bandwidths=bandwidths,
         metrics=metrics,
@@ -126,102 +132,129 @@ def two_sample_test(
     )
 
 
-def independence_test(
-    X: Any,
-    z: Any,
-    *,
-    n_permutations: int = 200,
-    max_rows: int = 4000,
-    random_state: Any = 0,
-    groups: Any = None,
-) -> TwoSampleTest:
-    """Test whether rows are independent of a number, by HSIC and permutations.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Embeddings.
-    z : array-like of shape (n,) or (n, m)
-        A number for each row, or several.
-    n_permutations, max_rows, random_state, groups
-        As in ``two_sample_test``.
-
-    Notes
-    -----
-    HSIC is the sum over pairs of rows of the kernel times the product of centred features of z:
-    four waves √2 cos(πku)/k of its ranks u, each of which is large where a MMD² between low and
-    high values would be. Cost as of a ``two_sample_test`` of four classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(3)
-    >>> X, z = rng.normal(size=(300, 3)), rng.normal(size=300)
-    >>> independence_test(X, z).p_value > 0.05
-    True
-    >>> independence_test(X * (1 + abs(z[:, None])), z).p_value
-    0.0049...
-    """
-    from sklearn.utils.validation import check_array
-
-    rows = check_array(X, dtype=np.float64, input_name="X")
-    return compare_with_number(
-        rows,
-        measure(z, n_rows=len(rows)),
-        n_permutations=n_permutations,
-        max_rows=max_rows,
-        random_state=random_state,
-        groups=None if groups is None else group_codes(groups, len(rows)),
-    )
-
-
 @one_thread()
-def compare_with_number(
+def compare_concept(
     X: NDArray[Any],
-    numbers: Measurements,
+    concept: Any,
     *,
     n_permutations: int = 200,
+    bandwidths: tuple[float, ...] = BANDWIDTHS,
+    metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
-    groups: NDArray[np.int64] | None = None,
-    strata: NDArray[np.int64] | None = None,
+    groups: Codes | None = None,
+    strata: Codes | None = None,
 ) -> TwoSampleTest:
-    """``independence_test`` of rows and numbers that are checked; with strata, within each."""
-    kernels = _checked(BANDWIDTHS, METRICS, n_permutations, max_rows, 1)
+    """Test checked rows and an encoded concept; with strata, within each.
+
+    Rows that are alone with their class in a stratum cannot be compared, and are left out.
+    """
+    draw, comparable = _DRAWS[concept.kind], _COMPARABLE[concept.kind]
+    if strata is not None:
+        kept_rows = comparable(concept, strata)
+        X, concept, strata = X[kept_rows], concept.take(kept_rows), strata[kept_rows]
+        groups = None if groups is None else groups[kept_rows]
+    concept.refuse_single_row("z")
+    kernels = _checked(bandwidths, metrics, n_permutations, max_rows, n_features_of(concept))
     rng = generator(random_state)
-    if groups is None:
-        chosen = np.sort(rng.permutation(len(X))[:max_rows])
-    else:
-        chosen = _sample_of_groups(number_bins(numbers.coordinates), groups, max_rows, rng)
+    chosen, permuted = draw(concept, max_rows, n_permutations, rng, groups, strata)
     among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
     within = None if strata is None else strata[chosen]
-    features = _number_features(numbers.take(chosen))
-    shuffled = row_shuffler(numbers.coordinates[chosen], among, within)
-    rows = [np.arange(len(chosen)), *(shuffled(rng) for _ in range(n_permutations))]
-    permuted = np.stack([_centred(features[taken], among, within) for taken in rows], axis=1)
+    rows = X[chosen].astype(np.float64, copy=False)
     sums = [
-        _quadratic_forms(
-            _in_metric(X[chosen].astype(np.float64), metric), permuted, kernels, among, within
-        )
-        for metric in METRICS
+        _quadratic_forms(_in_metric(rows, metric), permuted, kernels, among, within)
+        for metric in metrics
     ]
     return _outcome(np.concatenate(sums), len(chosen), n_permutations)
 
 
-def _number_features(numbers: Measurements) -> NDArray[np.float64]:
-    """Waves of the ranks of each number, (n, m)."""
+def n_features_of(concept: Any, strata: Codes | None = None) -> int:
+    """Count the features of a concept, on which the cost of a test depends."""
+    n_strata = 1 if strata is None else len(np.unique(strata))
+    return _WIDTHS[concept.kind](concept) * n_strata
+
+
+# -- Features of the concept, observed and permuted ------------------------------------------------
+
+
+Draw = Callable[..., tuple[Codes, NDArray[np.float32]]]
+
+
+def _draw_classes(
+    concept: Any,
+    max_rows: int,
+    n_permutations: int,
+    rng: np.random.Generator,
+    groups: Codes | None,
+    strata: Codes | None,
+) -> tuple[Codes, NDArray[np.float32]]:
+    """Draw rows, and indicators of their classes for every permutation: (n, 1 + B, K).
+
+    The weights make the sum over pairs Σₖ Sₖₖ/(nₖ − 1). Strata have classes of their own.
+    """
+    codes = concept.codes
+    if strata is not None:
+        codes = np.unique(strata * len(concept.classes) + codes, return_inverse=True)[1]
+    if groups is None:
+        chosen = _sample(codes, max_rows, rng)
+    else:
+        chosen = _sample_of_groups(codes, groups, max_rows, rng)
+    codes = codes[chosen]
+    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
+    shuffled = row_shuffler(codes, among, None if strata is None else strata[chosen])
+    permuted = np.stack([codes, *(codes[shuffled(rng)] for _ in range(n_permutations))], axis=1)
+    weights = _class_weights(codes, np.arange(len(codes)) if among is None else among)
+    return chosen, np.diag(np.sqrt(weights)).astype(np.float32)[permuted]
+
+
+def _draw_numbers(
+    concept: Any,
+    max_rows: int,
+    n_permutations: int,
+    rng: np.random.Generator,
+    groups: Codes | None,
+    strata: Codes | None,
+) -> tuple[Codes, NDArray[np.float32]]:
+    """Draw rows, and centred waves of the ranks of their numbers for every permutation."""
     from scipy.stats import rankdata
 
-    angles = np.pi * (rankdata(numbers.coordinates, axis=0) - 0.5) / len(numbers)
-    return np.hstack([np.cos(k * angles) / k for k in range(1, 5)])
+    if groups is None:
+        chosen = np.sort(rng.permutation(len(concept))[:max_rows])
+    else:
+        chosen = _sample_of_groups(concept.bins(10), groups, max_rows, rng)
+    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
+    within, numbers = None if strata is None else strata[chosen], concept.coordinates[chosen]
+    angles = np.pi * (rankdata(numbers, axis=0) - 0.5) / len(numbers)
+    features = np.hstack([np.cos(k * angles) / k for k in range(1, 5)])
+    shuffled = row_shuffler(numbers, among, within)
+    rows = [np.arange(len(chosen)), *(shuffled(rng) for _ in range(n_permutations))]
+    return chosen, np.stack([_centred(features[taken], among, within) for taken in rows], axis=1)
+
+
+def _comparable_classes(concept: Any, strata: Codes) -> Codes:
+    cells = strata * len(concept.classes) + concept.codes
+    return np.flatnonzero(np.bincount(cells)[cells] > 1)
+
+
+#: By the kind of the concept: how rows are drawn, which can be compared within strata, and the
+#: number of features.
+_DRAWS: dict[str, Draw] = {"categories": _draw_classes, "continuous": _draw_numbers}
+_COMPARABLE: dict[str, Callable[[Any, Codes], Codes]] = {
+    "categories": _comparable_classes,
+    "continuous": lambda concept, strata: np.arange(len(concept)),
+}
+_WIDTHS: dict[str, Callable[[Any], int]] = {
+    "categories": lambda concept: len(concept.classes),
+    "continuous": lambda concept: 4 * int(concept.coordinates.shape[1]),
+}
 
 
 def _centred(
     features: NDArray[np.float64],
-    groups: NDArray[np.int64] | None,
-    strata: NDArray[np.int64] | None,
+    groups: Codes | None,
+    strata: Codes | None,
 ) -> NDArray[np.float32]:
-    """Features without their mean, every group counted alike; within strata, that of each."""
+    """Centre features (per stratum), weighting groups equally."""
     weights = np.ones(len(features)) if groups is None else 1.0 / np.bincount(groups)[groups]
     which = np.zeros(len(features), dtype=np.int64) if strata is None else strata
     totals = np.maximum(np.bincount(which, weights=weights), 1e-300)
@@ -229,65 +262,36 @@ def _centred(
     return (features - np.stack(means, axis=1)[which]).astype(np.float32)
 
 
+# -- Sums over pairs of rows -----------------------------------------------------------------------
+
+
 def _quadratic_forms(
     Y: Tensor,
     permuted: NDArray[np.float32],
     bandwidths: tuple[float, ...],
-    groups: NDArray[np.int64] | None,
-    strata: NDArray[np.int64] | None,
+    groups: Codes | None,
+    strata: Codes | None,
 ) -> NDArray[np.float64]:
-    """Σᵢⱼ K(xᵢ, xⱼ) ψᵢ·ψⱼ for every bandwidth and permutation of the features ψ: (M, 1 + B)."""
+    """Sum K(xᵢ, xⱼ) ψᵢ·ψⱼ over pairs, by bandwidth and permutation of features ψ: (M, 1 + B).
+
+    In groups, a row counts as its group's share of it, and pairs of one group do not count: they
+    are alike because of the group.
+    """
     n, n_permuted, m = permuted.shape
     group = torch.arange(n) if groups is None else torch.as_tensor(groups)
     alike = 1.0 / torch.bincount(group)[group].float()
     features = torch.as_tensor(permuted).flatten(1) * alike[:, None]  # (n, (1 + B)·m)
-    stratum = torch.zeros(n, dtype=torch.int64) if strata is None else torch.as_tensor(strata)
+    stratum = None if strata is None else torch.as_tensor(strata)
     sums = torch.zeros(len(bandwidths), n_permuted, dtype=torch.float64)
     for j in range(0, n, TILE_ROWS):
         right = slice(j, j + TILE_ROWS)
         for i, b, kernel in _kernels(Y, j, bandwidths, group):
             left = slice(i, i + TILE_ROWS)
-            kernel.masked_fill_(stratum[left, None] != stratum[right], 0.0)
-            found = (kernel @ features[right] * features[left]).sum(dim=0)
-            sums[b] += (1 if i == j else 2) * found.view(n_permuted, m).sum(dim=1)
+            if stratum is not None:
+                kernel.masked_fill_(stratum[left, None] != stratum[right], 0.0)
+            total = (kernel @ features[right]).mul_(features[left]).sum(dim=0)
+            sums[b] += (1 if i == j else 2) * total.view(n_permuted, m).sum(dim=1)
     return sums.numpy()
-
-
-@one_thread()
-def compare_laws(
-    X: NDArray[Any],
-    labels: Labels,
-    *,
-    n_permutations: int = 200,
-    bandwidths: tuple[float, ...] = BANDWIDTHS,
-    metrics: tuple[str, ...] = METRICS,
-    max_rows: int = 4000,
-    random_state: Any = 0,
-    groups: NDArray[np.int64] | None = None,
-    strata: NDArray[np.int64] | None = None,
-) -> TwoSampleTest:
-    """``two_sample_test`` of rows that are checked and labels that are encoded.
-
-    With strata, classes are compared and permuted within each: their labels must be those of the
-    cells of stratum and class.
-    """
-    _refuse_single_rows(labels)
-    rows = X.astype(np.float64, copy=False)
-    kernels = _checked(bandwidths, metrics, n_permutations, max_rows, len(labels.classes))
-    rng = generator(random_state)
-    if groups is None:
-        chosen = _sample(labels.codes, max_rows, rng)
-    else:
-        chosen = _sample_of_groups(labels.codes, groups, max_rows, rng)
-    codes = labels.codes[chosen]
-    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
-    shuffled = shuffler(codes, among, None if strata is None else strata[chosen])
-    permuted = np.stack([codes, *(shuffled(rng) for _ in range(n_permutations))])
-    similarity = [
-        _within_similarity(_in_metric(rows[chosen], metric), permuted, kernels, among)
-        for metric in metrics
-    ]
-    return _outcome(np.concatenate(similarity), len(codes), n_permutations)
 
 
 def _outcome(sums: NDArray[np.float64], n_rows: int, n_permutations: int) -> TwoSampleTest:
@@ -318,25 +322,16 @@ def _checked(
     return GaussianMixture(tuple(bandwidths)).multipliers
 
 
-def _refuse_single_rows(labels: Labels) -> None:
-    fewest = int(np.argmin(labels.counts))
-    if labels.counts[fewest] < 2:
-        raise ValueError(
-            f"Got {labels.counts[fewest]} row of class {labels.classes[fewest]!s}, but expected at "
-            "least 2 rows of every class. Add rows, or merge it with another class."
-        )
-
-
-def _sample(codes: NDArray[np.int64], max_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _sample(codes: Codes, max_rows: int, rng: np.random.Generator) -> Codes:
     counts = balanced_counts(np.bincount(codes), max_rows)
     drawn = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(counts)]
     return np.sort(np.concatenate(drawn))
 
 
 def _sample_of_groups(
-    codes: NDArray[np.int64], groups: NDArray[np.int64], max_rows: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Rows of as many groups as possible: each to so many rows that all fit, then some groups."""
+    codes: Codes, groups: Codes, max_rows: int, rng: np.random.Generator
+) -> Codes:
+    """Draw rows of as many groups as possible: as many of each as fit, then some groups."""
     order = np.lexsort((rng.random(len(codes)), groups))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     place = np.empty_like(codes)  # of a row in its group, at random
@@ -350,46 +345,16 @@ def _sample_of_groups(
 
 
 def _in_metric(X: NDArray[np.float64], metric: str) -> Tensor:
-    """Centred rows of unit mean squared distance, in single precision."""
+    """Centre rows and scale them to unit mean squared distance, in single precision."""
     rows = torch.as_tensor(whitened(X)(X) if metric == "whitened" else X - X.mean(axis=0))
     sigma2 = float(mean_bandwidth(rows))
     return (rows / sigma2**0.5 if sigma2 > 0 else rows).float()
 
 
-def _within_similarity(
-    Y: Tensor,
-    permuted: NDArray[np.int64],
-    bandwidths: tuple[float, ...],
-    groups: NDArray[np.int64] | None = None,
-) -> NDArray[np.float64]:
-    """Σₖ Sₖₖ/(nₖ − 1) for every bandwidth and every row of labels: (M, 1 + B).
-
-    In groups, a row counts as its group's share of it, and pairs of one group do not count at all:
-    they are alike because of the group, whatever the class.
-    """
-    codes = torch.as_tensor(permuted.T.copy())  # (n, 1 + B)
-    groups = np.arange(len(Y)) if groups is None else groups
-    group = torch.as_tensor(groups)
-    alike = 1.0 / torch.bincount(group)[group].float()  # (n,)
-    weights = _class_weights(permuted[0], groups)
-    sums = torch.zeros(len(bandwidths), codes.shape[1], dtype=torch.float64)
-    for j in range(0, len(Y), TILE_ROWS):
-        right_codes = codes[j : j + TILE_ROWS]
-        indicators = torch.nn.functional.one_hot(right_codes, len(weights)).flatten(1).float()
-        indicators *= alike[j : j + TILE_ROWS, None]
-        for i, m, kernel in _kernels(Y, j, bandwidths, group):
-            left_codes = codes[i : i + TILE_ROWS]
-            found = (kernel @ indicators).view(*left_codes.shape, -1)  # (rows, 1 + B, K)
-            same = found.gather(2, left_codes[:, :, None]).squeeze(2)
-            same *= alike[i : i + TILE_ROWS, None]
-            sums[m] += (1 if i == j else 2) * (same * weights[left_codes]).sum(dim=0)
-    return sums.numpy()
-
-
 def _kernels(
     Y: Tensor, j: int, bandwidths: tuple[float, ...], group: Tensor
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """The tiles of column j from the top to the diagonal, for every bandwidth by its number."""
+    """Yield the tiles of column j from the top to the diagonal, for every bandwidth."""
     right = Y[j : j + TILE_ROWS]
     for i in range(0, j + 1, TILE_ROWS):
         squared = torch.cdist(Y[i : i + TILE_ROWS], right).square_()
@@ -398,14 +363,14 @@ def _kernels(
             yield i, m, _centred_kernel(squared, bandwidth).masked_fill_(same_group, 0.0)
 
 
-def _class_weights(codes: NDArray[np.int64], groups: NDArray[np.int64]) -> Tensor:
-    """Rows over pairs of rows of different groups in each class: 1/(nₖ − 1) without groups."""
+def _class_weights(codes: Codes, groups: Codes) -> NDArray[np.float64]:
+    """Divide rows by pairs of rows of different groups in each class: 1/(nₖ − 1) without groups."""
     K = int(codes.max()) + 1
     cells, members = np.unique(groups * K + codes, return_counts=True)
     shares = members / np.bincount(groups)[cells // K]  # of a class in a group
     n, squares = (np.bincount(cells % K, weights=w) for w in (shares, shares**2))
     pairs = n**2 - squares
-    return torch.as_tensor(np.divide(n, pairs, out=np.zeros_like(n), where=pairs > 1e-9))
+    return np.divide(n, pairs, out=np.zeros_like(n), where=pairs > 1e-9)
 
 
 def _centred_kernel(squared: Tensor, bandwidth: float) -> Tensor:
@@ -414,11 +379,11 @@ def _centred_kernel(squared: Tensor, bandwidth: float) -> Tensor:
 
 
 def _standardised(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Every kernel in units of its spread over observed and permuted labels together.
+    """Divide by the spread of each kernel over observed and permuted labels together.
 
     The observed labels are one of the pool, so that they and the permutations stay exchangeable.
     """
     centred = sums - sums.mean(axis=1, keepdims=True)
     spread = centred.std(axis=1, keepdims=True)
-    flat = spread <= 1e-9 * np.abs(sums).max(axis=1, keepdims=True)
+    flat = spread <= 1e-6 * np.abs(sums).max(axis=1, keepdims=True)
     return np.where(flat, 0.0, centred / np.where(flat, 1.0, spread))

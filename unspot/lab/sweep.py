@@ -23,9 +23,10 @@ from unspot.checks import check_rank, check_seeds, default_ranks
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
 from unspot.erasers.registry import make
-from unspot.evaluation.metrics import lacking
-from unspot.evaluation.run import check_metrics, score
+from unspot.evaluation.evaluations import score
+from unspot.evaluation.metrics import Metric
 from unspot.io.progress import phase
+from unspot.lab.metrics import check_lab_metrics, lab_metrics, lacking_in_lab
 
 __all__ = ["KEEPS_TASK", "Record", "attack_chance", "named_methods", "read_results", "sweep"]
 
@@ -44,7 +45,7 @@ def sweep(
     datasets: Dataset | Sequence[Dataset] | Mapping[str, Dataset],
     ranks: Any = None,
     seeds: int | Sequence[int] = 3,
-    metrics: Sequence[str] | Mapping[str, Any] = DEFAULT_METRICS,
+    metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     budget: str = "quick",
     path: str | os.PathLike[str] | None = None,
@@ -68,7 +69,7 @@ def sweep(
         For methods with a rank; the others have one cell per seed.
     seeds : int or sequence of int
         Each decides the fit and every metric of a cell.
-    metrics : sequence of str, or mapping of names to functions of a ``Problem``
+    metrics : sequence of str or Metric
         See ``evaluate``. By default "attack", "probe" and "neighbours", as the data allow.
     budget : {"quick", "standard", "thorough"}
         The effort of the attackers.
@@ -99,10 +100,16 @@ def sweep(
     """
     named = _named_datasets(datasets)
     if metrics is DEFAULT_METRICS:  # a number has no classes for a probe
-        metrics = [m for m in metrics if not any(m in lacking(data) for data in named.values())]
+        metrics = [
+            m for m in metrics if not any(m in lacking_in_lab(data) for data in named.values())
+        ]
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
     for data in named.values():
-        check_metrics(metrics, data)
-    settings = {"budget": budget, "measured": [metrics] if isinstance(metrics, str) else [*metrics]}
+        check_lab_metrics(metrics, data)
+    settings = {
+        "budget": budget,
+        "measured": [m if isinstance(m, str) else m.name for m in metrics],
+    }
     facts = {name: data_facts(data) for name, data in named.items()}
     grid = [
         Cell(name, facts[name], settings, label, prepared(estimator, rank, seed), rank, seed)
@@ -177,9 +184,7 @@ def _key(record: Record) -> str:
     return json.dumps([record.get(name) for name in names], sort_keys=True, default=str)
 
 
-def run_cell(
-    cell: Cell, data: Dataset, metrics: Sequence[str] | Mapping[str, Any]
-) -> dict[str, Any]:
+def run_cell(cell: Cell, data: Dataset, metrics: Sequence[str | Metric]) -> dict[str, Any]:
     """Fit and measure one cell; an error becomes part of the record."""
     started, record = time.perf_counter(), cell.record()
     try:
@@ -187,7 +192,7 @@ def run_cell(
         kept_rank = getattr(eraser, "rank", None)
         record |= {"kept_rank": kept_rank, "fit_seconds": time.perf_counter() - started}
         budget = cell.settings["budget"]
-        scores = score(eraser, data, metrics, budget=budget, random_state=cell.seed)
+        scores = score(eraser, data, lab_metrics(metrics), budget=budget, random_state=cell.seed)
         record |= {"metrics": scores.values, "details": scores.details, "status": "ok"}
     except Exception as error:  # any error: the other cells go on
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}

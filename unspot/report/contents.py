@@ -9,7 +9,7 @@ from itertools import chain, product
 from typing import Any, Literal
 
 from unspot.checks import did_you_mean
-from unspot.evaluation.wording import phrases_of
+from unspot.evaluation.certificate import phrases_of
 from unspot.report.results import BEFORE, Column, Results, sort_results
 from unspot.report.wording import (
     Facts,

@@ -69,7 +69,7 @@ def to_html(
     Examples
     --------
     >>> import tempfile
-    >>> from unspot.evaluation.results import Evaluation, Row, Value
+    >>> from unspot.evaluation import Evaluation, Row, Value
     >>> row = Row("probe", "Probe", "share", Value(0.99, 0.01), Value(0.34, 0.01), "lower")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = to_html(Evaluation("words", (row,)), f"{folder}/report.html")

@@ -9,7 +9,7 @@ from typing import Any
 
 from unspot.eraser import method_name
 from unspot.evaluation.certificate import Certificate
-from unspot.evaluation.results import Evaluation
+from unspot.evaluation.evaluations import Evaluation
 
 __all__ = ["BEFORE", "Column", "Results", "sort_results"]
 

@@ -14,8 +14,7 @@ from unspot.checks import check_count
 from unspot.data.concept import joined
 from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.statistics import ClassStatistics, whitening
-from unspot.evaluation.problem import erased_rows
-from unspot.evaluation.results import eraser_name
+from unspot.evaluation.measure import erased_split, eraser_name
 from unspot.io.progress import phase
 
 __all__ = ["Panel", "Views", "Witness", "make_views", "witness"]
@@ -133,16 +132,17 @@ def make_views(
     if not isinstance(erasers, Mapping):
         erasers = {eraser_name(erasers): erasers}
     rng = np.random.default_rng(random_state)
-    whole = joined([data.train.concept, data.test.concept])
+    learn = data.probe_rows
+    whole = joined([learn.concept, data.test.concept])
     first = next(iter(whole.columns.values()))  # of several concepts, the first is drawn
     labels, present = first.target.drawn(), ~first.missing
-    train_rows, test_rows = np.split(present, [len(data.train)])
+    train_rows, test_rows = np.split(present, [len(learn)])
     train_codes, codes = np.split(labels.codes, [int(train_rows.sum())])
     shown = _sample(codes, max_points, rng)
 
     def panel(name: str, eraser: Any) -> Panel:
-        train, test = erased_rows(eraser, data, "train", "test")
-        train, test = train[train_rows], test[test_rows]
+        train = erased_split(eraser, learn.take(train_rows)).X
+        test = erased_split(eraser, data.test.take(test_rows)).X
         densities = witness(train, train_codes, test, codes, n_classes=len(labels.classes))
         return Panel(name, densities, *_map(train, test[shown]))
 

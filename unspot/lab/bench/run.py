@@ -13,68 +13,30 @@ import numpy as np
 
 from unspot.checks import check_choice
 from unspot.data.dataset import Dataset
-from unspot.evaluation.metrics import METRICS, lacking, one_row
-from unspot.evaluation.problem import Finding, MetricFunction, Problem
-from unspot.evaluation.results import Value
+from unspot.evaluation.metrics import Metric
 from unspot.io.files import write_atomically
 from unspot.lab.bench.budgets import budget_tables
 from unspot.lab.bench.figures import save_figures
 from unspot.lab.bench.paper import BenchData, open_bench_data, paper_tables, with_paper
 from unspot.lab.bench.studies import SCHEDULES, Schedule, Study, studies
+from unspot.lab.metrics import LAB_METRICS, NEUTRAL, lacking_in_lab
 from unspot.lab.sweep import Record, attack_chance, read_results, sweep
 from unspot.lab.tables import ResultLine, result_lines, save_tables
 
-__all__ = ["BenchResult", "bench", "bench_metrics", "probe_binary", "probe_reference"]
-
-#: The class that the paper leaves out where it treats gender as binary.
-NEUTRAL = "neutral"
+__all__ = ["BenchResult", "bench", "bench_metrics"]
 
 
-def probe_reference(problem: Problem) -> Finding:
-    """Measure the probe behind the paper's tables: scikit-learn's defaults, 20 iterations."""
-    value = _accuracy(problem, np.ones(len(problem.train), bool), np.ones(len(problem.test), bool))
-    return one_row("probe_reference", None, value)
-
-
-def probe_binary(problem: Problem) -> Finding:
-    """Measure the reference probe on two of the three classes, male and female."""
-    value = _accuracy(problem, problem.train.z != NEUTRAL, problem.test.z != NEUTRAL)
-    return one_row("probe_binary", None, value)
-
-
-def bench_metrics(data: Dataset) -> dict[str, MetricFunction]:
+def bench_metrics(data: Dataset) -> list[Metric]:
     """Choose the metrics that the paper reports and the data allow, and the strongest attacker."""
     names = (
         *("attack", "probe", "mdl", "mdl_paper", "neighbours", "neighbours_paper", "variance"),
-        *("words", "task_linear", "task", "fairness"),
+        *("words", "task_linear", "task", "fairness_paper", "probe_reference"),
     )
-    missing = lacking(data)
-    chosen = {name: METRICS[name] for name in names if name not in missing}
-    if "fairness" in chosen:
-        chosen["fairness"] = METRICS["fairness_paper"]
-    chosen["probe_reference"] = probe_reference
+    missing = lacking_in_lab(data)
+    chosen = [LAB_METRICS[name] for name in names if name not in missing]
     if NEUTRAL in data.train.z and len(np.unique(data.train.z)) == 3:
-        chosen["probe_binary"] = probe_binary
+        chosen.append(LAB_METRICS["probe_binary"])
     return chosen
-
-
-def _accuracy(
-    problem: Problem,
-    train: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    test: np.ndarray[tuple[int], np.dtype[np.bool_]],
-) -> Value:
-    from unspot.evaluation.probes import probe_accuracy
-
-    scores = probe_accuracy(
-        problem.after.train.X[train],
-        problem.train.z[train],
-        problem.after.test.X[test],
-        problem.test.z[test],
-        preset="reference",
-        seeds=problem.seeds,
-        random_state=problem.random_state,
-    )
-    return Value(scores.mean, scores.spread)
 
 
 # -- The run ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from unspot.datasets import load_glove_gender, load_wordsim353
-from unspot.evaluation.geometry import WordPairs, load_pairs, word_similarity
+from unspot.lab.words import WordPairs, load_pairs, word_similarity
 
 
 def vocabulary(m=40, d=8):

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count, did_you_mean
-from unspot.data.labels import Labels, encode, encode_as
+from unspot.data.columns import encode_as
+from unspot.data.concept import Classes
 from unspot.data.rows import generator, in_memory, refuse_extreme, refuse_nonfinite
 
 __all__ = ["PRESETS", "Probe", "ProbeScores", "probe_accuracy", "probe_predictions"]
@@ -134,7 +135,7 @@ def probe_predictions(
 
 def predict_codes(
     X: NDArray[Any],
-    labels: Labels,
+    labels: Classes,
     X_test: NDArray[Any],
     *,
     preset: str | Probe = "paper",
@@ -176,10 +177,10 @@ def _probe(preset: str | Probe) -> Probe:
 
 def checked_rows(
     X_train: Any, z_train: Any, X_test: Any, dtype: Any = (np.float64, np.float32)
-) -> tuple[NDArray[Any], Labels, NDArray[Any]]:
+) -> tuple[NDArray[Any], Classes, NDArray[Any]]:
     """Training rows, their labels and test rows: finite numbers of the same features."""
     rows, test_rows = rows_of_both(X_train, X_test, dtype)
-    return rows, encode(z_train, n_rows=len(rows), name="z_train"), test_rows
+    return rows, Classes.read(z_train, n_rows=len(rows), name="z_train"), test_rows
 
 
 def rows_of_both(
@@ -204,7 +205,7 @@ def rows_of_both(
     return rows, test_rows
 
 
-def checked_codes(z_test: Any, labels: Labels, n_rows: int) -> NDArray[np.int64]:
+def checked_codes(z_test: Any, labels: Classes, n_rows: int) -> NDArray[np.int64]:
     """Codes of test labels among the classes of the training labels."""
     codes = encode_as(z_test, labels.classes, name="z_test")
     if len(codes) != n_rows:

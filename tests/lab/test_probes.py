@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from unspot.datasets.synthetic import law
-from unspot.evaluation.probes import PRESETS, Probe, ProbeScores, probe_accuracy, probe_predictions
+from unspot.lab.probes import PRESETS, Probe, ProbeScores, probe_accuracy, probe_predictions
 
 
 @pytest.mark.parametrize(("preset", "name"), [("paper", "mean"), ("reference", "xor")])
