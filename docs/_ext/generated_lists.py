@@ -126,13 +126,9 @@ def rooms(folder: Path) -> str:
 def lines_of(names: list[str], folder: Path) -> str:
     """Count lines of code in a table, with their sum."""
     house = _house(folder)
-    lines = {name: house.lines_in(house.PACKAGE / name) for name in names}
-    cells = [*lines.values(), sum(lines.values())]
-    head = " | ".join(f"`{name}`" for name in names)
-    return (
-        f"| | {head} | together |\n|---|{'--:|' * len(cells)}\n"
-        f"| lines | {' | '.join(f'{n:,}' for n in cells)} |"
-    )
+    lines = {f"`{name}`": house.lines_in(house.PACKAGE / name) for name in names}
+    lines["together"] = sum(lines.values())
+    return "\n".join(["| | lines |", "|---|--:|", *(f"| {k} | {n:,} |" for k, n in lines.items())])
 
 
 def _house(folder: Path) -> ModuleType:
