@@ -195,22 +195,22 @@ def number(parts: Parts, *, seed: int) -> dict[str, Any]:
         kept = neighbour_overlap(test[0], erased[1][0], max_queries=500)
         return {"R2": explained(*erased), "A_50": kept}
 
-    linear = LEACE(concept="continuous").fit(*fit)
+    linear = LEACE().fit(*fit)
     spread = PCA(random_state=0).fit(linear.transform(fit[0]))
     path = [measured(linear.transform)]
     for share in (0.7, 0.5, 0.35):
         U = spread.components_[: round(share * d)].T
         path.append(measured(lambda X, U=U: linear.transform(X) @ U))
-    methods: dict[str, Any] = {"LEACE": LEACE(concept="continuous")}
+    methods: dict[str, Any] = {"LEACE": LEACE()}
     ranks = [round(share * d) for share in (0.9, 0.75, 0.5)]
     for rank in ranks:
-        inner = LEOPARD(rank=rank, concept="continuous", random_state=seed)
+        inner = LEOPARD(rank=rank, random_state=seed)
         methods[f"LEOPARD {rank}"] = Cascade(inner)
-    methods["Transport"] = moved = Transport(concept="continuous")
+    methods["Transport"] = moved = Transport()
     for rank in ranks[:2]:
-        inner = LEOPARD(rank=rank, concept="continuous", random_state=seed)
+        inner = LEOPARD(rank=rank, random_state=seed)
         methods[f"Transport, LEOPARD {rank}"] = Cascade(inner, first=moved)
-    methods["KRaM"] = KRaM(training={"epochs": 40}, concept="continuous", random_state=seed)
+    methods["KRaM"] = KRaM(training={"epochs": 40}, random_state=seed)
     found: dict[str, Any] = {"before": {"R2": explained(learn, test), "A_50": 1.0, "seconds": 0.0}}
     for name, method in methods.items():
         _, seconds = _seconds(lambda method=method: method.fit(*fit))
@@ -252,10 +252,6 @@ def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str,
     """Compare one fit of two concepts with two fits in a row, at the same rank."""
     fit, learn, test = _thirds(len(X), seed)
     at = {name: column[fit] for name, column in Z.items()}
-    kinds = {
-        name: "continuous" if column.dtype.kind == "f" else "categories"
-        for name, column in Z.items()
-    }
     half = (X.shape[1] + rank) // 2
 
     def together() -> Callable[[Array], Array]:
@@ -263,9 +259,9 @@ def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str,
 
     def in_a_row() -> Callable[[Array], Array]:
         first, second = at
-        one = Cascade(LEOPARD(rank=half, concept=kinds[first], random_state=seed))
+        one = Cascade(LEOPARD(rank=half, random_state=seed))
         one.fit(X[fit], at[first])
-        two = Cascade(LEOPARD(rank=rank, concept=kinds[second], random_state=seed))
+        two = Cascade(LEOPARD(rank=rank, random_state=seed))
         two.fit(one.reduce(X[fit]), at[second])
         return lambda rows: two.reduce(one.reduce(rows))
 
@@ -275,7 +271,7 @@ def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str,
         rows = [erase(X[part]) for part in (learn, test)]
         leaks = {}
         for concept, column in Z.items():
-            attack = explained if kinds[concept] == "continuous" else advantage
+            attack = explained if column.dtype.kind == "f" else advantage
             leaks[concept] = attack((rows[0], column[learn]), (rows[1], column[test]))
         kept = neighbour_overlap(X[test], rows[1], max_queries=500)
         found[name] = {**leaks, "A_50": kept, "seconds": seconds}

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-import unspot.projections.objective as objective_module
+import unspot.leopard.objective as objective_module
 from unspot import LEOPARD, Cascade, rank_path
 from unspot.datasets import load_glove_gender
-from unspot.density import mmd2
+from unspot.leopard import ManifoldSolver, mmd2
 
 
 class Counter:
@@ -27,8 +27,8 @@ class Counter:
 
     def __init__(self) -> None:
         self.calls, self.cost = 0, 0.0
-        self._inner = objective_module.mmd2_and_grad
-        objective_module.mmd2_and_grad = self
+        self._inner = objective_module.discrepancy_and_grad
+        objective_module.discrepancy_and_grad = self
 
     def __call__(self, Y: Any, *args: Any, **options: Any) -> Any:
         self.calls += 1
@@ -58,11 +58,11 @@ def run(
     seeds : int
         Number of fits of each.
     """
-    counter = Counter()
+    counter, solver = Counter(), ManifoldSolver(max_rows=max_rows)
     found: dict[str, Any] = {"max_rows": max_rows, "seeds": seeds}
     for name, wrap in (("standard", lambda e: e), ("cascaded", Cascade)):
         runs = [
-            compare(wrap, list(ranks), {"max_rows": max_rows, "random_state": seed}, counter)
+            compare(wrap, list(ranks), {"solver": solver, "random_state": seed}, counter)
             for seed in range(seeds)
         ]
         found[name] = summary(list(ranks), runs)

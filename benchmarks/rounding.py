@@ -26,6 +26,7 @@ from unspot.data import statistics
 from unspot.datasets import load_glove_gender
 from unspot.erasers import Transport
 from unspot.evaluation.measure import attack_eraser
+from unspot.leopard import ManifoldSolver
 from unspot.maps import Projection
 
 #: Sentence vectors with constant columns; not in the package, and used where they are.
@@ -38,7 +39,9 @@ def run() -> dict[str, Any]:
     for name, data in _datasets().items():
         erasers = {
             "LEACE": LEACE(),
-            "cascade": Cascade(LEOPARD(rank=0.5, max_rows=1500, random_state=0)),
+            "cascade": Cascade(
+                LEOPARD(rank=0.5, solver=ManifoldSolver(max_rows=1500), random_state=0)
+            ),
         }
         for method, estimator in erasers.items():
             eraser = estimator.fit(data.train.X, data.train.z).eraser_

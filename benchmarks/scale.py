@@ -190,11 +190,11 @@ def _leace(file: Path, n: int, d: int) -> float:
 
 def _estimator(d: int) -> Any:
     from unspot import LEOPARD
-    from unspot.projections import ManifoldSolver
+    from unspot.leopard import ManifoldSolver
 
     # Without patience, so that every fit takes the same number of evaluations.
-    solver = ManifoldSolver(max_evaluations=EVALUATIONS, patience=10**6)
-    return LEOPARD(rank=min(125, d // 2), solver=solver, max_rows=BUDGET, random_state=0)
+    solver = ManifoldSolver(max_evaluations=EVALUATIONS, patience=10**6, max_rows=BUDGET)
+    return LEOPARD(rank=min(125, d // 2), solver=solver, random_state=0)
 
 
 def _leopard(file: Path, n: int, d: int) -> float:
@@ -203,7 +203,7 @@ def _leopard(file: Path, n: int, d: int) -> float:
 
 def _every_row(file: Path, n: int, d: int) -> float:
     from unspot import LEOPARD
-    from unspot.projections import ManifoldSolver
+    from unspot.leopard import ManifoldSolver
 
     solver = ManifoldSolver(max_evaluations=EVERY_ROW_EVALUATIONS)
     return _fitted(LEOPARD(rank=min(125, d // 2), solver=solver, random_state=0), file, n)
@@ -212,7 +212,7 @@ def _every_row(file: Path, n: int, d: int) -> float:
 def _fitted(estimator: Any, file: Path, n: int) -> float:
     import numpy as np
 
-    from unspot.erasers import streams
+    from unspot.io import rows as streams
 
     streams.LOAD_BYTES = 0  # the small sizes stay on disk too, so that all take the same path
     _warm(estimator)

@@ -19,12 +19,14 @@ import torch
 
 from unspot.data.statistics import ClassStatistics
 from unspot.datasets import load_glove_gender
-from unspot.density import GaussianMixture, mmd2
 from unspot.erasers.leace import LEACE
-from unspot.projections import (
+from unspot.leopard import (
+    GaussianMixture,
     ManifoldSolver,
     Objective,
+    PairWeights,
     PaperSolver,
+    mmd2,
     nearest_projector,
     start,
 )
@@ -59,7 +61,7 @@ def _problem(cascaded: bool, rank: int) -> tuple[Objective, Any, dict[str, torch
     statistics = ClassStatistics.from_rows(X, codes, len(classes))
     mean = statistics.mean.astype(np.float32)
     kernel = GaussianMixture.paper()
-    objective = Objective(torch.from_numpy(X - mean), torch.from_numpy(codes), kernel)
+    objective = Objective(torch.from_numpy(X - mean), PairWeights.between(codes), kernel)
     rows, z = torch.from_numpy(X_held - mean), np.searchsorted(classes, data.validation.z)
     first = {
         init: objective.X.new_tensor(start(init, statistics, rank))

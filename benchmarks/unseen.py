@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from unspot import LEOPARD, Cascade
 from unspot.evaluation import attack, neighbour_overlap
 from unspot.lab.glove import cosines, gender_direction
+from unspot.leopard import ManifoldSolver
 
 RESULTS = Path(__file__).parent / "results" / "unseen.json"
 TEST, ATTACK = 8_000, 12_000
@@ -103,7 +104,7 @@ def mean_cell(cells: dict[str, Any], dataset: str, label: str) -> dict[str, floa
 
 def _measure(X: NDArray[Any], z: NDArray[Any], rank: int, label: str) -> dict[str, Any]:
     n = int(label.split()[0])
-    settings = {"max_rows": 10_000} if label == SAMPLE else {}
+    settings = {"solver": ManifoldSolver(max_rows=10_000)} if label == SAMPLE else {}
     first = TEST + ATTACK
     rows = slice(n) if label == SEEN else slice(first, first + n)
     began = time.process_time()

@@ -11,6 +11,7 @@ Take gender out of word vectors, and let attackers try to read it again.
 # judges both.
 
 from unspot import LEACE, LEOPARD, Cascade, certify
+from unspot.leopard import ManifoldSolver
 from unspot.datasets import load_glove_gender
 
 data = load_glove_gender()
@@ -22,9 +23,9 @@ print(data)
 
 erasers = {
     "LEACE": LEACE().fit(data.train.X, data.train.z),
-    "cascade, rank 40": Cascade(LEOPARD(rank=40, max_rows=4000, random_state=0)).fit(
-        data.train.X, data.train.z
-    ),
+    "cascade, rank 40": Cascade(
+        LEOPARD(rank=40, solver=ManifoldSolver(max_rows=4000), random_state=0)
+    ).fit(data.train.X, data.train.z),
 }
 
 # %%

@@ -10,11 +10,12 @@ The rank decides between erasure and utility. A path of ranks shows both.
 # judged on the rest; the test rows stay out of it until the end.
 
 from unspot import LEOPARD, Cascade, certify, rank_path
+from unspot.leopard import ManifoldSolver
 from unspot.datasets import load_glove_gender
 
 data = load_glove_gender()
 path = rank_path(
-    Cascade(LEOPARD(max_rows=3000, random_state=0)),
+    Cascade(LEOPARD(solver=ManifoldSolver(max_rows=3000), random_state=0)),
     data,
     ranks=[80, 60, 40, 20, 10],
     metrics=["attack", "neighbours"],

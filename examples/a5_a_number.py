@@ -14,6 +14,7 @@ how rare a word is.
 import numpy as np
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, certify
+from unspot.leopard import ManifoldSolver
 from unspot.datasets import load_glove_gender
 
 words = load_glove_gender()
@@ -27,14 +28,14 @@ print(data)
 
 # %%
 # Fractional numbers are taken for numbers. Whole ones of many values, such as ages in years, could
-# be classes as well: say ``concept="continuous"``. LEACE removes what a line can predict, and the
-# cascade keeps the 30 dimensions of the rest that depend least on the number, in any way.
+# be classes as well: pass ``unspot.data.Number.read(ages)``. LEACE removes what a line can predict,
+# and the cascade keeps the 30 dimensions of the rest that depend least on the number, in any way.
 
 erasers = {
     "original": None,
-    "LEACE": LEACE(concept="continuous").fit(data.train.X, data.train.z),
+    "LEACE": LEACE().fit(data.train.X, data.train.z),
     "cascade, rank 30": Cascade(
-        LEOPARD(rank=30, concept="continuous", max_rows=3000, random_state=0)
+        LEOPARD(rank=30, solver=ManifoldSolver(max_rows=3000), random_state=0)
     ).fit(data.train.X, data.train.z),
 }
 

@@ -13,6 +13,7 @@ whole table.
 import numpy as np
 
 from unspot import LEOPARD, Cascade, Dataset, certify
+from unspot.leopard import ManifoldSolver
 from unspot.datasets import load_glove_gender
 
 words = load_glove_gender()
@@ -33,12 +34,12 @@ print(data)
 
 train = data.train
 erasers = {
-    "gender": Cascade(LEOPARD(rank=20, max_rows=2000, random_state=0)).fit(
+    "gender": Cascade(LEOPARD(rank=20, solver=ManifoldSolver(max_rows=2000), random_state=0)).fit(
         train.X, data.of("gender").train.z
     ),
-    "gender and rarity": Cascade(LEOPARD(rank=20, max_rows=2000, random_state=0)).fit(
-        train.X, train.z
-    ),
+    "gender and rarity": Cascade(
+        LEOPARD(rank=20, solver=ManifoldSolver(max_rows=2000), random_state=0)
+    ).fit(train.X, train.z),
 }
 for concept in erasers["gender and rarity"].eraser_.metadata["concepts"]:
     print(concept["name"], concept["kind"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from unspot import LEACE, LEOPARD, Cascade
 from unspot.eraser import Eraser, load
+from unspot.leopard import nearest_projector
 from unspot.maps import Compress, Expand, Oblique, Projection
-from unspot.projections import nearest_projector
 
 
 @pytest.fixture

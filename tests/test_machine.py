@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from unspot import Dataset, certify, evaluate, machine
 from unspot.erasers import LEACE, LEOPARD, Cascade
 from unspot.evaluation import mdl
+from unspot.leopard import PaperSolver
 from unspot.machine import divisible, in_threads, one_thread, pieces_in_threads
-from unspot.projections import PaperSolver
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def _rows(n, d, dtype=np.float64):
     ids=lambda eraser: type(eraser).__name__,
 )
 def test_the_same_seed_and_number_of_threads_give_the_same_bits(eraser, monkeypatch):
-    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)  # divided over threads
+    monkeypatch.setattr("unspot.leopard.fit.FEW_PRODUCTS", 0)  # divided over threads
     X, z = _rows(1500, 40, np.float32)
     first, second = (eraser.fit(X, z).transform(X) for _ in range(2))
     np.testing.assert_array_equal(first, second)
@@ -218,7 +218,7 @@ def _projector(eraser):
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not fork safely")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_fits_and_measurements_in_a_forked_process_end(monkeypatch):
-    monkeypatch.setattr("unspot.erasers.leopard.FEW_PRODUCTS", 0)
+    monkeypatch.setattr("unspot.leopard.fit.FEW_PRODUCTS", 0)
     eraser = LEOPARD(rank=4, random_state=0)
     here = _projector(eraser)  # OpenMP now has threads, which a fork does not take along
     fork = multiprocessing.get_context("fork")

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from unspot import LEACE, LEOPARD, Dataset, certify, load
+from unspot.erasers import MeanProjection
 
 PAGE = Path(__file__).parent.parent / "docs" / "troubleshooting.md"
 if not PAGE.exists():
@@ -63,7 +64,7 @@ TROUBLES = {
     "Got no z": _without_the_requested_concept,
     "Got numbers of": lambda: LEACE().fit(X, NUMBERS),
     "Got … classes": lambda: LEACE().fit(X, np.arange(300)),
-    "z holds": lambda: LEACE().fit(X, X[:, 0]),
+    "Got a continuous": lambda: MeanProjection().fit(X, X[:, 0]),
     "Got … missing": lambda: LEACE().fit(X, [None, *"ab" * 149, "a"]),
     "Got … values of NaN": lambda: LEACE().fit(with_a_hole(), z),
     "Got one class": lambda: LEACE().fit(X, np.zeros(300)),

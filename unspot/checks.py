@@ -6,6 +6,8 @@ expected, and the way out.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -24,6 +26,7 @@ __all__ = [
     "default_ranks",
     "did_you_mean",
     "require",
+    "warn",
 ]
 
 
@@ -155,3 +158,11 @@ def _is_number(value: Any) -> bool:
 
 def _either(words: Iterable[str]) -> str:
     return " or ".join(map(repr, words))
+
+
+def warn(message: str) -> None:
+    """Warn at the user's line, however deep inside the package the cause is."""
+    level = 1
+    while sys._getframe(level).f_globals.get("__name__", "").startswith("unspot."):
+        level += 1
+    warnings.warn(message, UserWarning, stacklevel=level + 1)

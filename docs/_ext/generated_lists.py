@@ -3,8 +3,8 @@
 A page can have these directives, each on its own line:
 
 - ``@public unspot.erasers.registry make`` becomes a table of these classes and functions of a
-  module, with a page for each; ``@public unspot.density`` lists all names in ``__all__``;
-- ``@modules unspot.density`` becomes a table of the modules of a package, with the first sentence
+  module, with a page for each; ``@public unspot.leopard`` lists all names in ``__all__``;
+- ``@modules unspot.leopard`` becomes a table of the modules of a package, with the first sentence
   of each docstring;
 - ``@methods`` becomes the table of ``unspot.methods()``;
 - ``@commands`` becomes the help of every command, as text and tables;

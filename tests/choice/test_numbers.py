@@ -7,18 +7,16 @@ from unspot import Dataset, Eraser, certify
 from unspot.choice.path import rank_path
 from unspot.choice.selection import decidable
 from unspot.datasets.concept_laws import concept_law
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import ANY_GOAL, BaseEraser
 
 
 class LastCoordinates(BaseEraser):
     """Keep the last coordinates: of rows whose concept is in the first one."""
 
-    kinds = ("categories", "continuous")
-    takes_goals = True
+    takes = ANY_GOAL
 
-    def __init__(self, rank=1, concept="continuous"):
+    def __init__(self, rank=1):
         self.rank = rank
-        self.concept = concept
 
     def _fit_eraser(self, X, target):
         return Eraser.projection(np.eye(X.shape[1])[:, X.shape[1] - self.rank :])
@@ -59,7 +57,7 @@ def test_what_rows_cannot_decide_is_refused(path):
 def test_a_choice_holds_for_every_concept():
     X, z = unrotated("jointly", n=4000, d=3)
     data = Dataset.from_arrays(X, z, random_state=0)
-    path = rank_path(LastCoordinates(concept="categories"), data, ranks=[3, 2], seeds=1)
+    path = rank_path(LastCoordinates(), data, ranks=[3, 2], seeds=1)
     chosen = path.select(max_advantage=0.3, attackers=["logistic"], refit=False)
     assert chosen.rank_ == 3  # 14 points of the cells are allowed
     seen = path.select(max_advantage=0.12, attackers=["logistic"], refit=False)

@@ -15,7 +15,7 @@ from unspot.choice.fits import FAR_EVALUATIONS
 from unspot.choice.path import check_ranks, held_out_discrepancy
 from unspot.erasers.baselines import PCAProjection
 from unspot.erasers.transport import Transport
-from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.leopard import ManifoldSolver, PaperSolver
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from unspot.choice import selection
 from unspot.choice.path import PathPoint, RankPath
 from unspot.choice.selection import Selection
 from unspot.erasers.baselines import PCAProjection
+from unspot.leopard import ManifoldSolver
 
 
 @pytest.fixture(scope="module")
@@ -207,15 +208,14 @@ def test_a_second_choice_attacks_no_rank_again(path, monkeypatch):
 
 @pytest.mark.parametrize("cascaded", [False, True])
 def test_it_is_fitted_again_as_the_path_was_down_from_the_higher_ranks(data, cascaded):
-    eraser = LEOPARD(max_rows=300, random_state=0)
+    eraser = LEOPARD(solver=ManifoldSolver(max_rows=300), random_state=0)
     path = rank_path(Cascade(eraser) if cascaded else eraser, data, [6, 4, 2])
     again = path.fit_again(2)
     down = rank_path(path.eraser, replace(data, train=path.unseen.train), [6, 4, 2])
     np.testing.assert_array_equal(again.eraser_.P, down[2].eraser.P)
     # And who fits it again does so from the start.
     plain = again.eraser if cascaded else again
-    assert (plain.rank, plain.init, plain.max_rows) == (2, "auto", 300)
-    assert plain.solver == "manifold"
+    assert (plain.rank, plain.solver) == (2, ManifoldSolver(max_rows=300))
 
 
 def test_the_choice_is_fitted_again_on_all_rows_but_test_rows(path, data):
@@ -251,7 +251,7 @@ def test_a_rank_between_two_of_the_default_ranks_is_found(data):
 
 
 def test_a_rank_between_two_is_the_same_whatever_was_asked_before(data):
-    path = rank_path(LEOPARD(max_rows=200, random_state=0), data, [8, 1])
+    path = rank_path(LEOPARD(solver=ManifoldSolver(max_rows=200), random_state=0), data, [8, 1])
     again = replace(path)
     again.at(5)  # nearer to 3 than any rank of the path
     np.testing.assert_array_equal(path.at(3).eraser.U, again.at(3).eraser.U)
@@ -259,8 +259,10 @@ def test_a_rank_between_two_is_the_same_whatever_was_asked_before(data):
 
 
 def test_a_rank_between_two_has_the_seed_of_the_path(data):
-    path = rank_path(LEOPARD(max_rows=200), data, [8, 1])  # draws its seed
-    known = replace(path, eraser=LEOPARD(max_rows=200, random_state=path.random_state))
+    path = rank_path(LEOPARD(solver=ManifoldSolver(max_rows=200)), data, [8, 1])  # draws its seed
+    known = replace(
+        path, eraser=LEOPARD(solver=ManifoldSolver(max_rows=200), random_state=path.random_state)
+    )
     np.testing.assert_array_equal(path.at(4).eraser.U, known.at(4).eraser.U)
 
 

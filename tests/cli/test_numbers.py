@@ -32,7 +32,7 @@ def eraser(people):
     from unspot import LEACE, Eraser
 
     with np.load(people / "train.npz") as rows:
-        found = LEACE(concept="continuous").fit(rows["X"], rows["score"]).eraser_
+        found = LEACE().fit(rows["X"], rows["score"]).eraser_
     named = {**found.metadata, "features": ["X"], "concept_name": "score"}
     Eraser(found.maps, named).save(people / "e.safetensors")
     return people / "e.safetensors"

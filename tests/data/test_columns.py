@@ -86,7 +86,7 @@ def test_bytes_and_tuples_are_labels_and_no_vectors(z, classes):
         ([1.0, np.nan, 2.0], "1 missing labels"),
         (pd.Series(["a", pd.NA, "b"], dtype="string"), "1 missing labels"),
         (pl.Series(["a", None, "b"]), "1 missing labels"),
-        ([0.5, 1.5, 2.5], "fractional numbers, but this method erases categories"),
+        ([0.5, 1.5, 2.5], "fractional numbers, but labels were expected"),
         ([1.0, np.inf, 2.0], "infinity in z"),
         (np.array(["a", 1, "b"], dtype=object), "mixes a number and a string"),
         (np.ones((3, 2)), r"y should be a 1d array\. One concept is erased .* as 'f/nurse'\."),

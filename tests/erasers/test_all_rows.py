@@ -1,19 +1,21 @@
 """L̄EOPARD is fitted on every row: what the rows beyond the sample are good for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from unspot import LEOPARD, Cascade
-from unspot.erasers import leopard, streams
-from unspot.erasers.streams import Blocks
-from unspot.projections import ManifoldSolver
+from unspot.io import rows as streams
+from unspot.leopard import ManifoldSolver, fit, low_order
+from unspot.leopard.low_order import Blocks
 
 QUICK = ManifoldSolver(max_evaluations=8)
 
 
 @pytest.fixture
 def small_sample(monkeypatch):
-    monkeypatch.setattr(leopard, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(fit, "SAMPLE_ROWS", 400)
 
 
 def _spread_coded(n, d=12, seed=0):
@@ -33,7 +35,8 @@ def _left(eraser):
 def test_rows_beyond_the_sample_make_it_better(small_sample):
     X, z = _spread_coded(6_000)
     few, all_rows = (
-        LEOPARD(rank=6, max_rows=m, random_state=0).fit(X, z) for m in (400, 1_000_000)
+        LEOPARD(rank=6, solver=ManifoldSolver(max_rows=m), random_state=0).fit(X, z)
+        for m in (400, 1_000_000)
     )
     assert _left(all_rows.eraser_) < 0.3 * _left(few.eraser_)
     assert few.eraser_.metadata["rows_used"] == 400
@@ -46,7 +49,8 @@ def test_what_low_orders_do_not_see_is_erased_too(small_sample, rng):
     two_points = np.where(rng.random(6_000) < 0.5, 1.0, -1.0)  # mean 0 and variance 1, as before
     X[:, 2] = np.where(z == 1, two_points, X[:, 2])
     few, all_rows = (
-        LEOPARD(rank=3, max_rows=m, random_state=0).fit(X, z).eraser_ for m in (400, 1_000_000)
+        LEOPARD(rank=3, solver=ManifoldSolver(max_rows=m), random_state=0).fit(X, z).eraser_
+        for m in (400, 1_000_000)
     )
     assert all_rows.P[2, 2] < 0.6 * few.P[2, 2]
 
@@ -56,7 +60,8 @@ def test_a_fit_on_few_rows_has_the_bits_of_the_sample(three_classes):
     settings = {"rank": 5, "random_state": 0, "solver": QUICK}
     default = LEOPARD(**settings).fit(X, z).eraser_
     np.testing.assert_array_equal(
-        default.P, LEOPARD(max_rows=10_000, **settings).fit(X, z).eraser_.P
+        default.P,
+        LEOPARD(**{**settings, "solver": replace(QUICK, max_rows=10_000)}).fit(X, z).eraser_.P,
     )
 
 
@@ -73,11 +78,11 @@ def test_same_seed_same_bits(small_sample, metric):
 def test_disk_equals_memory_pass_by_pass(small_sample, monkeypatch, tmp_path):
     X, z = _spread_coded(1_500)
     np.save(tmp_path / "x.npy", X)
-    eraser = Cascade(LEOPARD(rank=4, random_state=0, solver=QUICK, max_rows=1_200))
+    eraser = Cascade(LEOPARD(rank=4, random_state=0, solver=replace(QUICK, max_rows=1_200)))
     expected = eraser.fit(X, z).eraser_.P
-    for name in ("LOAD_BYTES", "HOLD_BYTES"):
-        monkeypatch.setattr(streams, name, 0)
-    monkeypatch.setattr(streams, "CHUNK_ROWS", 256)
+    monkeypatch.setattr(streams, "LOAD_BYTES", 0)
+    monkeypatch.setattr(low_order, "HOLD_BYTES", 0)
+    monkeypatch.setattr(low_order, "CHUNK_ROWS", 256)
     np.testing.assert_allclose(eraser.fit(tmp_path / "x.npy", z).eraser_.P, expected, atol=1e-7)
 
 
@@ -89,8 +94,6 @@ def test_half_precision(small_sample):
 
 
 def test_moments_of_very_many_classes_are_left_out(small_sample, monkeypatch):
-    from unspot.projections import low_order
-
     monkeypatch.setattr(low_order, "MOST_MOMENTS", 10)
     X, z = _spread_coded(1_500)
     eraser = LEOPARD(rank=4, random_state=0, solver=QUICK).fit(X, z).eraser_
@@ -101,7 +104,9 @@ def test_unequal_classes(small_sample):
     X, z = _spread_coded(4_000)
     rows = np.r_[np.flatnonzero(z == 0), np.flatnonzero(z == 1)[:150]]
     few, all_rows = (
-        LEOPARD(rank=6, max_rows=m, random_state=0).fit(X[rows], z[rows]).eraser_
+        LEOPARD(rank=6, solver=ManifoldSolver(max_rows=m), random_state=0)
+        .fit(X[rows], z[rows])
+        .eraser_
         for m in (400, 1_000_000)
     )
     assert _left(all_rows) < 0.8 * _left(few)
@@ -109,8 +114,8 @@ def test_unequal_classes(small_sample):
 
 @pytest.mark.parametrize("hold", [0, 2**20])
 def test_blocks_give_every_chosen_row_once_sorted_by_class(rng, monkeypatch, hold):
-    monkeypatch.setattr(streams, "HOLD_BYTES", hold)
-    monkeypatch.setattr(streams, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(low_order, "HOLD_BYTES", hold)
+    monkeypatch.setattr(low_order, "CHUNK_ROWS", 7)
     X, codes = np.arange(50.0)[:, None], rng.integers(0, 3, 50)
     rows = np.sort(rng.permutation(50)[:30])
     blocks = Blocks(X, codes, rows, 3, lambda X: X + 100)

@@ -13,10 +13,11 @@ from unspot.checks import default_ranks
 from unspot.choice import path, selection
 from unspot.choice.path import MIN_ASIDE
 from unspot.choice.selection import Selection
-from unspot.erasers import PCAProjection, streams
+from unspot.erasers import PCAProjection
 from unspot.evaluation.attackers import BUDGETS, attack
 from unspot.evaluation.inference import smallest_bound
-from unspot.projections import ManifoldSolver
+from unspot.io import rows as streams
+from unspot.leopard import ManifoldSolver
 
 D, K = 10, 3
 
@@ -109,7 +110,9 @@ def test_rows_too_few_to_be_set_aside_are_cross_fitted(data, monkeypatch):
         return 0.01 * point.rank
 
     monkeypatch.setattr(selection, "cross_fitted_bound", bound)
-    eraser = LEOPARD("auto", max_advantage=0.05, max_rows=600, random_state=0)
+    eraser = LEOPARD(
+        "auto", max_advantage=0.05, solver=ManifoldSolver(max_rows=600), random_state=0
+    )
     monkeypatch.setattr(path, "_share_to_choose_with", lambda labels, max_rows: 1.0)
     assert eraser.fit(data.train.X, data.train.z).rank_ == 5
     assert 5 in ranks
@@ -178,7 +181,9 @@ def test_a_looser_bound_keeps_more(data):
 
 def test_the_same_seed_gives_the_same_bits(data):
     first, second = (
-        LEOPARD("auto", max_rows=800, random_state=3).fit(data.train.X, data.train.z)
+        LEOPARD("auto", solver=ManifoldSolver(max_rows=800), random_state=3).fit(
+            data.train.X, data.train.z
+        )
         for _ in range(2)
     )
     np.testing.assert_array_equal(first.eraser_.P, second.eraser_.P)
@@ -194,9 +199,13 @@ def test_a_file_of_any_size_costs_a_sample(data, tmp_path, monkeypatch):
         return take(self, rows)
 
     np.save(tmp_path / "x.npy", data.train.X)
-    inside = LEOPARD("auto", max_rows=800, random_state=0).fit(data.train.X, data.train.z)
+    inside = LEOPARD("auto", solver=ManifoldSolver(max_rows=800), random_state=0).fit(
+        data.train.X, data.train.z
+    )
     monkeypatch.setattr(streams.Rows, "take", counted)
-    outside = LEOPARD("auto", max_rows=800, random_state=0).fit(tmp_path / "x.npy", data.train.z)
+    outside = LEOPARD("auto", solver=ManifoldSolver(max_rows=800), random_state=0).fit(
+        tmp_path / "x.npy", data.train.z
+    )
     np.testing.assert_array_equal(outside.eraser_.P, inside.eraser_.P)
     # The sample that chooses, the one of the last fit, and a thousand rows for the fingerprint.
     assert 1000 <= sum(given) <= 800 / 0.6 + 800 / 0.9 + 1000 + 10
@@ -204,7 +213,9 @@ def test_a_file_of_any_size_costs_a_sample(data, tmp_path, monkeypatch):
 
 def test_half_precision(data):
     X = data.train.X.astype(np.float16)
-    fitted = LEOPARD("auto", max_rows=800, random_state=0).fit(X, data.train.z)
+    fitted = LEOPARD("auto", solver=ManifoldSolver(max_rows=800), random_state=0).fit(
+        X, data.train.z
+    )
     assert isinstance(fitted.eraser_, Eraser)
     assert fitted.transform(X[:3]).dtype == np.float16
 
@@ -269,10 +280,10 @@ def test_a_sample_that_sets_too_few_aside_asks_for_a_larger_one(monkeypatch, n_r
     z = np.repeat(["rare", "common"], [n_rare, n - n_rare])
     message = f"{n_rare} rows of class 'rare', .* or a larger max_rows, .* aside: [0-9]+ is enough"
     with pytest.raises(ValueError, match=message) as refused:
-        LEOPARD("auto", max_rows=10_000, random_state=0).fit(X, z)
+        LEOPARD("auto", solver=ManifoldSolver(max_rows=10_000), random_state=0).fit(X, z)
     enough = int(str(refused.value).split(" is enough")[0].split()[-1])
     with pytest.raises(Chosen) as chosen:
-        LEOPARD("auto", max_rows=enough, random_state=0).fit(X, z)
+        LEOPARD("auto", solver=ManifoldSolver(max_rows=enough), random_state=0).fit(X, z)
     assert chosen.value.args[0] >= MIN_ASIDE
 
 
@@ -298,7 +309,7 @@ def _numbers(n=800):
 def test_the_rank_of_a_number():
     X, age, _ = _numbers()
     quick = ManifoldSolver(max_evaluations=20)
-    eraser = LEOPARD("auto", concept="continuous", max_advantage=0.3, solver=quick, random_state=0)
+    eraser = LEOPARD("auto", max_advantage=0.3, solver=quick, random_state=0)
     eraser.fit(X, age, groups=np.arange(len(X)) // 2)
     assert eraser.rank_ == eraser.eraser_.rank == 4
     assert eraser.eraser_.P[0, 0] < 0.1
@@ -328,5 +339,5 @@ def test_groups_of_a_number_stay_together(monkeypatch):
 
     monkeypatch.setattr(path, "rank_path", stop)
     with pytest.raises(Stop):
-        LEOPARD("auto", concept="continuous", random_state=0).fit(X, age, groups=groups)
+        LEOPARD("auto", random_state=0).fit(X, age, groups=groups)
     assert not seen["parts"][0] & seen["parts"][1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -11,7 +13,7 @@ from unspot.data.statistics import ClassStatistics
 from unspot.erasers import Transport, base
 from unspot.erasers.cascade import coordinates
 from unspot.lab import INLP, MomentMatching
-from unspot.projections import ManifoldSolver
+from unspot.leopard import ManifoldSolver
 
 QUICK = ManifoldSolver(max_evaluations=5)
 
@@ -48,7 +50,7 @@ def test_linear_guardedness(three_classes, dtype):
 
 def test_standard_leaves_a_linear_signal_that_the_cascade_does_not(three_classes):
     X, z = three_classes
-    inner = LEOPARD(rank=7, solver=QUICK, init="identity", random_state=0)
+    inner = LEOPARD(rank=7, solver=replace(QUICK, init="identity"), random_state=0)
 
     def gap(eraser):
         erased = eraser.fit(X, z).transform(X)
@@ -114,11 +116,11 @@ def test_rows_and_labels_are_checked_once_for_all_stages(three_classes, inner, m
         whole = getattr(base, name)
         monkeypatch.setattr(base, name, lambda *a, **k: calls.append(name) or whole(*a, **k))
 
-    for name in ("encode", "validate_data", "refuse_nonfinite", "identity"):
+    for name in ("read", "validate_data", "refuse_nonfinite", "identity"):
         counted(name)
     fitted = Cascade(inner).fit(*three_classes)
     # The rows are hashed once; the inner eraser's rows are others, in coordinates of the subspace.
-    assert sorted(calls) == ["encode", "identity", "identity", "refuse_nonfinite", "validate_data"]
+    assert sorted(calls) == ["identity", "identity", "read", "refuse_nonfinite", "validate_data"]
     assert fitted.linear_.metadata["fingerprint"] == fitted.eraser_.metadata["fingerprint"]
 
 
@@ -184,8 +186,8 @@ def test_something_else_first(three_classes, first):
 
 def test_stages_of_different_concepts(three_classes):
     X, _ = three_classes
-    with pytest.raises(ValueError, match=r"Transport\(\) before LEACE.*'continuous'"):
-        Cascade(LEACE(concept="continuous"), first=Transport()).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"continuous concept, but INLP erases categories"):
+        Cascade(INLP(), first=Transport()).fit(X, X[:, 0])
 
 
 def test_the_rank_after_another_first_stage(three_classes):

@@ -8,9 +8,10 @@ import pytest
 from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, load
+from unspot.data import Number, Table
 from unspot.erasers import Transport
 from unspot.lab import INLP, KRaM, Obliviator
-from unspot.projections import ManifoldSolver
+from unspot.leopard import ManifoldSolver
 
 QUICK = ManifoldSolver(max_evaluations=40)
 #: A direction is gone if less than this of it is left; what few rows can tell.
@@ -42,7 +43,7 @@ def one_hot(z):
 def test_leopard_finds_the_direction_that_a_number_depends_on(metric):
     rng, X = rows()
     age = X[:, 2] ** 2 + 0.1 * rng.normal(size=len(X))  # no linear signal
-    P = fast(5, concept="continuous", metric=metric).fit(X, age).eraser_.P
+    P = fast(5, metric=metric).fit(X, age).eraser_.P
     assert P[2, 2] < GONE
 
 
@@ -62,7 +63,7 @@ def test_the_search_does_not_cancel_noise_by_signal():
 def test_a_vector_of_numbers():
     _, X = rows()
     place = X[:, :2] ** 2
-    P = fast(4, concept="continuous").fit(X, place).eraser_.P
+    P = fast(4).fit(X, Number.read(place)).eraser_.P
     assert P[0, 0] < GONE
     assert P[1, 1] < GONE
 
@@ -70,7 +71,7 @@ def test_a_vector_of_numbers():
 def test_the_cascade_of_a_number_begins_with_leace_of_it():
     rng, X = rows()
     age = X[:, 0] + X[:, 2] ** 2 + 0.1 * rng.normal(size=len(X))
-    cascade = Cascade(fast(3, concept="continuous")).fit(X, age)
+    cascade = Cascade(fast(3)).fit(X, age)
     assert np.abs(covariance(cascade.transform(X), age)).max() < 1e-9
     assert cascade.eraser_.rank == 3
     assert cascade.eraser_.P[2, 2] < GONE
@@ -79,7 +80,7 @@ def test_the_cascade_of_a_number_begins_with_leace_of_it():
 def test_units_of_the_number_do_not_matter():
     rng, X = rows(200)
     age = np.abs(X[:, 0]) + 0.1 * rng.normal(size=len(X))
-    a, b = (fast(4, concept="continuous").fit(X, z).eraser_.P for z in (age, 1e3 * age + 7))
+    a, b = (fast(4).fit(X, z).eraser_.P for z in (age, 1e3 * age + 7))
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
@@ -137,16 +138,15 @@ def test_kinds_by_name_overrule_the_values():
     Z = {"age": years, "z": years % 2}
     with pytest.raises(ValueError, match="'age': 'continuous'"):
         LEACE().fit(X, Z)
-    eraser = LEACE(concept={"age": "continuous"}).fit(X, Z).eraser_
+    eraser = LEACE().fit(X, Table.read(Z, kinds={"age": "continuous"})).eraser_
     assert eraser.metadata["concepts"][0]["kind"] == "continuous"
 
 
 def test_files_hold_the_concepts(tmp_path):
     X, Z = table(200)
-    LEACE(concept={"age": "continuous"}).fit(X, Z).eraser_.save(tmp_path / "e.safetensors")
+    LEACE().fit(X, Z).eraser_.save(tmp_path / "e.safetensors")
     loaded = load(tmp_path / "e.safetensors")
     assert [c["name"] for c in loaded.metadata["concepts"]] == list(Z)
-    assert loaded.metadata["parameters"]["concept"] == {"age": "continuous"}
 
 
 # -- Given a task --------------------------------------------------------------------------------
@@ -193,10 +193,10 @@ def test_given_a_number():
     X[:, 0] = y + 0.1 * rng.normal(size=800)
     z = np.sin(2 * y) + rng.normal(size=800)
     X[:, 1] = (z - np.sin(2 * y)) ** 2  # tells of z beside y
-    P = fast(5, concept="continuous").fit(X, z, given=y).eraser_.P
+    P = fast(5).fit(X, z, given=y).eraser_.P
     assert P[1, 1] < GONE
     assert P[0, 0] > 0.8
-    erased = LEACE(concept="continuous").fit(X, z, given=y).transform(X)
+    erased = LEACE().fit(X, z, given=y).transform(X)
     assert np.abs(covariance(erased, z - np.sin(2 * y))).max() < 0.05
     assert np.abs(covariance(erased, np.sin(2 * y))).max() > 0.2
 
@@ -217,18 +217,14 @@ def test_a_concept_that_the_task_decides(eraser):
         eraser.fit(X, y == 0, given=y)
     with pytest.raises(ValueError, match="function of what is given"):
         eraser.fit(X, {"a": y == 0, "b": y == 1}, given=y)
-    number = clone(eraser).set_params(**{_concept_of(eraser): "continuous"})
+    number = clone(eraser)
     with pytest.raises(ValueError, match="function of what is given"):
-        number.fit(X, 0.1 * y, given=y)
+        number.fit(X, Number.read(0.1 * y), given=y)
     with pytest.raises(ValueError, match="function of what is given"):
         number.fit(X[:60], 2 * X[:60, 3] + 1, given=X[:60, 3])
     with pytest.raises(ValueError, match="function of what is given"):
         number.fit(X, np.sin(2 * X[:, 3]), given=X[:, 3])
     number.fit(X, X[:, 3] + 0.1 * X[:, 4], given=X[:, 3])
-
-
-def _concept_of(eraser):
-    return "eraser__concept" if isinstance(eraser, Cascade) else "concept"
 
 
 # -- What is kept --------------------------------------------------------------------------------
@@ -372,8 +368,6 @@ def test_a_column_of_numbers_is_not_for_methods_of_labels():
     ("parameters", "needles"),
     [
         ({"solver": "paper"}, ["solver='paper'", "manifold"]),
-        ({"concept": "numbers"}, ["concept='numbers'", "'continuous'"]),
-        ({"concept": {"agee": "continuous"}}, ["'agee'", "Did you mean 'age'"]),
     ],
 )
 def test_parameters_that_cannot_be(parameters, needles):

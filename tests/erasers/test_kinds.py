@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, LEOPARD
+from unspot.data import Number
 from unspot.erasers.registry import make
 
 RNG = np.random.default_rng(0)
@@ -22,7 +23,7 @@ def test_many_numbers_are_said_to_be_classes(ages):
     with pytest.warns(UserWarning, match=f"taken for {n_classes} classes") as seen:
         LEACE().fit(X, ages)
     message = str(seen[0].message)
-    assert "concept='continuous'" in message
+    assert "Number.read(z)" in message
     assert "--kind" in message
     assert seen[0].filename == __file__
 
@@ -35,7 +36,7 @@ def test_few_numbers_and_names_are_labels(z):
 
 
 def test_as_a_number_nothing_is_said():
-    assert LEACE(concept="continuous").fit(X, AGES).eraser_.rank == 5
+    assert LEACE().fit(X, Number.read(AGES)).eraser_.rank == 5
 
 
 @pytest.mark.parametrize("method", [LEACE(), LEOPARD(rank=2), make("mean")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ from hypothesis import strategies as st
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from unspot import LEACE, LEOPARD
-from unspot.density import GaussianMixture, mmd2
-from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.leopard import GaussianMixture, ManifoldSolver, PaperSolver, mmd2
 
 QUICK = ManifoldSolver(max_evaluations=4)
 
@@ -71,14 +71,16 @@ def test_erases_what_linear_erasure_cannot(variance_coded):
 def test_both_solvers_and_metrics_match_densities(variance_coded, solver, metric):
     X, z = variance_coded
     before = discrepancy(X, z)
-    fitted = LEOPARD(rank=5, solver=solver, metric=metric, random_state=0, init="identity")
+    fitted = LEOPARD(rank=5, solver=replace(solver, init="identity"), metric=metric, random_state=0)
     after = discrepancy(fitted.fit(X, z).reduce(X), z)
     assert after < 0.1 * before
 
 
 def test_history_tells_the_way_down(variance_coded):
     X, z = variance_coded
-    history = LEOPARD(rank=4, random_state=0, init="identity").fit(X, z).history_
+    history = (
+        LEOPARD(rank=4, solver=ManifoldSolver(init="identity"), random_state=0).fit(X, z).history_
+    )
     assert {"loss", "held_out", "evaluations", "seconds"} == set(history)
     assert history["loss"][-1] < history["loss"][0]
     assert np.isfinite(history["held_out"]).all()
@@ -90,7 +92,7 @@ def test_the_loss_that_is_told_is_that_of_the_kept_subspace(variance_coded):
     X, z = variance_coded
     before_the_last = 0
     for seed in range(5):
-        fitted = LEOPARD(rank=7, max_rows=300, random_state=seed).fit(X, z)
+        fitted = LEOPARD(rank=7, solver=ManifoldSolver(max_rows=300), random_state=seed).fit(X, z)
         best = int(np.argmin(fitted.history_["held_out"]))
         assert fitted.eraser_.metadata["loss"] == fitted.history_["loss"][best]
         before_the_last += 0 < best < len(fitted.history_["loss"]) - 1
@@ -119,7 +121,7 @@ def test_euclidean_metric_is_invariant_to_rotation(three_classes, rng):
 def test_names_of_classes_do_not_matter(three_classes):
     X, z = three_classes
     numbers = np.select([z == "a", z == "b"], [30, 10], 20)  # another order of the classes
-    settings = {"rank": 5, "random_state": 0, "max_rows": 10_000}
+    settings = {"rank": 5, "random_state": 0}
     P = LEOPARD(**settings, solver=PaperSolver(epochs=5)).fit(X, z).eraser_.P
     Q = LEOPARD(**settings, solver=PaperSolver(epochs=5)).fit(X, numbers).eraser_.P
     np.testing.assert_allclose(P, Q, atol=1e-7)
@@ -138,7 +140,9 @@ def test_preserve_keeps_variance(three_classes):
     X, z = three_classes
     kept = []
     for preserve in (0.0, 1.0, 100.0):
-        fitted = LEOPARD(rank=4, preserve=preserve, init="pca", random_state=0).fit(X, z)
+        fitted = LEOPARD(
+            rank=4, preserve=preserve, solver=ManifoldSolver(init="pca"), random_state=0
+        ).fit(X, z)
         Y = fitted.reduce(X)
         kept.append(np.var(Y - Y.mean(0)) * 4 / (np.var(X - X.mean(0)) * 10))
     assert kept[0] < kept[1] < kept[2]
@@ -153,7 +157,9 @@ def test_preserve_keeps_variance_where_no_nonlinear_signal_is_left(rng):
     X[z == 1, 0] += 3.0
     kept = []
     for preserve in (0.0, 100.0):
-        fitted = LEOPARD(rank=3, preserve=preserve, init="moments", random_state=0).fit(X, z)
+        fitted = LEOPARD(
+            rank=3, preserve=preserve, solver=ManifoldSolver(init="moments"), random_state=0
+        ).fit(X, z)
         kept.append(np.trace(np.cov(fitted.reduce(X).T)))
     assert kept[1] > 2 * kept[0]
 
@@ -161,7 +167,9 @@ def test_preserve_keeps_variance_where_no_nonlinear_signal_is_left(rng):
 def test_row_budget(three_classes):
     X, z = three_classes
     many_X, many_z = np.tile(X, (20, 1)), np.tile(z, 20)
-    fitted = LEOPARD(rank=5, max_rows=600, random_state=0, solver=QUICK).fit(many_X, many_z)
+    fitted = LEOPARD(rank=5, random_state=0, solver=replace(QUICK, max_rows=600)).fit(
+        many_X, many_z
+    )
     assert fitted.eraser_.metadata["rows_used"] == 600
     assert fitted.eraser_.metadata["n_rows"] == len(many_X)
 
@@ -240,9 +248,10 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(900, 12)).astype(np.float32)
 z = rng.integers(0, 3, 900)
 for solver in ("manifold", "paper"):
-    from unspot.projections import PaperSolver
-    s = solver if solver == "manifold" else PaperSolver(epochs=3, batch_size=200)
-    P = LEOPARD(rank=5, solver=s, max_rows=500, random_state=7).fit(X, z).eraser_.P
+    from unspot.leopard import ManifoldSolver, PaperSolver
+    paper = PaperSolver(epochs=3, batch_size=200)
+    s = ManifoldSolver(max_rows=500) if solver == "manifold" else paper
+    P = LEOPARD(rank=5, solver=s, random_state=7).fit(X, z).eraser_.P
     print(hashlib.sha256(P.tobytes()).hexdigest())
 """
 
@@ -256,7 +265,10 @@ def test_same_seed_same_bits_in_one_process_and_in_two():
     assert len(namespaces[0].stdout.split()) == 2
     X = np.random.default_rng(0).normal(size=(300, 6))
     z = np.arange(300) % 2
-    a, b = (LEOPARD(rank=3, random_state=5, max_rows=100).fit(X, z).eraser_.P for _ in range(2))
+    a, b = (
+        LEOPARD(rank=3, solver=ManifoldSolver(max_rows=100), random_state=5).fit(X, z).eraser_.P
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(a, b)
 
 
@@ -271,15 +283,19 @@ def test_same_seed_same_bits_in_one_process_and_in_two():
         ({"solver": "adam"}, "expected 'manifold', 'paper'"),
         ({"metric": "cosine"}, "expected 'euclidean' or 'whitened'"),
         ({"kernel": "laplace"}, "expected 'paper', 'reference' or a GaussianMixture"),
-        ({"init": "random"}, "'identity', 'moments', 'pca'"),
+        ({"solver": ManifoldSolver(init="random")}, "'identity', 'moments', 'pca'"),
         ({"preserve": -1.0}, "a number from 0 up"),
         ({"preserve": 1.0, "solver": "paper"}, "Use solver='manifold', or preserve=0"),
-        ({"max_rows": 2}, "max_rows=2, .* at least 8"),
     ],
 )
 def test_bad_parameters(three_classes, parameters, message):
     with pytest.raises(ValueError, match=message):
         LEOPARD(**parameters).fit(*three_classes)
+
+
+def test_a_solver_needs_rows():
+    with pytest.raises(ValueError, match=r"max_rows=2, .* at least 8"):
+        ManifoldSolver(max_rows=2)
 
 
 def broken(value, row=3):

@@ -20,15 +20,16 @@ from unspot import LEACE, LEOPARD, Cascade, Eraser
 from unspot.datasets import load_glove_gender
 from unspot.erasers import MeanProjection, Transport
 from unspot.lab import ALFQLEACE, FLEACE, INLP, RLACE, FairPCA, MomentMatching, MUtE
+from unspot.leopard import ManifoldSolver
 from unspot.maps import Oblique
 
 D = 20
 CONSTANT = {3: 0.0, 7: 0.125}
 GRID = 12  # as column 319 of MiniLM: zero or the smallest number of half precision
 METHODS = {
-    "leopard": LEOPARD(rank=13, max_rows=1500, random_state=0),
-    "leopard, low rank": LEOPARD(rank=6, max_rows=1500, random_state=0),
-    "cascade": Cascade(LEOPARD(rank=13, max_rows=1500, random_state=0)),
+    "leopard": LEOPARD(rank=13, solver=ManifoldSolver(max_rows=1500), random_state=0),
+    "leopard, low rank": LEOPARD(rank=6, solver=ManifoldSolver(max_rows=1500), random_state=0),
+    "cascade": Cascade(LEOPARD(rank=13, solver=ManifoldSolver(max_rows=1500), random_state=0)),
     "cascade of matching": Cascade(MomentMatching()),
     "leace": LEACE(),
     "leace, orthogonal": LEACE(method="orthogonal"),
@@ -173,7 +174,7 @@ def _small_components(Y):
 def test_words_of_the_package():
     """The cascade of the README: before, the residue in double precision told 55 % of 33 %."""
     data = load_glove_gender()
-    eraser = Cascade(LEOPARD(rank=50, max_rows=1500, random_state=0)).fit(
+    eraser = Cascade(LEOPARD(rank=50, solver=ManifoldSolver(max_rows=1500), random_state=0)).fit(
         data.train.X, data.train.z
     )
     learn, test = (eraser.transform(s.X.astype(np.float64)) for s in (data.validation, data.test))

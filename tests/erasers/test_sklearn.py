@@ -12,12 +12,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unspot import LEACE, LEOPARD, Cascade, methods
 from unspot.erasers.registry import make
-from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.leopard import ManifoldSolver, PaperSolver
 
 EVERY_METHOD = [make(info.name) for info in methods()]
 VARIANTS = [
     LEACE(method="orthogonal"),
-    LEOPARD(metric="whitened", preserve=0.5, init="pca", kernel="reference"),
+    LEOPARD(metric="whitened", preserve=0.5, kernel="reference", solver=ManifoldSolver(init="pca")),
     LEOPARD(solver=PaperSolver(epochs=3, batch_size=8)),
     Cascade(LEACE()),
     Cascade(make("random", random_state=0)),  # the checks seed the outer estimator only

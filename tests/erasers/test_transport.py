@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from unspot import LEACE, LEOPARD, Cascade, load
+from unspot.data import Number
 from unspot.erasers import Transport
 from unspot.erasers.transport import shrunk_eigenvalues
 from unspot.lab import MomentMatching
@@ -145,8 +146,8 @@ def told_by_squares(X, z, new, numbers):
 
 def test_a_number_by_its_quarters():
     (X, z), (learn, seen), (new, numbers) = (law_of_a_number(3000, seed) for seed in range(3))
-    transport = Transport(concept="continuous").fit(X, z)
-    linear = LEACE(concept="continuous").fit(X, z)
+    transport = Transport().fit(X, z)
+    linear = LEACE().fit(X, z)
     left = [
         told_by_squares(eraser.transform(learn), seen, eraser.transform(new), numbers)
         for eraser in (linear, transport)
@@ -158,7 +159,7 @@ def test_a_number_by_its_quarters():
 
 def test_what_correlates_with_a_number_is_dropped():
     X, z = law_of_a_number(500)
-    way_down = Transport(concept="continuous").fit(X, z).eraser_.maps[-1].U
+    way_down = Transport().fit(X, z).eraser_.maps[-1].U
     line = (X - X.mean(axis=0)).T @ (z - z.mean())
     assert np.abs(way_down.T @ line).max() < 1e-9 * np.linalg.norm(line)
 
@@ -166,7 +167,7 @@ def test_what_correlates_with_a_number_is_dropped():
 def test_a_number_of_few_values_has_fewer_classes():
     X, z = law_of_a_number(300)
     halves = (z > 0.8).astype(float)
-    by_number = Transport(concept="continuous").fit(X, halves).transform(X)
+    by_number = Transport().fit(X, halves).transform(X)
     np.testing.assert_allclose(by_number, Transport().fit(X, halves).transform(X), atol=1e-8)
 
 
@@ -178,8 +179,8 @@ def test_the_unit_of_a_number_does_not_matter(unit):
     X = rng.normal(size=(2000, 5))
     X[:, 0] += z
     X[:, 1] += np.log(z + 0.1)
-    expected = Transport(concept="continuous").fit(X, z).transform(X)
-    moved = Transport(concept="continuous").fit(X, unit * z).transform(X)
+    expected = Transport().fit(X, z).transform(X)
+    moved = Transport().fit(X, unit * z).transform(X)
     np.testing.assert_allclose(moved, expected, atol=1e-8)
 
 
@@ -187,22 +188,17 @@ def test_the_unit_of_a_number_does_not_matter(unit):
 def test_many_rows_at_either_end_of_a_number_are_one_class(cap):
     X, z = law_of_a_number(300)
     censored = np.minimum(z, cap)
-    capped, floored = (
-        Transport(concept="continuous").fit(X, number).transform(X)
-        for number in (censored, -censored)
-    )
+    capped, floored = (Transport().fit(X, number).transform(X) for number in (censored, -censored))
     np.testing.assert_allclose(capped, floored, atol=1e-8)
 
 
 def test_vectors_are_refused():
     X, z = law_of_a_number(50)
     with pytest.raises(ValueError, match=r"2 numbers.*one.*LEOPARD"):
-        Transport(concept="continuous").fit(X, np.column_stack([z, z]))
+        Transport().fit(X, Number.read(np.column_stack([z, z])))
 
 
 def test_density_matching_after_transport_of_a_number():
     X, z = law_of_a_number(400)
-    inner = LEOPARD(rank=3, concept="continuous", random_state=0)
-    assert Cascade(inner, first=Transport(concept="continuous")).fit(X, z).reduce(X).shape[1] == 3
-    with pytest.raises(ValueError, match="same kind of concept"):
-        Cascade(inner, first=Transport()).fit(X, z)
+    inner = LEOPARD(rank=3, random_state=0)
+    assert Cascade(inner, first=Transport()).fit(X, z).reduce(X).shape[1] == 3

@@ -430,7 +430,7 @@ def test_default_metrics_of_several_concepts(with_gaps, grouped):
 def test_default_metrics_of_a_number():
     X, _, age = people()
     data = Dataset.from_arrays(X, age, random_state=0)
-    found = evaluate(LEACE(concept="continuous").fit(data.train.X, data.train.z), data)
+    found = evaluate(LEACE().fit(data.train.X, data.train.z), data)
     assert {"linear", "attack", "attack_seen", "two_sample"} <= {row.key for row in found}
     assert found["attack_seen"].label.endswith("R²")
 
@@ -481,7 +481,7 @@ def test_a_continuous_concept_is_evaluated_as_it_is_or_by_bins():
     age = rng.uniform(20, 60, size=800)
     X = rng.normal(size=(800, 4))
     X[:, 0] += age / 5
-    eraser = LEACE(concept="continuous").fit(X, age)
+    eraser = LEACE().fit(X, age)
     row = evaluate(eraser, Dataset.from_arrays(X, age, random_state=0), metrics="linear")["linear"]
     assert row.before.mean > 0.6  # R²
     assert row.after.mean < 0.02

@@ -170,13 +170,13 @@ def test_the_test_of_independence_sees_more_than_the_mean():
 def test_the_test_of_independence_is_the_dense_hsic():
     import torch
 
-    from unspot.density.kernels import GaussianMixture
     from unspot.evaluation.two_sample import (
         BANDWIDTHS,
         _draw_numbers,
         _in_metric,
         _quadratic_forms,
     )
+    from unspot.leopard.kernels import GaussianMixture
 
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
@@ -231,7 +231,7 @@ def test_the_margin_is_a_share_of_the_variance(leaky):
 
 def test_evaluate_has_the_rows_of_a_number(leaky):
     _, data = leaky
-    eraser = LEACE(concept="continuous").fit(data.train.X, data.train.z)
+    eraser = LEACE().fit(data.train.X, data.train.z)
     result = evaluate(eraser, data, metrics=["linear", "attack", "two_sample", "variance"])
     assert result["linear"].after.mean < 0.02
     assert result["attack"].after.mean > 0.05  # a square is no line
@@ -247,7 +247,7 @@ def test_cross_fitting_of_a_number():
     rows = concept_law("linear", n=300, d=4)
     data = Dataset.from_arrays(rows.X, rows.z, random_state=0)
     how = {"attackers": ["ridge"], "attack_rows": "cross-fit"}
-    eraser = LEACE(concept="continuous")
+    eraser = LEACE()
     found = certify(eraser, data, **how)
     assert found.n_test_rows == 300
     assert found.advantage < 0.05

@@ -9,7 +9,6 @@ import pytest
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
 from unspot.data.parts import OTHERS, parts_of
 from unspot.datasets.concept_laws import concept_law
-from unspot.erasers.goals import Goal
 from unspot.evaluation import Certificate, fairness, fairness_of_several
 from unspot.evaluation.measure import can_cross_fit
 
@@ -186,19 +185,19 @@ def test_cross_fitting_fits_given_the_task_again():
     fits = []
 
     class Watched(LEACE):
-        def _fit_checked(self, X, target):
-            fits.append(target)
-            return super()._fit_checked(X, target)
+        def _fit_rows(self, X, goal):
+            fits.append(goal)
+            return super()._fit_rows(X, goal)
 
     how = {"attack_rows": "cross-fit", "attackers": ["logistic"], "budget": "quick"}
     plain = Watched().fit(data.train.X, data.train.z)
     certify(plain, data, given="y", **how)
-    assert not any(isinstance(target, Goal) for target in fits)
+    assert not any(goal.conditions for goal in fits)
     fits.clear()
     given = Watched().fit(data.train.X, data.train.z, given=data.train.y)
     certify(given, data, given="y", **how)
     assert len(fits) == 6
-    assert all(target.given is not None for target in fits)
+    assert all(goal.given is not None for goal in fits)
     other = Watched().fit(data.train.X, data.train.z, given=np.arange(len(data.train)) % 5 + 7)
     with pytest.raises(ValueError, match=r"fitted with given=….*task y.*'unseen'"):
         certify(other, data, given="y", **how)

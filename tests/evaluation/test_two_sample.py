@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from unspot.datasets.synthetic import law
-from unspot.density import GaussianMixture, mean_bandwidth, mmd2
 from unspot.evaluation.two_sample import (
     _class_weights,
     _in_metric,
     _quadratic_forms,
     two_sample_test,
 )
+from unspot.leopard import GaussianMixture, mean_bandwidth, mmd2
 
 
 @pytest.mark.parametrize("n", [40, 700])  # within a tile, and more than one

@@ -100,10 +100,10 @@ def test_going_on_after_a_stop(result, file, tmp_path):
 
 
 def test_a_cell_that_fails_is_said(file, tmp_path, monkeypatch):
-    def broken(self, X, target):
+    def broken(self, X, goal):
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(LEACE, "_fit_eraser", broken)
+    monkeypatch.setattr(LEACE, "_fit_goal", broken)
     options = {"effort": TINY, "ranks": [3], "seeds": 1, "figures": False, "out": tmp_path}
     result = bench(str(file), methods=["original", "leace"], **options)
     assert [record["status"] for record in result.records] == ["ok", "failed"]

@@ -134,6 +134,6 @@ def test_bad_parameters(parameters, message, ring):
         FaRM(**parameters).fit(ring[0].X[:100], ring[0].z[:100])
 
 
-def test_fractional_labels_are_refused_with_the_methods_that_take_them(ring):
-    with pytest.raises(ValueError, match=r"fractional numbers.*KRaM\(concept='continuous'\)"):
+def test_numbers_are_refused_with_the_methods_that_take_them(ring):
+    with pytest.raises(ValueError, match=r"continuous concept.*Use LEOPARD"):
         FaRM().fit(ring[0].X[:100], np.linspace(0, 1, 100))

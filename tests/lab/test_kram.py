@@ -8,6 +8,7 @@ import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
+from unspot.data import Number
 from unspot.datasets.synthetic import law
 from unspot.eraser import load
 from unspot.erasers import LEACE, Cascade
@@ -32,16 +33,13 @@ def held_out_r2(eraser, train, test):
 @pytest.fixture(scope="module")
 def fitted():
     train = radial(2000, 0)
-    return KRaM(
-        training={"epochs": 60, "batch_size": 200, "learning_rate": 3e-3},
-        concept="continuous",
-        random_state=0,
-    ).fit(*train)
+    training = {"epochs": 60, "batch_size": 200, "learning_rate": 3e-3}
+    return KRaM(training=training, random_state=0).fit(*train)
 
 
 def test_a_nonlinear_continuous_concept_is_erased(fitted):
     train, test = radial(2000, 0), radial(2000, 1)
-    linear = LEACE(concept="continuous").fit(*train)
+    linear = LEACE().fit(*train)
     assert held_out_r2(linear, train, test) > 0.5
     assert held_out_r2(fitted, train, test) <= 0.05
 
@@ -87,15 +85,15 @@ def test_median_bandwidth_survives_ties():
 def test_vector_concept_and_its_units():
     X, radius = radial(300, 0)
     z = np.column_stack([radius, X[:, 3]])
-    options = {"concept": "continuous", "training": {"epochs": 4}, "random_state": 0}
-    once = KRaM(**options).fit(X, z).transform(X)
-    rescaled = KRaM(**options).fit(X, z * [1000.0, 0.01] + 5).transform(X)
+    options = {"training": {"epochs": 4}, "random_state": 0}
+    once = KRaM(**options).fit(X, Number.read(z)).transform(X)
+    rescaled = KRaM(**options).fit(X, Number.read(z * [1000.0, 0.01] + 5)).transform(X)
     np.testing.assert_allclose(rescaled, once, atol=1e-3)
 
 
 def test_same_bits_save_load_and_metadata(tmp_path):
     X, z = radial(300, 0)
-    options = {"concept": "continuous", "training": {"epochs": 3}, "random_state": 0}
+    options = {"training": {"epochs": 3}, "random_state": 0}
     once, again = KRaM(**options).fit(X, z), KRaM(**options).fit(X, z)
     np.testing.assert_array_equal(once.transform(X), again.transform(X))
     once.eraser_.save(tmp_path / "kram.safetensors")
@@ -107,7 +105,7 @@ def test_same_bits_save_load_and_metadata(tmp_path):
 def test_cascade_around_a_continuous_concept():
     X, z = radial(300, 0)
     z = z + X[:, 5]
-    eraser = Cascade(KRaM(training={"epochs": 3}, concept="continuous", random_state=0)).fit(X, z)
+    eraser = Cascade(KRaM(training={"epochs": 3}, random_state=0)).fit(X, z)
     assert eraser.transform(X).shape == X.shape
     assert eraser.reduce(X).shape == (300, 5)
 
@@ -117,16 +115,10 @@ def test_cascade_around_a_continuous_concept():
     [
         ({"kernel": "cosine"}, "kernel='cosine', but expected 'gaussian' or 'laplacian'"),
         ({"bandwidth": 0}, "bandwidth=0, but expected 'median' or a positive number"),
-        ({"concept": "ordinal"}, "concept='ordinal', but expected 'categories' or 'continuous'"),
         ({"training": {"batch_size": 0}}, "batch_size=0, but expected an integer of at least 1"),
     ],
 )
 def test_bad_parameters(parameters, message):
     X, z = radial(50, 0)
     with pytest.raises(ValueError, match=message):
-        KRaM(**{"concept": "continuous", **parameters}).fit(X, z)
-
-
-def test_fractions_are_no_categories():
-    with pytest.raises(ValueError, match="fractional numbers"):
-        KRaM().fit(*radial(50, 0))
+        KRaM(**parameters).fit(X, z)

@@ -20,7 +20,7 @@ NETWORKS = [
     AdversarialErasure(training={"epochs": 3}, random_state=0),
 ]
 
-CONTINUOUS = KRaM(training={"epochs": 3}, concept="continuous", random_state=0)
+CONTINUOUS = KRaM(training={"epochs": 3}, random_state=0)
 
 
 def name_of(estimator):

@@ -223,7 +223,7 @@ def test_bad_parameters(parameters, message):
 
 def test_conditions_and_several_concepts_are_refused():
     X, z, y = ring(60, 0)
-    with pytest.raises(ValueError, match="given or keep, but Obliviator"):
+    with pytest.raises(ValueError, match="given=…, but Obliviator"):
         Obliviator().fit(X, z, given=y)
     with pytest.raises(ValueError, match="2 concepts, but Obliviator"):
         Obliviator().fit(X, {"z": z, "y": y})

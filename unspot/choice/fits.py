@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.data.dataset import Split
+from unspot.data.goal import Goal
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser
-from unspot.erasers.cascade import Cascade, Way
+from unspot.erasers.base import fit_concept
+from unspot.erasers.cascade import Cascade, FirstStages, compose
 from unspot.erasers.leopard import LEOPARD
-from unspot.projections import ManifoldSolver
+from unspot.leopard import ManifoldSolver
 
 __all__ = [
     "Stage",
@@ -54,25 +56,28 @@ class Stage:
     X : array
         The training rows as the ranked eraser sees them.
     cascade : Cascade, optional
-        With its first stages fitted.
-    way : Way, optional
-        The way through them.
+        Whose inner eraser is fitted.
+    goal : Goal, optional
+        What the cascade erases.
+    first : FirstStages, optional
+        Its fitted first stages.
     """
 
     train: Split
     X: NDArray[Any]
     cascade: Cascade | None = None
-    way: Way | None = None
+    goal: Goal | None = None
+    first: FirstStages | None = None
 
     @property
     def what(self) -> str:
         """Name the number of columns of ``X``, for messages."""
-        return "the number of features" if self.way is None else self.way.what
+        return "the number of features" if self.first is None else self.first.path.what
 
     def whole(self, fitted: Any, rank: int) -> Any:
         """Return the fitted estimator for the embeddings, with its rank."""
-        if self.cascade is not None and self.way is not None:
-            fitted = _cascaded(self.cascade, self.way, fitted, self.train)
+        if self.cascade is not None and self.goal is not None and self.first is not None:
+            fitted = _cascaded(self.cascade, self.goal, self.first, fitted)
         fitted.rank_ = rank
         return fitted
 
@@ -81,10 +86,10 @@ def stages(eraser: Any, train: Split) -> tuple[Any, Stage]:
     """Return the estimator whose rank varies, and the rows that it is fitted on."""
     ranked, stage = eraser, Stage(train, np.asarray(train.X))
     if isinstance(eraser, Cascade):
-        ranked = eraser._inner()
-        first = clone(eraser)
-        way, rows = first._fit_first(stage.X, first._target(train.z, len(train)))
-        stage = Stage(train, rows, first, way)
+        ranked, cascade = eraser.inner(), clone(eraser)
+        goal = cascade.read_goal(train.concept, n_rows=len(train))
+        first = cascade.fit_first(stage.X, goal)
+        stage = Stage(train, first.rows, cascade, goal, first)
     parameters = ranked.get_params(deep=False) if hasattr(ranked, "get_params") else ()
     if "rank" not in parameters:
         raise ValueError(
@@ -107,7 +112,7 @@ def fits(estimator: Any, stage: Stage, ranks: Sequence[int], above: Any = None) 
             fitted.set_params(**_warm(estimator, U, rank, len(stage.X), number))
         with warnings.catch_warnings():  # a path may include the full rank
             warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
-            fitted.fit(stage.X, stage.train.z)
+            fit_concept(fitted, stage.X, stage.train.concept)
         yield stage.whole(fitted, rank)
         U = fitted.eraser_.U if warm else None
 
@@ -143,7 +148,7 @@ def at_rank(eraser: Any, rank: int, seed: int) -> Any:
 def with_parameters(fitted: Any, plain: Any) -> Any:
     """Give a fit of a path the parameters of its estimator, for another fit."""
     if isinstance(fitted, Cascade):
-        with_parameters(fitted.estimator_, plain._inner())
+        with_parameters(fitted.estimator_, plain.inner())
     return fitted.set_params(**clone(plain).get_params(deep=False))
 
 
@@ -165,12 +170,13 @@ def _warm(
         max_evaluations=min(solver.max_evaluations, NEAR_EVALUATIONS if near else FAR_EVALUATIONS),
         patience=min(solver.patience, NEAR_PATIENCE if near else FAR_PATIENCE),
     )
+    brief = replace(brief, init=U)
     if near:
-        return {"init": U, "solver": brief}
+        return {"solver": brief}
     share = min(1.0, FAR_SHARE * (len(U) / rank) ** 0.5)
-    rows = max(MIN_WARM_ROWS, round(share * min(estimator.max_rows, n_rows)))
+    rows = max(MIN_WARM_ROWS, round(share * min(solver.max_rows, n_rows)))
     seed = estimator.random_state + number
-    return {"init": U, "solver": brief, "max_rows": rows, "random_state": seed}
+    return {"solver": replace(brief, max_rows=rows), "random_state": seed}
 
 
 def seeded(estimator: Any) -> tuple[Any, int]:
@@ -181,17 +187,17 @@ def seeded(estimator: Any) -> tuple[Any, int]:
     return clone(estimator), seed
 
 
-def _cascaded(first: Cascade, way: Way, fitted: Any, train: Split) -> Cascade:
-    """Compose fitted first stages and an eraser fitted after them."""
-    whole = clone(first).set_params(eraser=clone(fitted))
-    whole.first_, whole.estimator_ = first.first_, fitted
-    whole.n_features_in_ = first.first_[0].n_features
+def _cascaded(cascade: Cascade, goal: Goal, first: FirstStages, fitted: Any) -> Cascade:
+    """Assemble a cascade of fitted first stages and an eraser fitted after them."""
+    whole = clone(cascade).set_params(eraser=clone(fitted))
+    whole.first_, whole.estimator_ = first.erasers, fitted
+    whole.n_features_in_ = first.erasers[0].n_features
     for name in ("classes_", "history_"):  # numbers have no classes
         if hasattr(fitted, name):
             setattr(whole, name, getattr(fitted, name))
-    composed = whole._compose(way, fitted.eraser_)
+    composed = compose(first.path, fitted.eraser_)
     if fitted.eraser_.is_normalised:
         composed = composed.normalised(fitted.eraser_.maps[-1].floor)
-    metadata = whole._metadata(np.asarray(train.X), first._target(train.z, len(train)))
+    metadata = whole._facts(goal.describe(), len(goal), first.identity)
     whole.eraser_ = Eraser(composed.maps, {**metadata, **composed.metadata})
     return whole

@@ -33,11 +33,11 @@ from unspot.data.concepts import Concepts, Target
 from unspot.data.dataset import Dataset, Split, stratified_parts
 from unspot.data.labels import Labels
 from unspot.data.rows import balanced_counts, generator
-from unspot.density import mmd2
 from unspot.eraser import Eraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
 from unspot.evaluation.evaluations import after_refit, check_metrics, on_validation, over_seeds
 from unspot.io.progress import steps
+from unspot.leopard import mmd2
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:

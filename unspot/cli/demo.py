@@ -142,8 +142,10 @@ def run_demo(
 def _fitted(data: Dataset, rank: int, max_rows: int, step: Step) -> dict[str, Any]:
     with step("Loading packages"):
         from unspot import LEACE, LEOPARD, Cascade
+        from unspot.leopard import ManifoldSolver
 
-        leopard = LEOPARD(rank=rank, max_rows=max_rows, random_state=0)
+        solver = ManifoldSolver(max_rows=max_rows)
+        leopard = LEOPARD(rank=rank, solver=solver, random_state=0)
         erasers = {"LEACE": LEACE(), "LEOPARD": leopard, "Cascade": Cascade(leopard)}
     for name, eraser in erasers.items():
         with step(f"Fitting {name}"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +56,9 @@ def fit(
     with options.warnings_as_sentences(quiet=quiet):
         table, kinds = read(source, quiet=quiet, on_disk=True)
         z, columns = separate_tasks(table.z, concept, tasks)
+        z = of_kinds(z, kinds)
         with options.loading():  # after all that can be wrong with the files: it imports torch
-            estimator = make_estimator(method, params, z, kinds, seed=seed)
-        if groups and "groups" not in signature(estimator.fit).parameters:
-            raise ValueError(f"Got --groups and method {method}, which cannot choose its rank.")
+            estimator = make_estimator(method, params, seed=seed)
         started = time.perf_counter()
         more: dict[str, Any] = {"groups": table.groups} if groups else {}
         estimator.fit(table.X, z, **columns, **more)
@@ -116,35 +114,25 @@ def separate_tasks(
     return z, {option: columns[column] for option, column in tasks.items()}
 
 
-def make_estimator(
-    name: str, params: dict[str, Any], z: Any, kinds: dict[str, str], *, seed: int
-) -> Any:
-    """Make the estimator of a method, with the seed and the kind of concept if it takes them."""
-    from unspot.erasers.registry import make
+def of_kinds(z: Any, kinds: dict[str, str]) -> Any:
+    """Read the concept with the kinds that --kind says, if it says any."""
+    from unspot.data.concept import read as read_concept
 
-    accepted = _parameters_of(name)
-    seeded = {"random_state": seed} if "random_state" in accepted else {}
-    return make(name, **{**seeded, **_kind_parameter(z, kinds, accepted), **params})
+    if not kinds:
+        return z
+    several = isinstance(z, dict)
+    n_rows = len(next(iter(z.values()))) if several else len(z)
+    return read_concept(z, n_rows=n_rows, kind=kinds if several else next(iter(kinds.values())))
 
 
-def _parameters_of(name: str) -> tuple[str, ...]:
-    """Return the parameters of a method, or of the one inside ``cascade:`` or ``transport:``."""
-    from unspot.erasers.registry import method
+def make_estimator(name: str, params: dict[str, Any], *, seed: int) -> Any:
+    """Make the estimator of a method, with the seed if it takes one."""
+    from unspot.erasers.registry import make, method
 
     inner = name.strip().lower().removeprefix("cascade:").removeprefix("transport:")
-    return method(inner).parameters if ":" not in inner else ()
-
-
-def _kind_parameter(z: Any, kinds: dict[str, str], accepted: tuple[str, ...]) -> dict[str, Any]:
-    """Return the parameter ``concept`` of the method, if this is not one concept of labels."""
-    from unspot.data.columns import is_continuous
-
-    if isinstance(z, dict):
-        return {"concept": kinds} if kinds else {}
-    if kinds:
-        return {"concept": next(iter(kinds.values()))}
-    numbers = z is not None and z.dtype.kind == "f" and is_continuous(z)
-    return {"concept": "continuous"} if numbers and "concept" in accepted else {}
+    accepted = method(inner).parameters if ":" not in inner else ()
+    seeded = {"random_state": seed} if "random_state" in accepted else {}
+    return make(name, **{**seeded, **params})
 
 
 def with_source(eraser: Eraser, table: Table, source: Source, **more: Any) -> Eraser:

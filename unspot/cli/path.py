@@ -60,11 +60,11 @@ def path(
     bounds["attackers"] = chosen.pop("attackers", "quick")
     wanted = options.parse_ranks(ranks)
     source = Source(data, labels, concept, features, task=task, groups=groups, kinds=kind, **chosen)
-    rows, table, kinds = dataset(source, seed, quiet=quiet)
+    rows, table, _ = dataset(source, seed, quiet=quiet)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot.choice.path import rank_path
 
-        estimator = make_estimator(method, params, table.z, kinds, seed=seed)
+        estimator = make_estimator(method, params, seed=seed)
     chooses = output is not None or len(bounds) > 1
     _check_bounds(rows, bounds, chooses)
     with options.warnings_as_sentences(quiet=quiet):

@@ -36,7 +36,7 @@ TWO_CONCEPTS = (
 )
 
 
-def numbers_of(z: Any, *, n_rows: int, name: str, min_values: int) -> NDArray[np.float64]:
+def numbers_of(z: Any, *, n_rows: int | None, name: str, min_values: int) -> NDArray[np.float64]:
     """Check a continuous concept and return it as a matrix, (n, m)."""
     _refuse_none_or_masked(z, name)
     values = _to_numpy(z)
@@ -44,10 +44,11 @@ def numbers_of(z: Any, *, n_rows: int, name: str, min_values: int) -> NDArray[np
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise ValueError(
             f"Got {name} of shape {values.shape} and dtype {values.dtype}, but a continuous "
-            "concept is a number or a vector of numbers for each row. For categories, use "
-            "concept='categories'."
+            "concept is a number or a vector of numbers for each row. Labels are "
+            "read by Classes.read(z)."
         )
-    check_length(values, n_rows, name)
+    if n_rows is not None:
+        check_length(values, n_rows, name)
     values = values.astype(np.float64)
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():
@@ -88,7 +89,7 @@ def refuse_ids(n: int, K: int, name: str) -> None:
         raise ValueError(
             f"Got {K:,} classes in {name} for {n:,} rows, but expected a label that many rows "
             "share: this looks like an id, or like a number. Name another column. A number is "
-            "erased with concept='continuous', on the command line --kind; or cut it into bins."
+            "erased as unspot.data.Number.read(z), on the command line --kind; or cut it into bins."
         )
 
 
@@ -105,8 +106,8 @@ def doubt(classes: NDArray[Any], name: str = "z") -> str:
         return ""
     return (
         f"Got numbers of {K} different values in {name}, which are taken for {K} classes without "
-        "an order. If they are measurements, such as ages, erase them as numbers, with "
-        "concept='continuous', on the command line --kind; or cut them into bins."
+        "an order. If they are measurements, such as ages, erase them as numbers: "
+        "unspot.data.Number.read(z), on the command line --kind; or cut them into bins."
     )
 
 
@@ -299,8 +300,6 @@ def _refuse_measurements(values: NDArray[Any], name: str) -> None:
         raise ValueError(f"Complex data not supported: got complex numbers in {name}.")
     if is_continuous(values):
         raise ValueError(
-            f"Unknown label type: {name} holds fractional numbers, but this method erases "
-            "categories. Bin the values, or use a method for continuous concepts: "
-            "Cascade(LEOPARD(concept='continuous')), LEACE(concept='continuous'), "
-            "Transport(concept='continuous') or KRaM(concept='continuous')."
+            f"Unknown label type: {name} holds fractional numbers, but labels were "
+            "expected. Bin the values, or pass all of them as unspot.data.Number.read(z)."
         )

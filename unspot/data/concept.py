@@ -326,6 +326,13 @@ class Classes(_Single):
         """Read the labels as numbers."""
         return Number.read(self.values, n_rows=len(self), min_values=1)
 
+    def observed(self, *, min_rows: int = 1, name: str = "z") -> Classes:
+        """Drop classes without a row; refuse too few rows of a class, and labels that are ids."""
+        seen = self if self.counts.all() else Classes.read(self.values, name=name, min_classes=1)
+        seen._refuse_too_few(name, min_rows, 2)
+        seen.refuse_ids(name)
+        return replace(seen, groups=self.groups)
+
     def refuse_ids(self, name: str = "z") -> None:
         """Raise an error if the labels identify rows instead of grouping them."""
         refuse_ids(len(self), len(self.classes), name)
@@ -357,13 +364,15 @@ class Number(_Single):
     min_groups: ClassVar[int] = 3
 
     @classmethod
-    def read(cls, z: Any, *, n_rows: int, name: str = "z", min_values: int = 2) -> Number:
+    def read(
+        cls, z: Any, *, n_rows: int | None = None, name: str = "z", min_values: int = 2
+    ) -> Number:
         """Check one number, or one vector of numbers, for each row.
 
         Parameters
         ----------
         z : array-like of shape (n,) or (n, m)
-        n_rows : int
+        n_rows : int, optional
             Expected number of rows.
         name : str
             Name of the concept in messages.

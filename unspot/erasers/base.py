@@ -1,4 +1,4 @@
-"""The contract that every eraser obeys: fit, transform, reduce, ``eraser_``.
+"""The contract of all erasers: fit, transform, reduce, ``eraser_``.
 
 To add a method: subclass ``BaseEraser``, write ``__init__`` that stores its parameters and
 ``_fit_eraser`` that returns a frozen ``Eraser``. Validation, labels, transform, reduce, saving,
@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,63 +19,82 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unspot.checks import check_choice
-from unspot.data.concepts import Concepts, is_table, read_concepts
+from unspot.checks import warn
+from unspot.data.columns import doubt
+from unspot.data.concept import read
+from unspot.data.goal import Goal
 from unspot.data.groups import group_codes
-from unspot.data.labels import Labels, Measurements, doubt, encode, measure, refuse_ids
-from unspot.data.rows import (
-    generator,
-    identity,
-    in_memory,
-    refuse_extreme,
-    refuse_nonfinite,
-)
+from unspot.data.rows import generator, identity, in_memory, refuse_extreme, refuse_nonfinite
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
-from unspot.erasers.streams import Rows, is_stream, opened, sampled
 from unspot.io.progress import phase
+from unspot.io.rows import Rows, is_stream, opened, sampled
 from unspot.machine import pieces_in_threads, versions
 from unspot.maps import Oblique
 from unspot.scale.batches import erase_batch
 
 __all__ = [
+    "ANY_GOAL",
     "BaseEraser",
-    "refuse_unused_groups",
+    "Fit",
+    "fit_concept",
     "rows_within_support",
-    "warn",
     "within_support",
 ]
 
 logger = logging.getLogger(__name__)
 
-#: Of the usual norm of rows: what is smaller after erasure is rounding, of exported erasers in
-#: single precision too.
+#: All kinds of concept, and both conditions.
+ANY_GOAL = ("categories", "continuous", "several", "given", "keep")
+#: Erased rows of a norm below this share of the usual norm are rounding errors, also in erasers
+#: that were exported in single precision.
 ROUNDING = 1e-5
-
-#: Rows that tell in which directions a data set varies.
+#: Most rows that decide in which directions a data set varies.
 _SUPPORT_ROWS = 50_000
+
+
+class Fit(NamedTuple):
+    """Result of a method: its eraser, and what it knows of the rows already."""
+
+    eraser: Eraser
+    statistics: Any = None  # mean and covariance of the rows
+    identity: dict[str, Any] | None = None  # hashes that recognise the rows
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Base of all erasers: scikit-learn transformers that leave a frozen ``eraser_``.
 
-    A method with a parameter ``normalise`` can scale erased rows to unit norm, for embeddings that
-    are compared by cosines; ``Cascade(…, normalise=True)`` and ``eraser_.normalised()`` do it for
-    any method.
+    A method writes ``_fit_eraser``, and says what it ``takes``. A method with a parameter
+    ``normalise`` can scale erased rows to unit norm, for embeddings that are compared by cosines;
+    ``Cascade(…, normalise=True)`` and ``eraser_.normalised()`` do it for any method.
     """
 
-    #: The fewest rows of every class that the method can work with.
-    min_rows_per_class: ClassVar[int] = 1
-    #: Whether ``_fit_eraser`` takes ``Rows`` that stay on disk as well as arrays. Other methods get
-    #: the rows in memory, or a stratified sample of at most 2 GiB.
+    #: Kinds of concept that the method erases, and "given" and "keep" if it takes these.
+    takes: ClassVar[tuple[str, ...]] = ("categories",)
+    #: Whether it takes ``Rows`` that stay on disk as well as arrays. Other methods get the rows in
+    #: memory, or a stratified sample of at most 2 GiB.
     reads_rows: ClassVar[bool] = False
-    #: The kinds of concept that it erases, by its parameter ``concept`` if there are several.
-    kinds: ClassVar[tuple[str, ...]] = ("categories",)
-    #: Whether it takes several concepts, and what is given or kept.
-    takes_goals: ClassVar[bool] = False
+    #: Fewest rows of every class.
+    min_rows_per_class: ClassVar[int] = 1
+
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser | Fit:
+        """Learn the frozen eraser from rows and one concept."""
+        raise NotImplementedError
+
+    def _fit_goal(self, X: Any, goal: Goal) -> Fit:
+        """Learn the eraser for a goal; a method that takes conditions writes this instead."""
+        result = self._fit_eraser(X, goal.erase)
+        return result if isinstance(result, Fit) else Fit(result)
 
     def fit(
-        self, X: Any, y: Any = None, *, z: Any = None, given: Any = None, keep: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        z: Any = None,
+        given: Any = None,
+        keep: Any = None,
+        groups: Any = None,
     ) -> BaseEraser:
         """Learn the eraser.
 
@@ -94,69 +110,71 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             downstream task: they are ignored, so that pipelines can pass them. In a pipeline that
             ends in a classifier or regressor ``y`` is the task: pass ``z`` by metadata routing,
             with ``set_fit_request(z=True)``.
-        z : array-like of shape (n,), or table, optional
-            The labels of the concept; for Parquet, also the name of the column that holds them.
-            A table (a data frame, a dict of columns, an array of several columns) is several
-            concepts, for LEOPARD, LEACE and Cascade. Some of its values may be missing.
+        z : array-like of shape (n,), table or Concept, optional
+            The concept; for Parquet, also the name of the column that holds it. Fractional numbers
+            are a continuous concept, all else are labels; ``Number.read(z)`` and
+            ``Classes.read(z)`` of ``unspot.data`` decide it for whole numbers, and a vector of
+            numbers for each row is a ``Number``. A table (a data frame, a dict of columns, an
+            array of several columns) is several concepts, for LEOPARD, LEACE and Cascade. Some of
+            its values may be missing.
         given : array-like of shape (n,), optional
             A task: only dependence on the concept within each of its values is erased, so that
             equal qualification gives equal treatment (equalised odds). Fractional numbers are
             taken as numbers, all else as labels. For LEOPARD, LEACE and Cascade.
         keep : array-like of shape (n,), optional
-            A task that erased rows must still tell. For LEOPARD, LEACE, Cascade and Obliviator.
+            A task that must stay predictable from erased rows. For LEOPARD, LEACE, Cascade and
+            Obliviator.
+        groups : array-like of shape (n,), optional
+            With ``rank="auto"``: the group of each row, such as the author of each text. Rows of
+            one group are then either fitted on or set aside to choose the rank.
         """
-        return self._fit_on(X, y, z, given=given, keep=keep)
-
-    def _fit_on(
-        self, X: Any, y: Any, z: Any, *, given: Any = None, keep: Any = None, groups: Any = None
-    ) -> BaseEraser:
-        """``fit``, with groups that go with the labels to what splits rows."""
-        if z is None:
-            self._refuse_unmet_request()
+        self._refuse_unused(z, groups)
         concept = y if z is None else z
         with phase(f"Fitting {type(self).__name__}", verbose=getattr(self, "verbose", False)):
             self._forget()
             if is_stream(X):
                 if given is not None or keep is not None:
                     raise ValueError(
-                        "Got given=… or keep=… beside a stream of batches, but expected rows by "
+                        "Got given=… or keep=… with a stream of batches, but expected rows by "
                         "number: an array, a path or a memory map."
                     )
                 return self._fit_stream(X, concept)
             X, concept = opened(X, concept)
             X = self._validated(X, reset=True)
-            target = self._target(concept, len(X))
-            if groups is not None:
-                target = replace(target, groups=group_codes(groups, len(X)))
-            if given is not None or keep is not None:
-                target = self._goal(target, given, keep, len(X))
-            self._check_target(target)
-            return self._fit_checked(X, target)
+            return self._fit_rows(X, self.read_goal(concept, given, keep, groups, len(X)))
 
-    def _refuse_unmet_request(self) -> None:
-        """Raise an error if metadata routing asks for z and nobody passed it."""
-        if self.get_metadata_routing().fit.requests.get("z") is True:
+    def _refuse_unused(self, z: Any, groups: Any) -> None:
+        """Raise an error if metadata routing asks for z in vain, or if nothing uses the groups."""
+        if z is None and self.get_metadata_routing().fit.requests.get("z") is True:
             raise ValueError(
                 f"Got no z, which {type(self).__name__}().set_fit_request(z=True) asks for: the "
                 "eraser would take y, what the pipeline is to predict, for the concept. Pass the "
                 "concept as well: model.fit(X, y, z=z), or params={'z': z} in cross_val_score."
             )
+        if groups is not None and not self._chooses_rank():
+            raise ValueError(
+                f"Got groups for {type(self).__name__}, but expected them with rank='auto' only, "
+                "which sets rows aside. Pass groups to certify or evaluate instead."
+            )
 
-    def _fit_checked(self, X: Any, target: Any) -> BaseEraser:
-        """Fit on rows and labels that are checked already, as a cascade does with its stages."""
+    def _chooses_rank(self) -> bool:
+        return getattr(self, "rank", None) == "auto"
+
+    def _fit_rows(self, X: Any, goal: Goal) -> BaseEraser:
+        """Fit on rows and a goal that are checked already, as a cascade does with its stages."""
         self.n_features_in_ = int(X.shape[1])
-        erased = getattr(target, "erase", target)  # without what is given or kept
-        if isinstance(erased, Labels):
-            self.classes_ = erased.classes
-        rows, part = X, target
+        if goal.erase.has_classes:
+            self.classes_ = goal.erase.classes
+        rows, part = X, goal
         if isinstance(X, Rows) and not self.reads_rows:
-            rows, part = self._in_memory(X, target)
+            rows, part = self._in_memory(X, goal)
         with pieces_in_threads():
-            eraser = within_support(self._fit_eraser(rows, part), partial(self._spread, rows))
+            fit = self._fit_goal(rows, part)
+            eraser = within_support(fit.eraser, lambda: fit.statistics or _spread(rows))
             if self._normalises():
                 eraser = eraser.normalised(ROUNDING * _usual_norm(rows))
-        self.__dict__.pop("_row_statistics", None)  # d × d numbers that nobody needs after the fit
-        metadata = self._metadata(X, target)
+        hashes = identity(X, goal.numbers) if fit.identity is None else fit.identity
+        metadata = self._facts(goal.describe(), len(X), hashes)
         if rows is not X:
             metadata["rows_used"] = len(rows)
         self.eraser_ = Eraser(eraser.maps, {**metadata, **eraser.metadata})
@@ -175,22 +193,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _normalises(self) -> bool:
         return getattr(self, "normalise", False)
 
-    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
-        """The method itself: rows and ``Labels`` (or another target) to a frozen eraser."""
-        raise NotImplementedError
-
-    def _spread(self, X: Any) -> Any:
-        """Mean and covariance of the rows, of a part of them if they are many.
-
-        Methods that have them already leave them in ``_row_statistics``: rows on disk are not read
-        again for this.
-        """
-        statistics = getattr(self, "_row_statistics", None)
-        if statistics is not None or isinstance(X, Rows):
-            return statistics
-        rows = X[:: -(-len(X) // _SUPPORT_ROWS)]
-        return CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
-
     def _forget(self) -> None:
         """Drop the results of an earlier fit: a refit is like a first fit, even if it fails."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
@@ -207,11 +209,9 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             "source of rows by number, or use LEACE, which is fitted on streams."
         )
 
-    def _in_memory(
-        self, X: Rows, target: Labels | Measurements
-    ) -> tuple[NDArray[Any], Labels | Measurements]:
+    def _in_memory(self, X: Rows, goal: Goal) -> tuple[NDArray[Any], Goal]:
         rng = generator(getattr(self, "random_state", None))
-        rows, part = sampled(X, target, rng, min_rows=self.min_rows_per_class)
+        rows, part = sampled(X, goal, rng, min_rows=self.min_rows_per_class)
         if len(rows) < len(X):
             logger.warning(
                 "%s works in memory: it is fitted on a random sample of %d of the %d rows.",
@@ -221,57 +221,41 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return rows, part
 
-    def _target(self, concept: Any, n_rows: int) -> Any:
-        """What to erase: ``Labels``, ``Measurements`` or a table of ``Concepts``."""
-        # Methods that also erase other concepts have a parameter ``concept``.
-        kind: Any = getattr(self, "concept", "categories")
-        if isinstance(kind, Mapping) or self._is_table(concept, kind):
-            kinds = kind if isinstance(kind, Mapping) else None
-            table = read_concepts(
-                concept, n_rows=n_rows, kinds=kinds, min_rows=self.min_rows_per_class
-            )
-            (only, *more) = table.names
-            return table if more or table.missing(only).any() else table[only]
-        if check_choice("concept", kind, self.kinds) == "categories":
-            return self._categories(concept, n_rows)
-        return measure(concept, n_rows=n_rows)
+    def read_goal(
+        self, z: Any, given: Any = None, keep: Any = None, groups: Any = None, n_rows: int = 0
+    ) -> Goal:
+        """Read and check what ``fit`` takes with n rows."""
+        goal = Goal.read(self._read_concept(z, groups, n_rows), given, keep)
+        self._check_goal(goal)
+        return goal
 
-    def _categories(self, concept: Any, n_rows: int) -> Labels:
-        labels = encode(concept, n_rows=n_rows, min_rows=self.min_rows_per_class)
-        refuse_ids(labels)
-        if sentence := doubt(labels.classes):
-            warn(sentence)
-        return labels
+    def _read_concept(self, z: Any, groups: Any, n_rows: int) -> Any:
+        """Read the concept; a table of one column without gaps is that column."""
+        concept = read(z, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        (column, *others) = concept.columns.values()
+        if not (others or column.missing.any()):
+            concept = column.target
+        if concept.has_classes:
+            is_said = concept is z or str(getattr(z, "dtype", "")) == "category"
+            concept = concept.observed(min_rows=self.min_rows_per_class)
+            if not is_said and (sentence := doubt(concept.classes)):
+                warn(sentence)
+        if groups is None:
+            return concept
+        return replace(concept, groups=group_codes(groups, n_rows))
 
-    def _is_table(self, concept: Any, kind: str) -> bool:
-        # A matrix as a continuous concept has always been one vector for each row.
-        return is_table(concept) and (kind == "categories" or isinstance(concept, Mapping))
-
-    def _goal(self, target: Any, given: Any, keep: Any, n_rows: int) -> Any:
-        from unspot.erasers.goals import Goal
-
-        return Goal.read(target, given, keep)
-
-    def _check_target(self, target: Any) -> None:
-        """Raise an error if the method cannot take the target."""
-        if self.takes_goals or isinstance(target, Labels):
-            return
-        if isinstance(target, Measurements):
-            self._check_numbers(target)
-            return
-        what = f"{len(target.names)} concepts" if isinstance(target, Concepts) else "given or keep"
-        raise ValueError(
-            f"Got {what}, but {type(self).__name__} erases one concept, without conditions. Use "
-            "LEOPARD, LEACE or Cascade; or make one label of those of each row, such as 'f/nurse'."
-        )
-
-    def _check_numbers(self, target: Measurements) -> None:
-        if target.kind not in self.kinds:
-            raise ValueError(
-                f"Got a {target.kind} concept, but {type(self).__name__} erases "
-                f"{' or '.join(self.kinds)}. Use LEOPARD, LEACE or Cascade; or cut the numbers "
-                "into bins."
-            )
+    def _check_goal(self, goal: Goal) -> None:
+        """Raise an error if the method cannot take the concept or a condition."""
+        for name in (goal.erase.kind, *goal.conditions):
+            if name not in self.takes:
+                words = {"several": f"{len(goal.erase.names)} concepts"}
+                words |= {condition: f"{condition}=…" for condition in goal.conditions}
+                raise ValueError(
+                    f"Got {words.get(name, f'a {name} concept')}, but {type(self).__name__} erases "
+                    f"{' or '.join(self.takes)}, one concept without conditions. Use LEOPARD, "
+                    "LEACE or Cascade; or make one label of those of each row, such as 'f/nurse', "
+                    "and cut numbers into bins."
+                )
 
     def _validated(self, X: Any, *, reset: bool, min_rows: int | None = None) -> NDArray[Any]:
         if isinstance(X, Rows):  # the first rows show type and scale; each row is checked when read
@@ -294,13 +278,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if reset:
             refuse_extreme(result)
         return result
-
-    def _metadata(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
-        return self._facts(target.describe(), len(X), self._identity(X, target))
-
-    def _identity(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
-        """Hashes that recognise the rows of the fit."""
-        return identity(X, target.numbers)
 
     def _facts(
         self, concept: dict[str, Any], n_rows: int, hashes: dict[str, Any]
@@ -325,31 +302,28 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+def fit_concept(estimator: Any, X: Any, concept: Any, **conditions: Any) -> Any:
+    """Fit an eraser, or a transformer of somebody else, on an encoded concept."""
+    z = concept if isinstance(estimator, BaseEraser) else concept.values
+    return estimator.fit(X, z, **conditions)
+
+
 def _usual_norm(rows: Any) -> float:
-    """About the norm of a row: the root of the mean square of some."""
+    """Estimate the norm of a row: the root mean square of some."""
     some = np.asarray(rows[:1000], dtype=np.float64)
     return float(np.sqrt(np.square(some).sum(axis=1).mean()))
 
 
-def warn(message: str) -> None:
-    """Warn of what was given, at the user's own line, however deep the fit is nested."""
-    level = 1
-    while sys._getframe(level).f_globals.get("__name__", "").startswith("unspot."):
-        level += 1
-    warnings.warn(message, UserWarning, stacklevel=level + 1)
-
-
-def refuse_unused_groups(groups: Any, eraser: Any) -> None:
-    """Raise an error for groups that nothing would split by."""
-    if groups is not None and getattr(eraser, "rank", None) != "auto":
-        raise ValueError(
-            f"Got groups for {type(eraser).__name__}, but expected them with rank='auto' only, "
-            "which sets rows aside. Leave them out, and give them to what judges the eraser."
-        )
+def _spread(X: Any) -> CrossStatistics | None:
+    """Compute mean and covariance of some rows; rows on disk are not read again for this."""
+    if isinstance(X, Rows):
+        return None
+    rows = X[:: -(-len(X) // _SUPPORT_ROWS)]
+    return CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
 
 
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
-    """The eraser without the directions in which only rounding varies the rows of its fit.
+    """Drop directions in which the training rows vary only by rounding error.
 
     Erased rows would hold nothing there but rounding errors, which tell what was removed. The
     results of networks are no rows of the same space, and stay as they are.
@@ -362,22 +336,22 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     spread = spread.settled()
     # Oblique maps have a factor for every column, so that their units do not matter.
     least = 0.0 if isinstance(eraser.maps[0], Oblique) else 1e-13
-    found = support(spread.mean, spread.covariance, spread.n_rows, least=least)
-    return eraser if found is None else eraser.within(*found, np.array(spread.mean))
+    basis = support(spread.mean, spread.covariance, spread.n_rows, least=least)
+    return eraser if basis is None else eraser.within(*basis, np.array(spread.mean))
 
 
 def rows_within_support(
     X: NDArray[Any],
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
-    """A basis S (d, s) of the directions in which rows vary, and the rows in its coordinates.
+    """Find a basis S (d, s) of the directions in which rows vary, and the rows in its coordinates.
 
     For methods whose maps would fill the other directions with noise of their own. S is None if the
     rows vary in all directions.
     """
     rows = X.astype(np.float64, copy=False)
     spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1))).settled()
-    found = support(spread.mean, spread.covariance, spread.n_rows)
-    return (None, rows) if found is None else (found[0], rows @ found[0])
+    basis = support(spread.mean, spread.covariance, spread.n_rows)
+    return (None, rows) if basis is None else (basis[0], rows @ basis[0])
 
 
 def _jsonable(value: Any) -> Any:

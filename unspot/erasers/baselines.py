@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_rank
-from unspot.data.labels import Labels
+from unspot.data.goal import Goal
 from unspot.data.rows import generator
-from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import LEACE
@@ -45,8 +44,8 @@ class MeanProjection(BaseEraser):
     def __init__(self, *, normalise: bool = False) -> None:
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
-        return LEACE(method="orthogonal")._fit_eraser(X, target)
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
+        return LEACE(method="orthogonal")._fit_goal(X, Goal(concept)).eraser
 
 
 class RandomProjection(BaseEraser):
@@ -79,7 +78,7 @@ class RandomProjection(BaseEraser):
         self.random_state = random_state
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
         d = X.shape[1]
         r = check_rank(self.rank, d)
         U, _ = np.linalg.qr(generator(self.random_state).normal(size=(d, r)))
@@ -113,10 +112,8 @@ class PCAProjection(BaseEraser):
         self.rank = rank
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
         r = check_rank(self.rank, X.shape[1])
-        statistics = ClassStatistics.from_rows(
-            X, target.codes, len(target.classes), per_class=False
-        )
+        statistics = concept.statistics(X, per_class=False)
         _, vectors = np.linalg.eigh(statistics.covariance)
         return Eraser.projection(vectors[:, ::-1][:, :r], mean=statistics.mean)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unspot.checks import check_rank
+from unspot.data.goal import Goal
 from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, refuse_unused_groups
-from unspot.erasers.goals import Goal
+from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import float_dtype
+from unspot.leopard.subspaces import column_space
 from unspot.maps import Compress, Expand, Map
-from unspot.projections.subspaces import column_space
 
 __all__ = ["Cascade"]
 
@@ -64,8 +65,8 @@ class Cascade(BaseEraser):
     True
     """
 
+    takes: ClassVar[tuple[str, ...]] = ANY_GOAL  # if all stages do
     reads_rows: ClassVar[bool] = True
-    takes_goals: ClassVar[bool] = True
     first_: tuple[Eraser, ...]
 
     def __init__(self, eraser: Any = None, *, first: Any = None, normalise: bool = False) -> None:
@@ -77,140 +78,119 @@ class Cascade(BaseEraser):
     def linear_(self) -> Eraser:
         return self.first_[-1]
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        z: Any = None,
-        given: Any = None,
-        keep: Any = None,
-        groups: Any = None,
-    ) -> BaseEraser:
-        """Learn all stages, as ``BaseEraser.fit`` says.
+    @property
+    def min_rows_per_class(self) -> int:  # type: ignore[override]
+        return int(self.inner().min_rows_per_class)
 
-        Parameters
-        ----------
-        X, y, z, given, keep
-            As in every eraser.
-        groups : array-like of shape (n,), optional
-            What rows come in, if the eraser chooses its own rank: see ``LEOPARD.fit``.
-        """
-        refuse_unused_groups(groups, self._inner())
-        return self._fit_on(X, y, z, given=given, keep=keep, groups=groups)
-
-    def _inner(self) -> Any:
+    def inner(self) -> Any:
+        """Clone the inner eraser, which knows of the last step to unit norm."""
         if self.eraser is None:
             from unspot.erasers.leopard import LEOPARD
 
             return LEOPARD(normalise=self.normalise)
         inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
-        # So that its fit knows of it.
         knows = "normalise" in inner.get_params(deep=False)
         return inner.set_params(normalise=True) if self.normalise and knows else inner
 
     def _first(self, *, keeps: bool = False) -> list[Any]:
-        """The first stages, not fitted."""
+        """Clone the first stages."""
         if self.first is None:
-            inner = self._inner()
-            concept: Any = getattr(inner, "concept", "categories")
             # No orthogonal projection keeps the covariance with a task.
-            method: Any = "oblique" if keeps else "orthogonal"
-            return [LEACE(method=method, concept=concept)]
+            return [LEACE(method="oblique" if keeps else "orthogonal")]
         stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
         if not stages:
             raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")
         return [_checked("first", stage, "Transport()") for stage in stages]
 
-    def _check_target(self, target: Any) -> None:
-        for stage in (*self._first(), self._inner()):
-            stage._check_target(target)
+    def _check_goal(self, goal: Goal) -> None:
+        for stage in (*self._first(), self.inner()):
+            stage._check_goal(goal)
 
-    def _target(self, concept: Any, n_rows: int) -> Any:
-        inner = self._inner()
-        kind = getattr(inner, "concept", "categories")
-        for stage in self._first():
-            if getattr(stage, "concept", "categories") != kind:
-                raise ValueError(
-                    f"Got the first stage {stage!r} before {inner!r}, but expected erasers of the "
-                    f"same kind of concept, here {kind!r}."
-                )
-        return inner._target(concept, n_rows)
-
-    def _identity(self, X: NDArray[Any], target: Any) -> dict[str, Any]:
-        # The first stage saw the same rows, and has hashed them.
-        metadata = self.first_[0].metadata
-        return {key: metadata[key] for key in ("fingerprint", *KNOWN) if key in metadata}
-
-    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
-        way, rows = self._fit_first(X, target)
-        inner = self._inner()
-        if way.width == 0:  # LEACE has warned
-            return way.eraser(linear_rank=0)
-        if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
-            check_rank(inner.rank, way.width, way.what)
-        if hasattr(inner, "_selection_for"):
-            inner._selected = inner._selection_for(self, X, target)
-        self.estimator_ = inner._fit_checked(rows, target)
-        for name in ("history_", "rank_", "selection_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        return self._compose(way, self.estimator_.eraser_)
-
-    def _fit_first(self, X: Any, target: Any) -> tuple[Way, Any]:
-        """The way through the first stages, and the rows at its end."""
-        way, rows = Way(), X
-        self.first_ = ()
-        keeps = isinstance(target, Goal) and target.keep is not None
-        for number, stage in enumerate(self._first(keeps=keeps)):
-            fitted = stage._fit_checked(rows, target)
-            if number == 0 and hasattr(fitted, "statistics_"):
-                self._row_statistics = fitted.statistics_
-            self.first_ += (fitted.eraser_,)
-            eraser = _in_coordinates(fitted.eraser_) if keeps else fitted.eraser_
-            step = Way().then(eraser)
-            way, rows = way.then(eraser), step.rows(rows)
-        return way, rows
-
-    def _compose(self, way: Way, inner: Eraser) -> Eraser:
-        # No one can pass the inner eraser's rows again: they are in coordinates of the first stage.
-        facts = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-        # A step to unit norm comes at the end: coordinates have the same norms as rows.
-        return way.then(inner.before_norm).eraser(inner=facts, linear_rank=way.width)
+    def _chooses_rank(self) -> bool:
+        return bool(self.inner()._chooses_rank())
 
     def _normalises(self) -> bool:
-        return self.normalise or self._inner()._normalises()
+        return self.normalise or self.inner()._normalises()
+
+    def _fit_goal(self, X: Any, goal: Goal) -> Fit:
+        stages = self.fit_first(X, goal)
+        path, inner, facts = stages.path, self.inner(), {}
+        self.first_ = stages.erasers
+        if path.width == 0:  # LEACE has warned
+            return Fit(path.eraser(linear_rank=0), stages.statistics, stages.identity)
+        if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
+            check_rank(inner.rank, path.width, path.what)
+        with warnings.catch_warnings():
+            if inner._chooses_rank():
+                self.selection_ = inner.select_rank(self, X, goal)
+                facts = {"selection": self.selection_.describe()}
+                inner.set_params(rank=self.selection_.rank)
+                # All ranks may do, behind a linear stage.
+                warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
+            self.estimator_ = inner._fit_rows(stages.rows, goal)
+        for name in ("history_", "rank_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        eraser = compose(path, self.estimator_.eraser_, **facts)
+        return Fit(eraser, stages.statistics, stages.identity)
+
+    def fit_first(self, X: Any, goal: Goal) -> FirstStages:
+        """Fit the first stages, each on what those before it leave."""
+        path, rows, fitted = Path(), X, []
+        keeps = goal.keep is not None
+        for stage in self._first(keeps=keeps):
+            fitted.append(stage._fit_rows(rows, goal))
+            eraser = fitted[-1].eraser_
+            eraser = _in_coordinates(eraser) if keeps else eraser
+            path, rows = path.then(eraser), Path().then(eraser).rows(rows)
+        # The first stage saw the same rows, and has summed up and hashed them.
+        metadata = fitted[0].eraser_.metadata
+        return FirstStages(
+            tuple(stage.eraser_ for stage in fitted),
+            path,
+            rows,
+            getattr(fitted[0], "statistics_", None),
+            {key: metadata[key] for key in ("fingerprint", *KNOWN) if key in metadata},
+        )
+
+
+def compose(path: Path, inner: Eraser, **facts: Any) -> Eraser:
+    """Put an inner eraser behind first stages, as one eraser of the embeddings."""
+    # Nobody can pass the inner eraser's rows again: they are in coordinates of the first stage.
+    about = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
+    # A step to unit norm comes at the end: coordinates have the same norms as rows.
+    return path.then(inner.before_norm).eraser(inner={**about, **facts}, linear_rank=path.width)
 
 
 @dataclass(frozen=True)
-class Way:
+class Path:
     """Maps from rows down to the coordinates that some erasers leave, and back up."""
 
     down: tuple[Map, ...] = ()
     up: tuple[Map, ...] = ()
 
-    def then(self, eraser: Eraser) -> Way:
-        """The way that goes on through another eraser."""
+    def then(self, eraser: Eraser) -> Path:
+        """Continue through another eraser."""
         down: tuple[Map, ...] = eraser.maps
         up: tuple[Map, ...] = ()
         if eraser.is_projection and eraser.mean is None:
             down, up = (Compress(eraser.U),), (Expand(eraser.U),)
         elif isinstance(eraser.maps[-1], Expand):
             down, up = eraser.maps[:-1], eraser.maps[-1:]
-        return Way((*self.down, *down), (*up, *self.up))
+        return Path((*self.down, *down), (*up, *self.up))
 
     @property
     def width(self) -> int:
-        """The number of coordinates at the end."""
+        """Number of coordinates at the end."""
         return self.down[-1].n_out
 
     @property
     def what(self) -> str:
-        """A name for this number, for messages."""
+        """Name of this number, for messages."""
         return f"the dimensions that linear erasure leaves of {self.down[0].n_in}"
 
     def rows(self, X: Any) -> Any:
-        """Rows at the end of the way, in single or double precision."""
+        """Map rows to the end of the path, in single or double precision."""
         if len(self.down) == 1 and isinstance(self.down[0], Compress):
             return coordinates(X, self.down[0].U)
         move, dtype = Eraser(self.down), float_dtype(np.dtype(X.dtype))
@@ -219,7 +199,7 @@ class Way:
         return X.mapped(lambda rows: move(rows.astype(dtype, copy=False)), self.width)
 
     def eraser(self, **metadata: Any) -> Eraser:
-        """Down and up again, by as few maps as possible."""
+        """Build the eraser that goes down and up again, by as few maps as possible."""
         maps: list[Map] = []
         for step in (*self.down, *self.up):
             last = maps[-1] if maps else None
@@ -234,8 +214,18 @@ class Way:
         return Eraser(tuple(maps), metadata)
 
 
+class FirstStages(NamedTuple):
+    """Result of the first stages."""
+
+    erasers: tuple[Eraser, ...]
+    path: Path
+    rows: Any  # at the end of the path
+    statistics: Any  # of the rows at its beginning
+    identity: dict[str, Any]
+
+
 def _in_coordinates(eraser: Eraser) -> Eraser:
-    """A linear eraser that ends in coordinates of what it leaves, and the way back up."""
+    """Let a linear eraser end in coordinates of what it leaves, and the way back up."""
     if eraser.is_projection or not eraser.is_linear or eraser.rank == eraser.n_features:
         return eraser
     U = column_space(eraser.P, floor=1e-8)
@@ -249,7 +239,7 @@ def _checked(name: str, eraser: Any, such_as: str) -> Any:
 
 
 def coordinates(X: Any, U: NDArray[np.float64]) -> Any:
-    """Rows in the coordinates of U, in single or double precision."""
+    """Map rows to the coordinates of U, in single or double precision."""
     dtype = float_dtype(np.dtype(X.dtype))
     if isinstance(X, np.ndarray):
         X = X.astype(dtype, copy=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
@@ -10,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from unspot.checks import check_choice
-from unspot.data.concepts import KINDS
+from unspot.checks import check_choice, warn
+from unspot.data.columns import label_type
+from unspot.data.concept import Classes, read
 from unspot.data.features import centred
-from unspot.data.labels import Labels, Measurements, encode, label_type, measure
+from unspot.data.goal import Goal
 from unspot.data.statistics import (
     ClassStatistics,
     CrossStatistics,
@@ -21,10 +21,9 @@ from unspot.data.statistics import (
     whitening,
 )
 from unspot.eraser import Eraser
-from unspot.erasers.base import ROUNDING, BaseEraser, warn, within_support
-from unspot.erasers.goals import as_goal
+from unspot.erasers.base import ANY_GOAL, ROUNDING, BaseEraser, Fit, within_support
+from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Oblique
-from unspot.projections.subspaces import column_space, complement
 
 __all__ = ["LEACE", "warn_if_all"]
 
@@ -45,9 +44,6 @@ class LEACE(BaseEraser):
         ``"oblique"``: P = I − W⁺(WΣxz)(WΣxz)⁺W around the mean, the smallest change in mean
         square. ``"orthogonal"``: the first stage of the paper's cascade, the orthogonal projector
         I − QQᵀ with Q a basis of the span of μₖ − μ.
-    concept : {"categories", "continuous"} or dict
-        Whether z is a label, or a number (or a vector of numbers) for each row. Of a table, the
-        kinds of columns by name, where their values do not show it.
     normalise : bool
         Scale erased rows to unit norm.
 
@@ -80,9 +76,8 @@ class LEACE(BaseEraser):
     True
     """
 
+    takes: ClassVar[tuple[str, ...]] = ANY_GOAL
     reads_rows: ClassVar[bool] = True
-    kinds: ClassVar[tuple[str, ...]] = KINDS
-    takes_goals: ClassVar[bool] = True
     statistics_: Any  # ClassStatistics or CrossStatistics
     _eraser: Eraser | None
 
@@ -90,18 +85,16 @@ class LEACE(BaseEraser):
         self,
         *,
         method: Literal["oblique", "orthogonal"] = "oblique",
-        concept: str | Mapping[str, str] = "categories",
         normalise: bool = False,
     ) -> None:
         self.method = method
-        self.concept = concept
         self.normalise = normalise
 
     @classmethod
     def from_statistics(
         cls, statistics: ClassStatistics, classes: Any, *, method: Any = "oblique"
     ) -> LEACE:
-        """LEACE from statistics that were collected elsewhere, as on the workers of a cluster.
+        """Build LEACE from statistics that were collected elsewhere, as on workers of a cluster.
 
         Parameters
         ----------
@@ -116,7 +109,7 @@ class LEACE(BaseEraser):
                 f"Got {len(classes)} classes for statistics of {len(statistics.counts)}, but "
                 "expected one for each."
             )
-        labels = encode(classes, name="classes", min_classes=1)
+        labels = Classes.read(classes, name="classes", min_classes=1)
         if labels.counts.max() > 1:
             raise ValueError(
                 f"Got the class {labels.classes[np.argmax(labels.counts > 1)]!s} more than once, "
@@ -140,30 +133,24 @@ class LEACE(BaseEraser):
         self._add_batch(X, y if z is None else z)
         return self
 
-    def _add_batch(self, X: Any, concept: Any) -> None:
-        X = self._validated(X, reset=not hasattr(self, "statistics_"), min_rows=1)
-        self._refuse_table(concept)
-        self._refuse_goal_of_fit()
-        if self.concept == "continuous":
-            values = measure(concept, n_rows=len(X), min_values=1).coordinates
-            batch: Any = CrossStatistics.from_rows(X, values)
-        else:
-            labels = encode(concept, n_rows=len(X), min_classes=1)
-            _refuse_other_type(labels.classes, getattr(self, "classes_", labels.classes))
-            codes = self._codes(labels)
-            batch = ClassStatistics.from_rows(X, codes, len(self.classes_), per_class=False)
+    def _add_batch(self, X: Any, z: Any) -> None:
         seen = getattr(self, "statistics_", None)
+        X = self._validated(X, reset=seen is None, min_rows=1)
+        self._refuse_goal_of_fit()
+        kind = None if seen is None else self._seen_concept()["concept"]  # one for all batches
+        concept = read(z, n_rows=len(X), kind=kind, min_values=1)
+        if concept.names or concept.kind != (kind or concept.kind):
+            raise ValueError(
+                "Got a batch of a stream with several concepts, or with another kind of concept "
+                "than before, but expected one label or one number for each row. Pass all rows to "
+                "fit, as an array, a path or a memory map."
+            )
+        if concept.has_classes:
+            concept = self._among_classes(concept)
+            seen = getattr(self, "statistics_", None)
+        batch = concept.statistics(X, per_class=False)
         self.statistics_ = batch if seen is None else seen.merge(batch)
         self._eraser = None  # solved on the next use, since a stream has many batches
-
-    def _refuse_table(self, concept: Any) -> None:
-        is_one = isinstance(self.concept, str) and self.concept in ("categories", "continuous")
-        if not is_one or self._is_table(concept, str(self.concept)):
-            raise ValueError(
-                f"Got a batch of a stream with concept={self.concept!r}, or with several concepts, "
-                "but expected one label, or one number with concept='continuous', for each row. "
-                "Pass all rows to fit, as an array, a path or a memory map."
-            )
 
     def _refuse_goal_of_fit(self) -> None:
         """Raise an error after a fit whose statistics hold more than one concept."""
@@ -177,15 +164,14 @@ class LEACE(BaseEraser):
                 "fit, or begin a stream with a new LEACE."
             )
 
-    def _codes(self, labels: Labels) -> NDArray[np.int64]:
-        """The labels as codes into ``classes_``, to which new classes are added first."""
-        if not hasattr(self, "classes_"):
-            self.classes_ = labels.classes
-        classes = np.union1d(self.classes_, labels.classes)
-        if len(classes) > len(self.classes_):
-            self.statistics_ = _among(classes, self.statistics_, self.classes_)
-            self.classes_ = classes
-        return np.searchsorted(classes, labels.classes)[labels.codes]
+    def _among_classes(self, labels: Any) -> Any:
+        """Encode the labels by ``classes_``, to which new classes are added first."""
+        before = getattr(self, "classes_", labels.classes)
+        _refuse_other_type(labels.classes, before)
+        self.classes_ = np.union1d(before, labels.classes)
+        if len(self.classes_) > len(before):
+            self.statistics_ = _among(self.classes_, self.statistics_, before)
+        return labels.coded_as(self.classes_)
 
     @property
     def eraser_(self) -> Eraser:
@@ -208,31 +194,21 @@ class LEACE(BaseEraser):
         super()._forget()
         self._eraser = None
 
-    def _spread(self, X: Any) -> Any:
-        return self.statistics_
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")  # asking for the eraser would solve for it
 
-    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
-        if isinstance(target, (Labels, Measurements)):
-            self.statistics_ = (
-                ClassStatistics.from_rows(X, target.codes, len(target.classes), per_class=False)
-                if isinstance(target, Labels)
-                else CrossStatistics.from_rows(X, target.coordinates)
-            )
-            return self._solve(self.statistics_)
-        goal = as_goal(target)
-        self.statistics_ = CrossStatistics.from_rows(X, goal.design())
+    def _fit_goal(self, X: Any, goal: Goal) -> Fit:
+        self.statistics_ = goal.statistics(X)
         if goal.keep is None:
-            return self._solve(self.statistics_)
+            return Fit(self._solve(self.statistics_), self.statistics_)
         if self.method == "orthogonal":
             raise ValueError(
                 "Got keep=… with method='orthogonal', but no orthogonal projection keeps a "
                 "covariance as it is. Use method='oblique'."
             )
-        kept = CrossStatistics.from_rows(X, centred(goal.keep.design())).settled().cross_covariance
-        return _keeping(self.statistics_.settled(), kept)
+        task = CrossStatistics.from_rows(X, centred(goal.keep.design())).settled()
+        eraser = _keeping(self.statistics_.settled(), task.cross_covariance)
+        return Fit(eraser, self.statistics_)
 
     def _solve(self, statistics: ClassStatistics | CrossStatistics) -> Eraser:
         statistics = statistics.settled()
@@ -263,38 +239,37 @@ class LEACE(BaseEraser):
         return self
 
     def _refuse_one_value(self) -> None:
-        if self.concept == "continuous":
-            if not self.statistics_.concept_varies:
-                raise ValueError(
-                    "Got the same value in every row of z, but expected at least two values: "
-                    "there is nothing to erase."
-                )
-        elif len(self.classes_) < 2:
+        if len(getattr(self, "classes_", ())) == 1:
             raise ValueError(
                 f"Got one class in z ({self.classes_[0]!s}), but expected at least two: with one "
                 "class there is nothing to erase."
             )
+        if not hasattr(self, "classes_") and not self.statistics_.concept_varies:
+            raise ValueError(
+                "Got the same value in every row of z, but expected at least two values: "
+                "there is nothing to erase."
+            )
 
     def _seen_concept(self) -> dict[str, Any]:
-        """What metadata say of the concept of a stream."""
-        if isinstance(self.statistics_, CrossStatistics):
+        """Return the metadata of the concept of a stream."""
+        if not hasattr(self, "classes_"):
             return {"concept": "continuous", "classes": None, "class_counts": None}
         counts = self.statistics_.counts.tolist()
         return {"concept": "categories", "classes": self.classes_.tolist(), "class_counts": counts}
 
 
-def _keeping(statistics: CrossStatistics, kept: Array) -> Eraser:
-    """SPLINCE (Holstege et al. 2025): Σxz becomes zero, Σxy stays, and rows change least.
+def _keeping(statistics: Any, task: Array) -> Eraser:
+    """Solve SPLINCE (Holstege et al. 2025): Σxz becomes zero, Σxy stays, rows change least.
 
     In whitened rows, with bases A and B of the columns of WΣxz and WΣxy, it is the projector along
     A that leaves B and all that is orthogonal to both: I − A(AᵀMA)⁻¹AᵀM with M = I − BBᵀ.
     """
     W, W_inverse = whitening(statistics.covariance)
     A = column_space(W.T @ statistics.cross_covariance, floor=1e-10)
-    B = column_space(W.T @ kept, floor=1e-10)
+    B = column_space(W.T @ task, floor=1e-10)
     warn_if_all(A, statistics.covariance)
-    beside = A - B @ (B.T @ A)  # MA
-    angles = A.T @ beside  # AᵀMA: the squared sines of the angles between A and B
+    MA = A - B @ (B.T @ A)
+    angles = A.T @ MA  # AᵀMA: the squared sines of the angles between A and B
     if A.shape[1] and np.linalg.eigvalsh(angles)[0] < LEAST_ANGLE:
         raise ValueError(
             "Got keep=y whose linear signal meets that of z: a direction would have to be erased "
@@ -302,7 +277,7 @@ def _keeping(statistics: CrossStatistics, kept: Array) -> Eraser:
             f"{statistics.n_features}), but expected tasks that z does not decide. Keep another "
             "task, with fewer classes, or erase without keep."
         )
-    right = W @ np.linalg.solve(angles, beside.T).T
+    right = W @ np.linalg.solve(angles, MA.T).T
     return Eraser((Oblique(W_inverse.T @ A, right, np.array(statistics.mean)),))
 
 
@@ -330,7 +305,7 @@ def _refuse_other_type(labels: NDArray[Any], before: NDArray[Any]) -> None:
 def _among(
     classes: NDArray[Any], statistics: ClassStatistics, seen: NDArray[Any]
 ) -> ClassStatistics:
-    """Statistics of the classes ``seen``, as statistics of all ``classes``."""
+    """Extend statistics of the classes ``seen`` to all ``classes``."""
     places = np.searchsorted(classes, seen)
     counts = np.zeros(len(classes), statistics.counts.dtype)
     means = np.zeros((len(classes), statistics.means.shape[1]), statistics.means.dtype)
@@ -339,7 +314,7 @@ def _among(
 
 
 def _kernel_basis(statistics: ClassStatistics | CrossStatistics) -> Array:
-    """What an orthogonal projector must remove so that no linear probe finds z: range(Σxz)."""
+    """Find what an orthogonal projector removes so that no linear probe finds z: range(Σxz)."""
     if isinstance(statistics, ClassStatistics):
         return mean_difference_basis(statistics)
     spread = float(np.sqrt(np.trace(statistics.covariance)))

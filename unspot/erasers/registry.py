@@ -203,9 +203,7 @@ def make(name: str, **params: Any) -> BaseEraser:
         normalise = params.pop("normalise", False)  # the last step of the whole
         first = None
         if outer == "transport":
-            kind = {"concept": params["concept"]} if "concept" in params else {}
-            linear = _instance("leace", {"method": "orthogonal", **kind})
-            first = [_instance("transport", kind), linear]
+            first = [_instance("transport", {}), _instance("leace", {"method": "orthogonal"})]
         cascade: Any = method("cascade").cls
         whole: BaseEraser = cascade(
             _instance(inner or "leopard", params), first=first, normalise=normalise

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import Labels, Measurements
 from unspot.data.statistics import ClassStatistics, CrossStatistics, mean_difference_basis
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, within_support
 from unspot.erasers.leace import warn_if_all
+from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Expand, Mixture
-from unspot.projections.subspaces import column_space, complement
 
 __all__ = ["Transport", "barycentre", "shrunk_eigenvalues", "transport_matrix"]
 
@@ -50,8 +49,6 @@ class Transport(BaseEraser):
 
     Parameters
     ----------
-    concept : {"categories", "continuous"}
-        Whether z is a label or a number for each row.
     normalise : bool
         Scale erased rows to unit norm.
 
@@ -76,24 +73,18 @@ class Transport(BaseEraser):
     True
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("categories", "continuous")
     reads_rows: ClassVar[bool] = True
-    kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
 
-    def __init__(
-        self,
-        *,
-        concept: Literal["categories", "continuous"] = "categories",
-        normalise: bool = False,
-    ) -> None:
-        self.concept = concept
+    def __init__(self, *, normalise: bool = False) -> None:
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
-        labels = target.as_classes(_CLASSES_OF_A_NUMBER)
-        statistics = ClassStatistics.from_rows(X, labels.codes, len(labels.classes)).settled()
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
+        labels = concept.as_classes(_CLASSES_OF_A_NUMBER)
+        statistics = labels.statistics(X).settled()
         removed = mean_difference_basis(statistics)
-        if isinstance(target, Measurements):
-            removed = _with_line(removed, X, target)
+        if labels is not concept:  # a number, whose line goes too
+            removed = _with_line(removed, concept.statistics(X))
         warn_if_all(removed, statistics.covariance)
         linear = within_support(Eraser.projection(complement(removed)), lambda: statistics)
         if linear.rank == 0:
@@ -103,9 +94,8 @@ class Transport(BaseEraser):
         return Eraser((Mixture(shifts, matrices, *_posterior(statistics)), Expand(linear.U)))
 
 
-def _with_line(removed: Array, X: Any, number: Measurements) -> Array:
-    """A basis of these directions, and of the one that correlates with the number."""
-    statistics = CrossStatistics.from_rows(X, number.coordinates)
+def _with_line(removed: Array, statistics: CrossStatistics) -> Array:
+    """Extend the basis by the direction that correlates with the number."""
     line = statistics.cross_covariance
     line = line - removed @ (removed.T @ line)
     spread = float(np.sqrt(np.trace(statistics.covariance)))

@@ -28,6 +28,7 @@ from unspot.data.dataset import (
 )
 from unspot.data.rows import KNOWN, in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.eraser import Eraser, method_name
+from unspot.erasers.base import fit_concept
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS
 from unspot.evaluation.attackers import (
     AttackResult,
@@ -284,7 +285,7 @@ def _refitted(eraser: Any, data: Dataset) -> Callable[[Split, Codes], Any]:
     def fitted(whole: Split, fit: Codes) -> Any:
         concept = whole.concept if whole.table is None else whole.table
         covariates = {name: whole.task.take(fit).values for name in conditions}
-        return clone(eraser).fit(whole.X[fit], concept.take(fit).values, **covariates)
+        return fit_concept(clone(eraser), whole.X[fit], concept.take(fit), **covariates)
 
     return fitted
 

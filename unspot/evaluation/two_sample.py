@@ -22,8 +22,8 @@ from torch import Tensor
 from unspot.data.concept import read
 from unspot.data.groups import group_codes, row_shuffler
 from unspot.data.rows import balanced_counts, generator
-from unspot.density.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
 from unspot.evaluation.attack_models import whitened
+from unspot.leopard.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
 from unspot.machine import one_thread
 
 __all__ = ["TwoSampleTest", "compare_concept", "two_sample_test"]

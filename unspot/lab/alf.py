@@ -11,10 +11,10 @@ from unspot.checks import check_share
 from unspot.data.labels import Labels
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, Fit
 from unspot.erasers.leace import LEACE, warn_if_all
+from unspot.leopard.subspaces import complement
 from unspot.maps import Oblique
-from unspot.projections.subspaces import complement
 
 __all__ = ["ALFQLEACE"]
 
@@ -66,10 +66,9 @@ class ALFQLEACE(BaseEraser):
     def __init__(self, *, target: float = 0.9) -> None:
         self.target = target
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Fit:
         share = check_share("target", self.target)
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
-        self._row_statistics = statistics
         linear = cast(Oblique, LEACE()._solve(statistics).maps[0])
         down, up = linear.down_and_up
         weights = statistics.counts / statistics.n_rows
@@ -80,7 +79,8 @@ class ALFQLEACE(BaseEraser):
         left = np.hstack([linear.left, up @ dropped])
         right = np.hstack([linear.right, down @ dropped])
         warn_if_all(left, statistics.covariance)
-        return Eraser((Oblique(left, right, linear.mean),), {"directions": dropped.shape[1]})
+        eraser = Eraser((Oblique(left, right, linear.mean),), {"directions": dropped.shape[1]})
+        return Fit(eraser, statistics)
 
 
 def _drop(covariances: Array, weights: Array, share: float) -> tuple[Array, list[float]]:

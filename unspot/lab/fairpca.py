@@ -11,9 +11,9 @@ from unspot.checks import check_rank, check_share
 from unspot.data.labels import Labels
 from unspot.data.statistics import ClassStatistics, mean_difference_basis
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, Fit
 from unspot.erasers.leace import warn_if_all
-from unspot.projections.subspaces import complement
+from unspot.leopard.subspaces import complement
 
 __all__ = ["FairPCA"]
 
@@ -67,16 +67,15 @@ class FairPCA(BaseEraser):
         self.rank = rank
         self.drop = drop
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Fit:
         d = X.shape[1]
         r, n_kept = check_rank(self.rank, d), round((1 - check_share("drop", self.drop)) * d)
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
-        self._row_statistics = statistics
         removed = mean_difference_basis(statistics)
         warn_if_all(removed, statistics.covariance)
         U = complement(removed)
         U = U @ _first(covariance_differences(statistics, U), max(r, n_kept))
-        return Eraser.projection(U @ _first(-U.T @ statistics.covariance @ U, r))
+        return Fit(Eraser.projection(U @ _first(-U.T @ statistics.covariance @ U, r)), statistics)
 
 
 def covariance_differences(statistics: ClassStatistics, U: Array) -> Array:

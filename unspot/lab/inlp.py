@@ -16,7 +16,7 @@ from unspot.data.labels import Labels
 from unspot.data.rows import Scaling, generator, in_own_order, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.projections.subspaces import complement
+from unspot.leopard.subspaces import complement
 
 __all__ = ["INLP", "balanced_accuracy", "chance_bar", "row_space"]
 

@@ -38,8 +38,6 @@ class KRaM(NetworkEraser):
 
     Parameters
     ----------
-    concept : {"categories", "continuous"}
-        Whether z is a label, or a number (or a vector of numbers) for each row.
     kernel : {"gaussian", "laplacian"}
         K for a continuous concept: exp(−‖z − z′‖²/(2σ²)) or exp(−‖z − z′‖/σ), on columns of z in
         units of their standard deviation.
@@ -77,17 +75,16 @@ class KRaM(NetworkEraser):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 4))
     >>> age = np.abs(X[:, 0])
-    >>> eraser = KRaM(concept="continuous", training={"epochs": 5}, random_state=0).fit(X, age)
+    >>> eraser = KRaM(training={"epochs": 5}, random_state=0).fit(X, age)
     >>> eraser.transform(X).shape
     (200, 4)
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("categories", "continuous")
+    takes: ClassVar[tuple[str, ...]] = ("categories", "continuous")
 
     def __init__(
         self,
         *,
-        concept: Literal["categories", "continuous"] = "categories",
         kernel: Literal["gaussian", "laplacian"] = "gaussian",
         bandwidth: float | Literal["median"] = "median",
         balance: float = 0.7,
@@ -96,7 +93,6 @@ class KRaM(NetworkEraser):
         training: Mapping[str, Any] | None = None,
         random_state: Any = None,
     ) -> None:
-        self.concept = concept
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.balance = balance
@@ -105,10 +101,10 @@ class KRaM(NetworkEraser):
         self.training = training
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels | Measurements) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Any) -> Eraser:
         check_positive("distortion", self.distortion)
         training = self._training
-        if isinstance(target, Labels):
+        if target.has_classes:
             concept_rate, codes = self._rate_of_categories(target), target.codes
         else:
             concept_rate, codes = self._rate_of_numbers(target), np.zeros(len(X), dtype=np.int64)

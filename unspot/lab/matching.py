@@ -12,7 +12,7 @@ from unspot.checks import check_choice
 from unspot.data.labels import Labels, encode_as
 from unspot.data.statistics import ClassStatistics, whitening
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, Fit
 from unspot.erasers.transport import NO_VARIANCE, barycentre, transport_matrix
 from unspot.lab.maps import Transport
 from unspot.maps import Map, Projection
@@ -114,11 +114,10 @@ class MomentMatching(BaseEraser):
         self.fit(X, concept)
         return self.transform(X, z=concept if self.labels == "given" else None)
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Fit:
         check_choice("method", self.method, ("mean", "mean_covariance"))
         check_choice("labels", self.labels, ("predicted", "given"))
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes)).settled()
-        self._row_statistics = statistics
         matrices, exact = None, True
         shifts = statistics.mean - statistics.means
         if self.method == "mean_covariance":
@@ -135,7 +134,8 @@ class MomentMatching(BaseEraser):
         ):
             # Transport maps the other directions to zero, or to rounding errors that tell k.
             maps += (Projection(support, np.array(statistics.mean)),)
-        return Eraser(maps, {"labels_at_transform": self.labels, "exact": exact})
+        eraser = Eraser(maps, {"labels_at_transform": self.labels, "exact": exact})
+        return Fit(eraser, statistics)
 
 
 def discriminant(statistics: ClassStatistics) -> tuple[Array, Array]:

@@ -13,17 +13,16 @@ from scipy.spatial.distance import pdist
 from torch import Tensor
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
-from unspot.data.labels import Labels
+from unspot.data.goal import Goal
 from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, rows_within_support
-from unspot.erasers.goals import Goal, as_goal
+from unspot.erasers.base import BaseEraser, Fit, rows_within_support
 from unspot.lab.classifiers import fit_classifier, out_of_fold_scores
 from unspot.lab.inlp import balanced_accuracy, chance_bar
 from unspot.lab.maps import Fourier
 from unspot.lab.networks import dense, mlp
+from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Dense, Expand, Map, Normalise
-from unspot.projections.subspaces import column_space, complement
 
 __all__ = ["Obliviator", "Preserved", "dependence", "fourier", "preserved_directions"]
 
@@ -133,6 +132,8 @@ class Obliviator(BaseEraser):
 
     min_rows_per_class: ClassVar[int] = 2
 
+    takes: ClassVar[tuple[str, ...]] = ("categories", "keep")
+
     def __init__(
         self,
         *,
@@ -170,24 +171,18 @@ class Obliviator(BaseEraser):
         """
         return cls(**{**_PRESETS[check_choice("preset", name, _PRESETS)], **settings})
 
-    def _check_target(self, target: Any) -> None:
-        if isinstance(target, Goal) and target.given is None:
-            target = target.erase  # a task to keep is no condition
-        super()._check_target(target)
-
-    def _fit_eraser(self, X: NDArray[Any], target: Labels | Goal) -> Eraser:
-        rng, goal = generator(self.random_state), as_goal(target)
+    def _fit_goal(self, X: NDArray[Any], goal: Goal) -> Fit:
+        rng = generator(self.random_state)
         S, inside = rows_within_support(X)
         scaling = Scaling.of(inside)
         rounds = self._rounds(scaling(inside), goal, rng)
         encoder, *rest = [step for steps in rounds for step in steps]
         first = _of_rows(encoder, scaling, S)
         coordinates = Expand(np.eye(X.shape[1])[:, : rest[-1].n_out])
-        return Eraser((first, *rest, coordinates), {"rounds": len(rounds)})
+        return Fit(Eraser((first, *rest, coordinates), {"rounds": len(rounds)}))
 
     def _rounds(self, X: Array, goal: Goal, rng: np.random.Generator) -> list[tuple[Any, ...]]:
         """Fit rounds until a probe on held-out rows guesses."""
-        assert isinstance(goal.erase, Labels)  # what _check_target says
         codes = goal.erase.codes
         share = check_share("validation_fraction", self.validation_fraction)
         n_rows = check_count("max_rows", self.max_rows)

@@ -18,7 +18,7 @@ from unspot.data.rows import Scaling, by_rows, generator, in_own_order, sample_a
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all
-from unspot.projections.subspaces import complement
+from unspot.leopard.subspaces import complement
 
 __all__ = ["ADVERSARIES", "RLACE", "Adversary", "Game", "fantope"]
 

@@ -13,14 +13,13 @@ from typing import Any
 from unspot.checks import check_choice
 from unspot.choice.path import check_ranks
 from unspot.data.dataset import Dataset
-from unspot.density import GaussianMixture
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leopard import LEOPARD
 from unspot.erasers.registry import make
 from unspot.lab.bench.foreign import foreign_contestants
 from unspot.lab.bench.paper import paper_data, paper_rows
 from unspot.lab.sweep import KEEPS_TASK
-from unspot.projections import ManifoldSolver, PaperSolver
+from unspot.leopard import GaussianMixture, ManifoldSolver, PaperSolver
 
 __all__ = ["SCHEDULES", "STUDIES", "Schedule", "Study", "studies"]
 
@@ -75,7 +74,7 @@ class Schedule:
 
     def leopard(self, **settings: Any) -> LEOPARD:
         """L̄EOPARD with our solver."""
-        return LEOPARD(max_rows=self.max_rows, **settings)
+        return LEOPARD(**{"solver": ManifoldSolver(max_rows=self.max_rows), **settings})
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,9 @@ def _field(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     return {
         **{name: make(name) for name in names},
         "transport": make("transport"),
-        "transport:leopard": make("transport:leopard", max_rows=schedule.max_rows),
+        "transport:leopard": make(
+            "transport:leopard", solver=ManifoldSolver(max_rows=schedule.max_rows)
+        ),
     }
 
 

@@ -8,24 +8,21 @@ needed, and checked when they are read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from unspot.data.labels import Measurements
 from unspot.io.files import prefetched
 from unspot.io.sources import LOAD_BYTES, Floats, RowSource, as_source
 
-__all__ = ["Blocks", "Rows", "is_stream", "opened", "sampled"]
+__all__ = ["Rows", "is_stream", "opened", "sampled"]
 
 CHUNK_ROWS = 8192
 #: The most bytes that a method which needs its rows in memory reads; of more it takes a sample.
 SAMPLE_BYTES = 2**31
-#: Rows of a fit that take more bytes than this are read again in every pass over them.
-HOLD_BYTES = 2**28
 
 
 class Rows:
@@ -151,73 +148,6 @@ def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
         )
 
 
-class Blocks:
-    """Chosen rows, block after block, each sorted by class and changed as it is read.
-
-    Parameters
-    ----------
-    X : array of shape (n, d), or Rows
-    codes : array of shape (n,)
-        The class of each row.
-    rows : array of integers
-        Which rows to give.
-    n_classes : int
-    change : callable
-        What to do with rows, (m, d) → (m, d).
-
-    Notes
-    -----
-    If the rows take at most ``HOLD_BYTES``, they are read and changed once. If not, they are read
-    again in every pass, and no more than two blocks are in memory.
-
-    Examples
-    --------
-    >>> X, codes = np.arange(4.0)[:, None], np.array([1, 0, 1, 0])
-    >>> [(block, counts)] = Blocks(X, codes, np.array([0, 1, 2]), 2, lambda X: 10 * X)()
-    >>> block.ravel(), counts
-    (array([10.,  0., 20.]), array([1, 2]))
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        codes: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        n_classes: int,
-        change: Callable[[Floats], Floats],
-    ) -> None:
-        self._X, self._codes, self._n_classes, self._change = X, codes, n_classes, change
-        self._chosen = np.zeros(len(codes), dtype=bool)
-        self._chosen[rows] = True
-        self._few = len(rows) * X.shape[1] * np.dtype(X.dtype).itemsize <= HOLD_BYTES
-        self._held: list[tuple[Floats, NDArray[np.int64]]] | None = None
-
-    def __call__(self) -> Iterable[tuple[Floats, NDArray[np.int64]]]:
-        """Iterate over blocks, and their number of rows of each class."""
-        if not self._few:
-            return self._read()
-        if self._held is None:
-            self._held = list(self._read())
-        return self._held
-
-    def _read(self) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
-        start = 0
-        for block in self._chunks():
-            rows = slice(start, start + len(block))
-            chosen = np.flatnonzero(self._chosen[rows])
-            start = rows.stop
-            if len(chosen):
-                codes = self._codes[rows][chosen]
-                order = np.argsort(codes, kind="stable")
-                counts = np.bincount(codes, minlength=self._n_classes)
-                yield self._change(block[chosen[order]]), counts
-
-    def _chunks(self) -> Iterator[Floats]:
-        if isinstance(self._X, Rows):
-            return self._X.chunks(CHUNK_ROWS)
-        return (self._X[i : i + CHUNK_ROWS] for i in range(0, len(self._X), CHUNK_ROWS))
-
-
 # -- What a user may pass as X ---------------------------------------------------------------------
 
 
@@ -261,23 +191,18 @@ def _is_outside_memory(X: Any) -> bool:
 
 
 def sampled(
-    rows: Rows, target: Any, rng: np.random.Generator, *, min_rows: int = 1
+    rows: Rows, goal: Any, rng: np.random.Generator, *, min_rows: int = 1
 ) -> tuple[Floats, Any]:
-    """Rows and targets in memory: all of them up to ``SAMPLE_BYTES``, else a random sample.
+    """Read rows into memory: all of them up to ``SAMPLE_BYTES``, else a stratified sample.
 
-    Classes keep their shares, and each has at least ``min_rows``. Targets are ``Labels``,
-    ``Measurements``, or a goal with one of them.
+    Each class has at least ``min_rows``. The goal is that of the rows that were read.
     """
     if rows.nbytes <= SAMPLE_BYTES:
-        return rows.load(), target
-    share = SAMPLE_BYTES / rows.nbytes
-    concept = getattr(target, "erase", target)
-    if isinstance(concept, Measurements):
-        chosen = np.sort(rng.permutation(len(rows))[: int(share * len(rows))])
-        return rows[chosen], target.take(chosen)
+        return rows.load(), goal
+    share, strata = SAMPLE_BYTES / rows.nbytes, goal.erase.strata
     parts = []
-    for k, count in enumerate(concept.counts):
+    for k, count in enumerate(np.bincount(strata)):
         n = min(int(count), max(min_rows, int(share * count)))
-        parts.append(rng.permutation(np.flatnonzero(concept.codes == k))[:n])
+        parts.append(rng.permutation(np.flatnonzero(strata == k))[:n])
     chosen = np.sort(np.concatenate(parts))
-    return rows[chosen], target.take(chosen)
+    return rows[chosen], goal.take(chosen)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from unspot.data.statistics import ClassStatistics
-from unspot.density import mmd2
-from unspot.projections import start
+from unspot.leopard import mmd2, start
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspot.projections import complement, nearest_projector, projection_loss
+from unspot.leopard import complement, nearest_projector, projection_loss
 
 
 @settings(max_examples=40, deadline=None)
@@ -58,8 +58,8 @@ def test_complement_completes_the_space(rng, q):
 
 def test_subspaces_need_no_torch():
     program = (
-        "import sys, unspot.density, unspot.data.dataset, unspot.data.rows, unspot.data.rows\n"
-        "from unspot.projections import complement, start\n"
+        "import sys, unspot.leopard, unspot.data.dataset, unspot.data.rows, unspot.data.rows\n"
+        "from unspot.leopard import complement, start\n"
         "print('torch' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from unspot.density import GaussianMixture
 from unspot.erasers.leopard import LEOPARD
-from unspot.projections import ManifoldSolver, Objective, Preservation, narrow
+from unspot.leopard import (
+    GaussianMixture,
+    ManifoldSolver,
+    Objective,
+    PairWeights,
+    Preservation,
+    narrow,
+)
 
 
 @pytest.fixture
@@ -19,7 +25,7 @@ def objective():
     X = rng.normal(size=(800, 10))
     X[z == 1, 0] += 3.0
     X[z == 1, 1] *= 3.0
-    return Objective(torch.from_numpy(X), torch.from_numpy(z), GaussianMixture.paper())
+    return Objective(torch.from_numpy(X), PairWeights.between(z), GaussianMixture.paper())
 
 
 def carried(V, directions):
@@ -65,8 +71,8 @@ def test_variance_is_kept_where_it_is_asked_for(objective):
     X = objective.X * scale
     covariance = torch.from_numpy(np.cov(X.numpy().T, bias=True))
     kept = Preservation(None, covariance, float(torch.trace(covariance)))
-    plain = Objective(X, objective.z, objective.kernel)
-    keeping = Objective(X, objective.z, objective.kernel, kept, weight=10.0)
+    plain = Objective(X, objective.weights, objective.kernel)
+    keeping = Objective(X, objective.weights, objective.kernel, kept, weight=10.0)
     eye = torch.eye(10, dtype=torch.float64)
     assert carried(narrow(keeping, eye, 1), [9]) > 0.9
     assert carried(narrow(keeping, eye, 1), [9]) > carried(narrow(plain, eye, 1), [9])
@@ -74,10 +80,10 @@ def test_variance_is_kept_where_it_is_asked_for(objective):
 
 @pytest.mark.parametrize("metric", ["euclidean", "whitened"])
 def test_a_wider_start_of_a_fit_is_narrowed(objective, metric):
-    X, z = objective.X.numpy(), objective.z.numpy()
+    X, z = objective.X.numpy(), np.repeat([0, 1], 400)
     wide = LEOPARD(rank=9, metric=metric, random_state=0).fit(X, z).eraser_.U
-    stopped = ManifoldSolver(max_evaluations=1)
-    fitted = LEOPARD(rank=6, init=wide, metric=metric, solver=stopped, random_state=0).fit(X, z)
+    stopped = ManifoldSolver(max_evaluations=1, init=wide)
+    fitted = LEOPARD(rank=6, metric=metric, solver=stopped, random_state=0).fit(X, z)
     assert fitted.eraser_.rank == 6
     inside = wide @ (wide.T @ fitted.eraser_.U)
     np.testing.assert_allclose(inside, fitted.eraser_.U, atol=1e-9)

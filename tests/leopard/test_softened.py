@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unspot.density import GaussianMixture, PairWeights, Term
-from unspot.projections import Objective, Preservation, Softened
+from unspot.leopard import GaussianMixture, Objective, PairWeights, Preservation, Softened, Term
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(60, 5, generator=G, dtype=torch.float64)
@@ -46,4 +45,4 @@ def test_variance_is_kept_by_the_directions_that_stay():
     """The term is that of the hard projection, whatever the share."""
     V = subspace()
     plain, keeping = (Softened(objective(weight), 0.3).value(V) for weight in (0.0, 0.5))
-    assert plain - keeping == pytest.approx(objective(0.5).kept(V)[0], abs=1e-9)
+    assert plain - keeping == pytest.approx(objective(0.5).preserved(V)[0], abs=1e-9)

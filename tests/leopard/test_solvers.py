@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from unspot.data.rows import stratified_batches
-from unspot.density import GaussianMixture
-from unspot.projections import (
+from unspot.leopard import (
+    GaussianMixture,
     ManifoldSolver,
+    MiniBatches,
     Objective,
+    PairWeights,
     PaperSolver,
     Preservation,
     nearest_projector,
@@ -20,7 +22,7 @@ from unspot.projections import (
 @pytest.fixture
 def objective(variance_coded):
     X, z = variance_coded
-    return Objective(torch.from_numpy(X), torch.from_numpy(z), GaussianMixture.paper())
+    return Objective(torch.from_numpy(X), PairWeights.between(z), GaussianMixture.paper())
 
 
 def orthonormal(d, r, seed=0):
@@ -100,7 +102,7 @@ def test_preservation_is_the_share_of_variance_in_any_basis(rng):
 def test_objective_gradient_against_differences(objective, rng):
     cov = torch.from_numpy(np.cov(objective.X.numpy().T))
     whole = Objective(
-        objective.X, objective.z, objective.kernel, Preservation(None, cov, 8.0), weight=0.1
+        objective.X, objective.weights, objective.kernel, Preservation(None, cov, 8.0), weight=0.1
     )
     V, H = orthonormal(8, 3), torch.from_numpy(rng.normal(size=(8, 3)))
     _, gradient = whole(V)
@@ -114,7 +116,8 @@ def test_paper_solver_is_adam_with_penalty_on_projected_rows(variance_coded):
     kernel = GaussianMixture.paper()
     solver = PaperSolver(epochs=6, learning_rate=0.01, gamma=5.0)
     U0 = orthonormal(8, 3) + 0.05
-    ours, _ = solver.minimise(Objective(X, z, kernel), U0, rng=np.random.default_rng(0))
+    objective = Objective(X, PairWeights.between(z), kernel)
+    ours, _ = solver.minimise(objective, U0, rng=np.random.default_rng(0))
 
     U = U0.clone().requires_grad_()
     adam = torch.optim.Adam([U], lr=0.01)
@@ -154,13 +157,15 @@ def test_batches_hold_every_class_and_every_row_once(rng, size):
         assert np.bincount(codes[rows], minlength=3).min() >= 2
 
 
-def test_mini_batches_reach_what_full_batches_reach(objective):
+def test_mini_batches_reach_what_full_batches_reach(objective, variance_coded):
     V = orthonormal(8, 5)
     full = PaperSolver(epochs=150, learning_rate=0.03)
     mini = PaperSolver(epochs=50, learning_rate=0.03, batch_size=200)
     results = {}
-    for name, solver in (("full", full), ("mini", mini)):
-        U, history = solver.minimise(objective, V, rng=np.random.default_rng(0))
+    X, z = variance_coded
+    batches = MiniBatches(X, z, objective.kernel, torch.device("cpu"))
+    for name, solver, loss in (("full", full, objective), ("mini", mini, batches)):
+        U, history = solver.minimise(loss, V, rng=np.random.default_rng(0))
         results[name] = objective.value(torch.from_numpy(nearest_projector(U.numpy())))
         assert len(history.loss) == solver.epochs
     start = objective.value(V)

@@ -1,6 +1,16 @@
+from .discrepancy import HSICLoss as HSICLoss
+from .discrepancy import MMDLoss as MMDLoss
+from .discrepancy import PairWeights as PairWeights
+from .discrepancy import Term as Term
+from .discrepancy import discrepancy as discrepancy
+from .discrepancy import discrepancy_and_grad as discrepancy_and_grad
+from .discrepancy import hsic as hsic
+from .discrepancy import mmd2 as mmd2
+from .kernels import GaussianMixture as GaussianMixture
+from .kernels import mean_bandwidth as mean_bandwidth
 from .low_order import AllRows as AllRows
 from .low_order import LowOrder as LowOrder
-from .objective import LazyObjective as LazyObjective
+from .objective import MiniBatches as MiniBatches
 from .objective import Objective as Objective
 from .objective import Preservation as Preservation
 from .objective import Softened as Softened

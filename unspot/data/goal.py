@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from unspot.data.concept import read_covariate
 from unspot.data.features import centred
 from unspot.data.rows import generator
+from unspot.data.statistics import ClassStatistics, CrossStatistics
 
-__all__ = ["Features", "Goal", "as_goal"]
+__all__ = ["Features", "Goal"]
 
 Array = NDArray[np.float64]
 
 
 class Features(NamedTuple):
-    """A term of the loss in numpy; see ``unspot.density.Term``."""
+    """A term of the loss in numpy; see ``unspot.leopard.Term``."""
 
     psi: Array  # (n, m)
     weight: float
@@ -54,6 +55,22 @@ class Goal:
         return len(self.erase)
 
     @property
+    def codes(self) -> NDArray[np.int64] | None:
+        """Codes of one concept of classes, if nothing is given or kept; else None."""
+        conditional = self.given is not None or self.keep is not None
+        return self.erase.codes if self.erase.has_classes and not conditional else None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, or 0."""
+        return len(self.erase.classes) if self.erase.has_classes else 0
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Which of "given" and "keep" there are."""
+        return tuple(name for name in ("given", "keep") if getattr(self, name) is not None)
+
+    @property
     def numbers(self) -> NDArray[Any]:
         """Codes and numbers of what to erase, for hashes."""
         return np.asarray(self.erase.numbers)
@@ -66,12 +83,17 @@ class Goal:
     def describe(self) -> dict[str, Any]:
         """Return the goal's entries in the metadata of an eraser."""
         facts: dict[str, Any] = self.erase.describe()
-        for name in ("given", "keep"):
-            target = getattr(self, name)
-            if target is not None:
-                described = target.describe()
-                facts[name] = {"kind": described["concept"], "classes": described["classes"]}
+        for name in self.conditions:
+            described = getattr(self, name).describe()
+            facts[name] = {"kind": described["concept"], "classes": described["classes"]}
         return facts
+
+    def statistics(self, X: Any) -> ClassStatistics | CrossStatistics:
+        """Sum up rows and what they must not correlate with in one pass, for linear erasure."""
+        if self.conditions or self.erase.names:
+            return CrossStatistics.from_rows(X, self.design())
+        statistics: ClassStatistics | CrossStatistics = self.erase.statistics(X, per_class=False)
+        return statistics
 
     def terms(self, random_state: Any = None) -> list[Features]:
         """Return features for density matching, one term for each concept."""
@@ -124,8 +146,3 @@ class Goal:
                 "have to be erased and kept, but expected tasks that z does not decide. Keep "
                 "another task, or erase without keep."
             )
-
-
-def as_goal(target: Any) -> Goal:
-    """Return a goal, from what ``BaseEraser`` passes to a method."""
-    return target if isinstance(target, Goal) else Goal(target)

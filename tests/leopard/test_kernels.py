@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unspot.density import GaussianMixture, mean_bandwidth
+from unspot.leopard import GaussianMixture, mean_bandwidth
 
 
 def test_paper_preset_is_the_text_of_the_paper():

@@ -1,16 +1,16 @@
-"""The function of a subspace that a fit minimises: MMD² or HSIC minus the share of variance kept.
+"""The function of a subspace that a fit minimises: the loss of XV minus the share of variance kept.
 
-``Objective`` holds its rows in memory, ``LazyObjective`` reads them one mini-batch at a time,
-``Softened`` lets directions that go count in part, and ``narrow`` looks at the gradient of an
-objective to choose directions inside a subspace.
+``Objective`` holds its rows in memory, ``MiniBatches`` makes one of each mini-batch, ``Softened``
+lets removed directions count in part, and ``narrow`` looks at the gradient of an objective to
+choose directions inside a subspace.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.data.rows import stratified_batches
-from unspot.density import GaussianMixture, PairWeights, discrepancy, discrepancy_and_grad
+from unspot.leopard.discrepancy import PairWeights, discrepancy, discrepancy_and_grad
+from unspot.leopard.kernels import GaussianMixture
 from unspot.machine import divisible, in_threads
 
 __all__ = [
     "BLOCK_ROWS",
-    "LazyObjective",
+    "MiniBatches",
     "Objective",
     "Preservation",
     "Softened",
@@ -52,7 +53,7 @@ class Preservation:
     variance: float  # tr Σ
 
     def __call__(self, V: Tensor) -> tuple[float, Tensor]:
-        """The share and its gradient with respect to V, (d, r). O(d²r)."""
+        """Compute the share and its gradient with respect to V, (d, r). O(d²r)."""
         AV = V if self.back_squared is None else self.back_squared @ V
         BV = self.covariance @ V
         M, N = V.T @ AV, V.T @ BV
@@ -63,7 +64,7 @@ class Preservation:
 
 
 def project(X: Tensor, V: Tensor) -> Tensor:
-    """XV by blocks of rows, so that the bits of a row do not depend on the other rows. O(ndr)."""
+    """Compute XV by blocks of rows, so that a row's bits do not depend on other rows. O(ndr)."""
     Y, V = X.new_empty(len(X), V.shape[1]), V.detach()  # other threads do not know of no_grad
 
     def work(block: slice) -> None:
@@ -74,7 +75,7 @@ def project(X: Tensor, V: Tensor) -> Tensor:
 
 
 def pull_back(X: Tensor, G: Tensor) -> Tensor:
-    """XᵀG by blocks of rows, added up in float64. O(ndr)."""
+    """Compute XᵀG by blocks of rows, added up in float64. O(ndr)."""
     total = X.new_zeros(X.shape[1], G.shape[1], dtype=torch.float64)
     for part in _by_blocks(lambda block: X[block].T @ G[block], X):
         total += part
@@ -82,7 +83,7 @@ def pull_back(X: Tensor, G: Tensor) -> Tensor:
 
 
 def unit_rows(Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Rows of unit norm, and the gradient for Y as a function of the gradient for them. O(nr).
+    """Scale rows to unit norm, and return the way back of a gradient to Y. O(nr).
 
     Examples
     --------
@@ -101,122 +102,104 @@ def unit_rows(Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
 
 
 def _by_blocks(work: Callable[[slice], Any], X: Tensor) -> Iterator[Any]:
-    """Results of every block of rows, in order."""
+    """Yield the results of every block of rows, in order."""
     blocks = (slice(i, i + BLOCK_ROWS) for i in range(0, len(X), BLOCK_ROWS))
     return in_threads(work, blocks, most=divisible() if X.device.type == "cpu" else 1)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """MMD²(XV), or HSIC, − λ·(share of variance kept), and its gradient with respect to V.
+    """L(XV) − λ·(share of variance kept), and its gradient with respect to V.
 
     Parameters
     ----------
     X : Tensor of shape (n, d)
         Rows in working coordinates.
-    z : Tensor of shape (n,), or PairWeights
-        Class codes, or what pairs of rows weigh for any other concept.
+    weights : PairWeights
+        MMD² between classes, or HSIC with features of any other concept.
     kernel : GaussianMixture
     preservation : Preservation, optional
     weight : float
-        λ, already in units of MMD².
+        λ, already in units of the loss.
     on_sphere : bool
         Whether the projected rows are compared after they are scaled to unit norm.
     """
 
-    is_lazy: ClassVar[bool] = False
-
     X: Tensor
-    z: Tensor | PairWeights
+    weights: PairWeights
     kernel: GaussianMixture
     preservation: Preservation | None = None
     weight: float = 0.0
     on_sphere: bool = False
 
     def value(self, V: Tensor) -> float:
-        """Only the value, for a third of the cost of value and gradient."""
-        Y, _ = self.shown(project(self.X, V))
-        return float(discrepancy(Y, self.z, self.kernel)) - self.kept(V)[0]
+        """Compute only the value, for a third of the cost of value and gradient."""
+        Y, _ = self._shown(project(self.X, V))
+        return float(discrepancy(Y, self.weights, self.kernel)) - self.preserved(V)[0]
 
     def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
-        """Value and gradient. O(n²r + ndr)."""
-        Y, back = self.shown(project(self.X, V))
+        """Compute value and gradient. O(n²r + ndr)."""
+        Y, back = self._shown(project(self.X, V))
         loss, grad_Y = discrepancy_and_grad(
-            Y, self.z, self.kernel, detach_bandwidth=detach_bandwidth
+            Y, self.weights, self.kernel, detach_bandwidth=detach_bandwidth
         )
-        kept, grad_kept = self.kept(V)
+        preserved, grad_preserved = self.preserved(V)
         grad = pull_back(self.X, back(grad_Y)).to(V.dtype)
-        return float(loss) - kept, grad if grad_kept is None else grad - grad_kept
+        value = float(loss) - preserved
+        return value, grad if grad_preserved is None else grad - grad_preserved
 
-    def subset(self, rows: NDArray[np.int64]) -> Objective:
-        """The objective of a mini-batch, of rows with class codes."""
-        assert isinstance(self.z, Tensor)
-        index = torch.from_numpy(rows).to(self.X.device)
-        return replace(self, X=self.X[index], z=self.z[index])
-
-    def shown(self, Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Projected rows as the kernel sees them, and the way back of a gradient."""
-        return unit_rows(Y) if self.on_sphere else (Y, lambda gradient: gradient)
-
-    def new_empty(self, shape: tuple[int, int]) -> Tensor:
-        """A matrix of the rows' dtype and device."""
-        return self.X.new_empty(shape)
-
-    def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
-        """λ·(share of variance kept) and its gradient, or 0 and None if λ is 0."""
+    def preserved(self, V: Tensor) -> tuple[float, Tensor | None]:
+        """Compute λ·(share of variance kept) and its gradient; 0 and None if λ is 0."""
         if self.preservation is None or self.weight == 0.0:
             return 0.0, None
         share, grad = self.preservation(V)
         return self.weight * share, self.weight * grad
 
+    def _shown(self, Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Return projected rows as the kernel sees them, and the way back of a gradient."""
+        return unit_rows(Y) if self.on_sphere else (Y, lambda gradient: gradient)
+
 
 @dataclass(frozen=True)
-class LazyObjective:
-    """An objective for mini-batches only, whose rows are read when a batch needs them.
+class MiniBatches:
+    """Objectives of stratified mini-batches, whose rows are read when a batch needs them.
 
     Parameters
     ----------
     rows : array-like of shape (n, d)
         In working coordinates. ``rows[numbers]`` reads some of them.
-    z : Tensor of shape (n,)
-        Class codes, on the CPU.
+    codes : array of shape (n,)
+        Class codes.
     kernel : GaussianMixture
     device : torch.device
     on_sphere : bool
     """
 
-    is_lazy: ClassVar[bool] = True
-
     rows: Any
-    z: Tensor
+    codes: NDArray[np.int64]
     kernel: GaussianMixture
     device: torch.device
     on_sphere: bool = False
 
-    def subset(self, rows: NDArray[np.int64]) -> Objective:
-        """The objective of a mini-batch. Reads its rows."""
-        X = torch.from_numpy(self.rows[rows]).to(self.device)
-        z = self.z[torch.from_numpy(rows)].to(self.device)
-        return Objective(X, z, self.kernel, on_sphere=self.on_sphere)
-
-    shown = Objective.shown
+    def epoch(self, batch_size: int, rng: np.random.Generator) -> Iterator[Objective]:
+        """Yield the objectives of one pass over all rows."""
+        for rows in stratified_batches(self.codes, batch_size, rng):
+            yield self._objective(rows)
 
     def sample(self, size: int = 8192) -> Objective:
-        """The objective of one batch of about ``size`` rows, the same batch in every call."""
-        return self.subset(stratified_batches(self.z.numpy(), size, np.random.default_rng(0))[0])
+        """Return the objective of about ``size`` rows, the same rows in every call."""
+        rows = stratified_batches(self.codes, size, np.random.default_rng(0))[0]
+        return self._objective(rows)
 
-    def new_empty(self, shape: tuple[int, int]) -> Tensor:
-        """A matrix of the rows' dtype and device."""
-        return torch.from_numpy(np.empty(shape, self.rows.dtype)).to(self.device)
-
-    def kept(self, V: Tensor) -> tuple[float, Tensor | None]:
-        """As ``Objective.kept``: there is no such term here."""
-        return 0.0, None
+    def _objective(self, rows: NDArray[np.int64]) -> Objective:
+        X = torch.from_numpy(self.rows[rows]).to(self.device)
+        weights = PairWeights.between(self.codes[rows], self.device)
+        return Objective(X, weights, self.kernel, on_sphere=self.on_sphere)
 
 
 @dataclass(frozen=True)
 class Softened:
-    """An objective in which directions that go count in part: rows are XS, S = αI + (1−α)VVᵀ.
+    """An objective in which removed directions count in part: rows are XS, S = αI + (1−α)VVᵀ.
 
     Say that one direction tells the concept by its variance, by s. A direction at an angle θ to
     those that stay then tells it by sθ², and the loss at α = 0 is (sθ² + e)² with an error e of
@@ -235,9 +218,8 @@ class Softened:
 
     Examples
     --------
-    >>> from unspot.density import GaussianMixture
     >>> X = torch.randn((50, 3), generator=torch.Generator().manual_seed(0))
-    >>> hard = Objective(X, torch.arange(50) % 2, GaussianMixture.paper())
+    >>> hard = Objective(X, PairWeights.between(torch.arange(50) % 2), GaussianMixture.paper())
     >>> V = torch.eye(3)[:, :2]
     >>> abs(Softened(hard, 0.0).value(V) - hard.value(V)) < 1e-6
     True
@@ -247,28 +229,28 @@ class Softened:
     share: float
 
     def value(self, V: Tensor) -> float:
-        """Only the value."""
+        """Compute only the value."""
         loss = self.objective.value(self._metric(V))
-        return loss + self._kept_of_all() - self.objective.kept(V)[0]
+        return loss + self._preserved_by_all() - self.objective.preserved(V)[0]
 
     def __call__(self, V: Tensor) -> tuple[float, Tensor]:
-        """Value and gradient."""
+        """Compute value and gradient."""
         loss, grad_S = self.objective(self._metric(V))
-        kept, grad_kept = self.objective.kept(V)
+        preserved, grad_preserved = self.objective.preserved(V)
         grad = (1.0 - self.share) * ((grad_S + grad_S.T) @ V)
-        value = loss + self._kept_of_all() - kept
-        return value, grad if grad_kept is None else grad - grad_kept
+        value = loss + self._preserved_by_all() - preserved
+        return value, grad if grad_preserved is None else grad - grad_preserved
 
     def _metric(self, V: Tensor) -> Tensor:
         return self.share * torch.eye(len(V)).to(V) + (1.0 - self.share) * (V @ V.T)
 
-    def _kept_of_all(self) -> float:
-        """What the objective has subtracted: S spans all directions, which keep all variance."""
+    def _preserved_by_all(self) -> float:
+        """Return what the objective has subtracted: S spans all directions, so all variance."""
         return self.objective.weight if self.objective.preservation is not None else 0.0
 
 
-def narrow(objective: Objective, V: Tensor, rank: int) -> Tensor:
-    """The r directions in span(V) in which the classes differ least, as an orthonormal (d, r).
+def narrow(objective: Any, V: Tensor, rank: int) -> Tensor:
+    """Choose the r directions in span(V) in which the classes differ least, orthonormal (d, r).
 
     In a metric M the loss depends on (y − y′)ᵀM(y − y′) for y = Vᵀx, and its gradient at M = I is
     D = ½YᵀG with G = ∂L/∂Y. Without a direction v, the loss falls by about vᵀDv. So the
@@ -277,7 +259,7 @@ def narrow(objective: Objective, V: Tensor, rank: int) -> Tensor:
 
     Parameters
     ----------
-    objective : Objective
+    objective : Objective or AllRows
         The loss. Best on other rows than those that V was fitted on, where all directions of V
         look better than they are.
     V : Tensor of shape (d, s)
@@ -291,11 +273,10 @@ def narrow(objective: Objective, V: Tensor, rank: int) -> Tensor:
 
     Examples
     --------
-    >>> from unspot.density import GaussianMixture
     >>> z = torch.arange(400) % 2
     >>> X = torch.randn((400, 3), generator=torch.Generator().manual_seed(0))
     >>> X[z == 1, 1] *= 4
-    >>> V = narrow(Objective(X, z, GaussianMixture.paper()), torch.eye(3), 2)
+    >>> V = narrow(Objective(X, PairWeights.between(z), GaussianMixture.paper()), torch.eye(3), 2)
     >>> bool(V[1].norm() < 0.3)  # the direction in which the classes differ is gone
     True
     """

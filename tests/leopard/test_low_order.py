@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from unspot.density import GaussianMixture, mmd2, mmd2_and_grad
-from unspot.erasers.streams import Blocks
-from unspot.projections import AllRows, LowOrder, ManifoldSolver, Objective, Preservation
-from unspot.projections.low_order import noise
-from unspot.projections.solvers import Noise
+from unspot.leopard import (
+    AllRows,
+    GaussianMixture,
+    LowOrder,
+    ManifoldSolver,
+    Objective,
+    PairWeights,
+    Preservation,
+    discrepancy_and_grad,
+    mmd2,
+)
+from unspot.leopard.low_order import Blocks, noise
+from unspot.leopard.solvers import Noise
 
 KERNEL = GaussianMixture((0.5, 2.0))
 
@@ -76,7 +84,9 @@ def test_gradient_of_the_loss_on_all_rows(rows, rng, weight):
     X, z = rows
     term = Preservation(None, torch.from_numpy(np.cov(X.T)), float(np.trace(np.cov(X.T))))
     part = np.arange(0, 80, 2)
-    sample = Objective(torch.from_numpy(X[part]), torch.from_numpy(z[part]), KERNEL, term, weight)
+    sample = Objective(
+        torch.from_numpy(X[part]), PairWeights.between(z[part]), KERNEL, term, weight
+    )
     C = np.cov(X[part].T)
     loss = AllRows(sample, _low(X[part], z[part], covariance=C), _low(X, z, covariance=C))
     _assert_is_gradient(loss, _orthonormal(5, 3), rng)
@@ -87,7 +97,7 @@ def test_higher_orders_of_the_sample_count_if_they_are_more_than_noise(rng):
     X = rng.normal(size=(1200, 2))
     X[z == 1, 0] = rng.choice([-1.0, 1.0], size=600)  # mean and variance as those of the others
     part = slice(0, 600)
-    sample = Objective(torch.from_numpy(X[part]), torch.from_numpy(z[part]), KERNEL)
+    sample = Objective(torch.from_numpy(X[part]), PairWeights.between(z[part]), KERNEL)
     loss = AllRows(sample, _low(X[part], z[part]), _low(X, z))
     telling, other = torch.eye(2, dtype=torch.float64).split(1, dim=1)
     level = noise([300, 300])
@@ -102,7 +112,7 @@ def test_low_orders_are_most_of_mmd_in_many_dimensions(rng):
     V = _orthonormal(30, 20)
     Y = torch.from_numpy(X) @ V
     value, low = _low(X, z, GaussianMixture.paper())(V)
-    expected, by_row = mmd2_and_grad(Y, torch.from_numpy(z))
+    expected, by_row = discrepancy_and_grad(Y, PairWeights.between(z))
     grad = torch.from_numpy(X).T @ by_row
     assert 0.8 < value / float(expected) < 1.0  # what is left is a discrepancy too
     assert float((grad * low).sum() / grad.norm() / low.norm()) > 0.98
@@ -133,7 +143,7 @@ def test_noise_is_not_fitted():
 
 
 def _kept(losses, held, noise):
-    from unspot.projections.solvers import _Progress
+    from unspot.leopard.solvers import _Progress
 
     progress = _Progress(ManifoldSolver(), noise)
     kept = [progress.keeps(*pair) for pair in zip(losses, held, strict=True)]
@@ -142,7 +152,7 @@ def _kept(losses, held, noise):
 
 def test_ctrl_c_keeps_the_best_so_far_if_asked_to(rows):
     X, z = rows
-    objective = Objective(torch.from_numpy(X), torch.from_numpy(z), KERNEL)
+    objective = Objective(torch.from_numpy(X), PairWeights.between(z), KERNEL)
 
     def interrupted_at(last):
         scores = iter(range(100, 0, -1))

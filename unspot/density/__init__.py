@@ -1,5 +1,0 @@
-"""Density matching on torch tensors: kernels, and the unbiased MMD² between classes."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
