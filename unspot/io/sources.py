@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,7 +109,7 @@ def as_source(
     if isinstance(X, (list, tuple)) and X and isinstance(X[0], (str, os.PathLike)):
         paths = [Path(path) for path in X]
         if file_format(paths[0], (".npy", ".parquet")) == ".npy":
-            return NpyParts(paths)
+            return _npy_parts(paths)
         return ParquetSource(paths, features=features, labels=labels)
     if isinstance(X, np.ndarray):
         return ArraySource(X)
@@ -340,100 +340,82 @@ def _backing_map(array: NDArray[Any]) -> mmap.mmap | None:
     return base if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") else None
 
 
-# -- Many .npy files -------------------------------------------------------------------------------
+# -- Many files ------------------------------------------------------------------------------------
 
 
-class _Part(NamedTuple):
-    """What a map of the file needs, so that its header is parsed once."""
-
-    path: Path
-    dtype: np.dtype[Any]
-    shape: tuple[int, int]
-    offset: int
-    order: Any  # "C" or "F"
-
-    def open(self) -> ArraySource:
-        array: NDArray[Any] = np.memmap(
-            self.path, self.dtype, "r", self.offset, self.shape, self.order
-        )
-        return ArraySource(array)
-
-
-class NpyParts(_Source):
-    """The rows of ``.npy`` files, in the order given.
-
-    Opening reads only the headers. A file is mapped only while it is read, so that there may be
-    more files than a process may keep open. Some may have no rows.
+class Parts(_Source):
+    """Concatenate the rows of many sources, each of which is open only while it is read.
 
     Parameters
     ----------
-    paths : list of Path
+    counts : sequence of int
+        The number of rows of each part.
+    open_part : callable
+        Opens a part by its number.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._parts = [_header(path) for path in paths]
-        first = self._parts[0]
-        filled = [part for part in self._parts if part.shape[0]]
-        for part in self._parts:
-            if part.shape[1] != first.shape[1]:
-                raise ValueError(
-                    f"Got vectors of length {part.shape[1]} in {str(part.path)!r}, but the first "
-                    f"part has length {first.shape[1]}."
-                )
-        if not filled:
-            where = repr(str(first.path)) if len(paths) == 1 else f"all {len(paths)} files"
-            raise ValueError(f"Got an empty table: there are no rows in {where}.")
-        self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
-        self.shape = (int(self._starts[-1]), first.shape[1])
-        self.dtype = np.result_type(*(float_dtype(part.dtype) for part in filled))
+    def __init__(
+        self,
+        counts: Sequence[int],
+        open_part: Callable[[int], RowSource],
+        width: int,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self._open, self._starts = open_part, np.cumsum([0, *counts])
+        self.shape, self.dtype = (int(self._starts[-1]), width), dtype
 
     def read(self, start: int, stop: int) -> Floats:
-        start, stop = max(start, 0), min(stop, self.shape[0])
-        out: Floats = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
-        for part, first in zip(self._parts, self._starts, strict=False):
-            low, high = max(start, int(first)), min(stop, int(first) + part.shape[0])
+        parts = [part.read(low, high) for part, low, high in self._overlaps(start, stop)]
+        return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *parts], dtype=self.dtype)
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        check_count("rows_per_chunk", rows_per_chunk)
+        for part, low, high in self._overlaps(start, self.shape[0] if stop is None else stop):
+            for X in part.chunks(rows_per_chunk, low, high):
+                yield X.astype(self.dtype, copy=False)
+
+    def _overlaps(self, start: int, stop: int) -> Iterator[tuple[RowSource, int, int]]:
+        """Open the parts that hold rows ``start`` to ``stop``, each with its own row numbers."""
+        for i, (first, end) in enumerate(pairwise(self._starts.tolist())):
+            low, high = max(start, first), min(stop, end)
             if low < high:
-                out[low - start : high - start] = part.open().read(low - first, high - first)
-        return out
+                yield self._open(i), low - first, high - first
 
     def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         cuts = np.searchsorted(wanted[order], self._starts)
-        for part, first, low, high in zip(
-            self._parts, self._starts, cuts[:-1], cuts[1:], strict=False
-        ):
+        for i, (low, high) in enumerate(pairwise(cuts)):
             if low < high:
                 rows = order[low:high]
-                out[rows] = part.open().take(wanted[rows] - first)
+                out[rows] = self._open(i).take(wanted[rows] - self._starts[i])
 
 
-def _header(path: Path) -> _Part:
-    file_format(path, (".npy",))
-    array = _checked(read_npy(path), str(path))
-    order = "C" if array.flags.c_contiguous else "F"
-    return _Part(path, array.dtype, (array.shape[0], array.shape[1]), array.offset, order)  # type: ignore[attr-defined]
+def _npy_parts(paths: Sequence[Path]) -> Parts:
+    """Open ``.npy`` files: reads only their headers. Some may have no rows."""
+    arrays = []
+    for path in paths:
+        file_format(path, (".npy",))
+        X = read_npy(path)
+        # Unlike a single file, one part of many may have no rows.
+        without_rows = X.ndim == 2 and X.shape[0] == 0 < X.shape[1]
+        check_matrix(np.zeros((1, X.shape[1]), X.dtype) if without_rows else X, str(path))
+        arrays.append((X.shape, X.dtype))
+        if X.shape[1] != arrays[0][0][1]:
+            raise ValueError(
+                f"Got vectors of length {X.shape[1]} in {str(path)!r}, but the first part has "
+                f"length {arrays[0][0][1]}."
+            )
+    dtypes = [float_dtype(dtype) for shape, dtype in arrays if shape[0]]
+    if not dtypes:
+        where = repr(str(paths[0])) if len(paths) == 1 else f"all {len(paths)} files"
+        raise ValueError(f"Got an empty table: there are no rows in {where}.")
+    counts = [shape[0] for shape, _ in arrays]
+    width, dtype = arrays[0][0][1], np.result_type(*dtypes)
+    return Parts(counts, lambda i: ArraySource(read_npy(paths[i])), width, dtype)
 
 
-def _checked(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """A table of numbers; unlike a single file, one part of many may have no rows."""
-    without_rows = array.ndim == 2 and array.shape[0] == 0 < array.shape[1]
-    check_matrix(np.zeros((1, array.shape[1]), array.dtype) if without_rows else array, where)
-    return array
-
-
-# -- Parquet files and folders of them, with random access by row group ----------------------------
-
-
-class _Group(NamedTuple):
-    """A row group; rows are counted over all files."""
-
-    file: int
-    number: int  # in its file
-    start: int
-    stop: int
-    before: int  # the rows of earlier files
-
-
-class ParquetSource(_Source):
+class ParquetSource(Parts):
     """The vectors of Parquet files, in the order of the files' names.
 
     Parameters
@@ -449,7 +431,8 @@ class ParquetSource(_Source):
     -----
     Opening reads only the footers. ``take`` and ``read`` decode the row groups that hold a wanted
     row, a few thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the
-    best for it. To pass over rows in order use ``chunks``, which decodes every row group once.
+    best for it. (``pyarrow.dataset`` decodes all files for this.) To pass over rows in order use
+    ``chunks``, which decodes every row group once.
     """
 
     def __init__(
@@ -461,53 +444,30 @@ class ParquetSource(_Source):
     ) -> None:
         self.paths = parquet_parts(paths)
         self.features: list[str] = []
-        self._groups: list[_Group] = []
         taken = [labels] if isinstance(labels, str) else labels or ()
-        n_rows, width, dtypes = 0, 0, []
-        for number, path in enumerate(self.paths):
+        groups: list[NDArray[np.int64]] = []  # where the row groups of each file begin
+        width, dtypes = 0, []
+        for path in self.paths:
             file = open_parquet(path)
-            if number == 0:
+            if not groups:
                 kinds = column_kinds(file.schema_arrow)
                 self.features = choose_features(features, kinds, taken=taken, where=str(path))
             _check_columns(file, self.features, path)
+            groups.append(_group_starts(file.metadata))
             if file.metadata.num_rows:
                 width = width or _width(file, self.features, path)
                 dtypes.append(float_dtype(matrix_dtype(file.schema_arrow, self.features)))
-                self._groups += _groups(file, number, n_rows)
-            n_rows += file.metadata.num_rows
-        if n_rows == 0:
+        if not dtypes:
             where = repr(str(path)) if len(self.paths) == 1 else f"{len(self.paths)} files"
             raise ValueError(f"Got an empty table: {where} has no rows.")
-        self._starts = np.array([group.start for group in self._groups], dtype=np.int64)
-        self.shape = (n_rows, width)
-        self.dtype = np.result_type(*dtypes)
-
-    def read(self, start: int, stop: int) -> Floats:
-        start, stop = max(start, 0), min(stop, self.shape[0])
-        return self.take(np.arange(start, max(start, stop)))
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        """As in ``RowSource``.
-
-        A row group can only be decoded from its beginning, so what comes before ``start`` is
-        decoded too, once, and dropped.
-        """
-        check_count("rows_per_chunk", rows_per_chunk)
-        end = self.shape[0] if stop is None else min(stop, self.shape[0])
-        wanted = [group for group in self._groups if group.start < end and start < group.stop]
-        for _, of_one_file in groupby(wanted, key=lambda group: group.file):
-            groups = list(of_one_file)
-            for row, batch in self._batches(groups, rows_per_chunk):
-                low, high = max(start - row, 0), min(end - row, batch.num_rows)
-                if low < high:
-                    yield self._matrix(batch.slice(low, high - low), groups[0], row + low)
-                if row + batch.num_rows >= end:
-                    break
+        dtype = np.result_type(*dtypes)
+        counts = [int(starts[-1]) for starts in groups]
+        super().__init__(
+            counts, lambda i: _ParquetPart(self.paths[i], groups[i], self), width, dtype
+        )
 
     def column(self, name: str) -> NDArray[Any]:
-        """Another column, whole: the labels of the concept."""
+        """Read another column whole: the labels of the concept."""
         columns = []
         for path in self.paths:
             file = open_parquet(path)
@@ -516,51 +476,73 @@ class ParquetSource(_Source):
                 columns.append(values(file.read([name])[name]))
         return np.concatenate(columns)
 
+
+def _group_starts(metadata: Any) -> NDArray[np.int64]:
+    """Count rows up to each row group of a file, and to its end."""
+    sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    return np.cumsum([0, *sizes])
+
+
+class _ParquetPart(_Source):
+    """One of the files of a ``ParquetSource``."""
+
+    def __init__(self, path: Path, starts: NDArray[np.int64], whole: ParquetSource) -> None:
+        self._path, self._starts, self._features = path, starts, whole.features
+        self.shape, self.dtype = (int(starts[-1]), whole.shape[1]), whole.dtype
+
+    def read(self, start: int, stop: int) -> Floats:
+        return self.take(np.arange(start, stop))
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        """See ``RowSource.chunks``.
+
+        A row group can only be decoded from its beginning, so what comes before ``start`` is
+        decoded too, once, and dropped.
+        """
+        end = self.shape[0] if stop is None else stop
+        first, last = np.searchsorted(self._starts, [start, end - 1], side="right") - 1
+        for row, batch in self._batches([*range(first, last + 1)], rows_per_chunk):
+            low, high = max(start - row, 0), min(end - row, batch.num_rows)
+            if low < high:
+                yield self._matrix(batch.slice(low, high - low), row + low)
+            if row + batch.num_rows >= end:
+                return
+
     def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         rows = wanted[order]
-        owners = np.searchsorted(self._starts, rows, side="right") - 1
-        for g in np.unique(owners):
-            mine = slice(*np.searchsorted(owners, [g, g + 1]))
-            self._fill_from_group(out, self._groups[g], rows[mine], order[mine])
+        groups = np.searchsorted(self._starts, rows, side="right") - 1
+        for group in np.unique(groups):
+            here = slice(*np.searchsorted(groups, [group, group + 1]))
+            self._fill_from_group(out, int(group), rows[here], order[here])
 
     def _fill_from_group(
-        self, out: Floats, group: _Group, rows: NDArray[np.int64], places: NDArray[np.int64]
+        self, out: Floats, group: int, rows: NDArray[np.int64], places: NDArray[np.int64]
     ) -> None:
         for row, batch in self._batches([group], _BATCH):
             here = slice(*np.searchsorted(rows, [row, row + batch.num_rows]))
             if here.start < here.stop:
-                out[places[here]] = self._matrix(batch, group, row)[rows[here] - row]
+                out[places[here]] = self._matrix(batch, row)[rows[here] - row]
             if here.stop == len(rows):
                 return
 
-    def _batches(self, groups: list[_Group], size: int) -> Iterator[tuple[int, Any]]:
-        """Batches of row groups of one file, each with the number of its first row."""
-        path, row = self.paths[groups[0].file], groups[0].start
-        file, numbers = open_parquet(path), [group.number for group in groups]
-        with reading_arrow(path):
-            for batch in file.iter_batches(size, row_groups=numbers, columns=self.features):
+    def _batches(self, groups: Sequence[int], size: int) -> Iterator[tuple[int, Any]]:
+        """Decode row groups in batches, each with the number of its first row."""
+        file, row = open_parquet(self._path), int(self._starts[groups[0]])
+        with reading_arrow(self._path):
+            for batch in file.iter_batches(size, row_groups=groups, columns=self._features):
                 yield row, batch
                 row += batch.num_rows
 
-    def _matrix(self, batch: Any, group: _Group, row: int) -> Floats:
-        path = str(self.paths[group.file])
-        X = matrix(batch, self.features, where=path, first_row=row - group.before)
+    def _matrix(self, batch: Any, row: int) -> Floats:
+        X = matrix(batch, self._features, where=str(self._path), first_row=row)
         if X.shape[1] != self.shape[1]:
             raise ValueError(
-                f"Got vectors of length {X.shape[1]} in {path!r}, but the first part has length "
-                f"{self.shape[1]}."
+                f"Got vectors of length {X.shape[1]} in {str(self._path)!r}, but the first part "
+                f"has length {self.shape[1]}."
             )
         return X.astype(self.dtype, copy=False)
-
-
-def _groups(file: Any, file_number: int, n_before: int) -> Iterator[_Group]:
-    """The row groups of a file that have rows; ``n_before`` rows are in earlier files."""
-    start = n_before
-    for number in range(file.metadata.num_row_groups):
-        stop = start + file.metadata.row_group(number).num_rows
-        if stop > start:
-            yield _Group(file_number, number, start, stop, n_before)
-        start = stop
 
 
 def _width(file: Any, features: Sequence[str], path: Path) -> int:
@@ -583,6 +565,3 @@ def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool
             f"Got column {other[0]!r} of type {schema.field(other[0]).type} in {str(path)!r}, but "
             "expected numbers or vectors of numbers, as in the first part."
         )
-
-
-# -- Reading ahead ---------------------------------------------------------------------------------
