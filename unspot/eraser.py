@@ -80,7 +80,7 @@ class Eraser:
     def projection(
         cls, U: NDArray[Any], mean: NDArray[Any] | None = None, **metadata: Any
     ) -> Eraser:
-        """The orthogonal projector UUᵀ, around ``mean`` if it is given."""
+        """Make the orthogonal projector UUᵀ, around ``mean`` if it is given."""
         U = np.asarray(U, dtype=np.float64, order="C")
         mean = None if mean is None else np.asarray(mean, dtype=np.float64)
         return cls((Projection(U, mean),), metadata)
@@ -190,7 +190,7 @@ class Eraser:
         return self(X)
 
     def normalised(self, floor: float = 1e-5) -> Eraser:
-        """The same eraser with a last step to unit norm, for rows that are compared by cosines.
+        """Add a last step to unit norm, for rows that are compared by cosines.
 
         Prefer ``normalise=True`` in a fit: then the fit knows of this step.
 
@@ -212,7 +212,7 @@ class Eraser:
         return Eraser((*self.maps, Normalise(self.maps[-1].n_out, floor)), self.metadata)
 
     def with_metadata(self, **facts: Any) -> Eraser:
-        """The same eraser with more facts in its metadata; facts of the same name are replaced.
+        """Add facts to the metadata; facts of the same name are replaced.
 
         Examples
         --------
@@ -223,7 +223,7 @@ class Eraser:
         return Eraser(self.maps, {**self.metadata, **facts})
 
     def within(self, S: NDArray[Any], N: NDArray[Any], mean: NDArray[Any]) -> Eraser:
-        """The same eraser, with results that stay in the affine subspace ``mean`` + span(S).
+        """Restrict the results to the affine subspace ``mean`` + span(S).
 
         S and N, the directions beside it, have orthonormal columns. Rows that never leave that
         subspace lose nothing. For them it is what keeps rounding errors out of the directions in
@@ -247,7 +247,7 @@ class Eraser:
         write_atomically(Path(path), packed(self.maps, self.metadata))
 
     def to_torch(self) -> Any:
-        """The same eraser as a ``torch.nn.Module`` with buffers, through which gradients flow.
+        """Make a ``torch.nn.Module`` with buffers, through which gradients flow.
 
         It computes in single precision, and in double for rows of double precision. The precision
         of its buffers does not follow ``half()`` or ``bfloat16()``: see ``unspot.export``.
@@ -263,7 +263,7 @@ class Eraser:
         return ErasureModule(trace(self.maps))
 
     def as_hook(self) -> Callable[..., Any]:
-        """A function that erases a tensor on any device, for the hooks of other packages.
+        """Make a function that erases a tensor on any device, for the hooks of other packages.
 
         TransformerLens calls it with a second argument, ``fwd_hooks=[(name, eraser.as_hook())]``;
         in nnsight write ``layer.output[:] = hook(layer.output)``. For torch models as they are, use
@@ -291,7 +291,7 @@ class Eraser:
         write_atomically(Path(path), onnx_bytes(trace(self.maps), facts))
 
     def to_faiss(self, index: Any) -> Any:
-        """The eraser in front of an empty faiss index, as a ``faiss.IndexPreTransform``.
+        """Put the eraser in front of an empty faiss index, as a ``faiss.IndexPreTransform``.
 
         What is added and what is searched for is erased. The result is written and read by faiss
         alone. Only for affine erasers, also with unit norm. Needs the extra ``models``.
@@ -309,7 +309,7 @@ class Eraser:
         return erasing_index(self.maps, index)
 
     def to_sentence_transformer(self, model: Any) -> Any:
-        """A sentence-transformers model whose ``encode`` gives what ``model`` gives, erased.
+        """Make a sentence-transformers model whose ``encode`` gives what ``model`` gives, erased.
 
         Affine erasers, networks of dense layers and unit norm become modules of the library itself,
         so that ``SentenceTransformer(folder)`` loads what ``save_pretrained`` writes, without
@@ -409,7 +409,7 @@ def load(path: str | os.PathLike[str]) -> Eraser:
 
 
 def method_name(metadata: Mapping[str, Any]) -> str:
-    """What people call the method of an eraser with these metadata; empty if they do not say.
+    """Name the method of an eraser by its metadata; empty if they do not say.
 
     Examples
     --------
@@ -435,7 +435,7 @@ def _through(maps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
 
 
 def _numbers(X: Any) -> tuple[Any, Any]:
-    """X as a tensor or an array of numbers, and the dtype of the result."""
+    """Convert X to a tensor or an array of numbers, and find the dtype of the result."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
         return X, X.dtype if X.is_floating_point() else X.double().dtype
     refuse_masked(X, "embeddings")

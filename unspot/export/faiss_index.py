@@ -15,7 +15,7 @@ __all__ = ["erasing_index"]
 
 
 def erasing_index(maps: Sequence[Map], index: Any) -> Any:
-    """The index behind the maps, as a ``faiss.IndexPreTransform``."""
+    """Put the maps in front of an index, as a ``faiss.IndexPreTransform``."""
     require("to_faiss", "models", "faiss")
     import faiss
 

@@ -43,7 +43,7 @@ class Layers:
 
 
 def layers(maps: Sequence[Map]) -> Layers | None:
-    """The layers of a chain of maps, or None if it has other steps.
+    """Convert a chain of maps to layers, or return None if it has other steps.
 
     Linear maps go down to the coordinates of what they keep, and up again: results in single
     precision are then a function of these coordinates, rounding included.
@@ -68,7 +68,7 @@ def layers(maps: Sequence[Map]) -> Layers | None:
 
 
 def _down_and_up(maps: Sequence[Map]) -> list[Layer]:
-    """Linear maps as one layer, or as two with fewer coordinates between."""
+    """Convert linear maps to one layer, or to two with fewer coordinates between."""
     image = np.vstack([np.eye(maps[0].n_in), np.zeros(maps[0].n_in)])
     for m in maps:
         image = m(image)

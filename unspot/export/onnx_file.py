@@ -68,7 +68,7 @@ _FURTHER: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
 
 
 def onnx_bytes(program: Program, facts: Mapping[str, Any]) -> bytes:
-    """The content of an ``.onnx`` file with an input ``embeddings`` and an output ``erased``.
+    """Serialise an ``.onnx`` file with an input ``embeddings`` and an output ``erased``.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class _Graph:
             self._add(name, np.asarray(array, dtype=np.float64))
 
     def node(self, step: Step) -> Any:
-        """One step as a node."""
+        """Convert one step to a node."""
         from onnx import helper
 
         operation, output = step.operation, step.output
@@ -129,7 +129,7 @@ class _Graph:
         return helper.make_node(_OPERATORS[operation], inputs, [output], **settings)
 
     def _names(self, values: Sequence[Any], like: Sequence[Any]) -> list[str]:
-        """Names of the values; numbers become constants of the type of what they meet."""
+        """Name the values; numbers become constants of the type of what they meet."""
         is_whole = any(value in self._whole for value in like if isinstance(value, str))
         return [
             value if isinstance(value, str) else self._constant(value, is_whole) for value in values

@@ -16,7 +16,7 @@ __all__ = ["erasing_model"]
 
 
 def erasing_model(maps: Sequence[Map], metadata: Mapping[str, Any], model: Any) -> Any:
-    """A model of the modules of ``model`` and of some that erase; ``model`` stays as it is."""
+    """Append modules that erase to those of ``model``, which stays as it is."""
     require("to_sentence_transformer", "models", "sentence_transformers")
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize
@@ -77,7 +77,7 @@ def _dense(layer: Layer) -> Any:
 
 
 def _of_modules(model: Any, before: list[Any], after: list[Any]) -> Any:
-    """A model with other modules, and with prompts, similarity and so on of the first."""
+    """Copy a model with other modules, but its own prompts, similarity and so on."""
     result = copy.copy(model)
     names = list(model._modules)[: len(before)]
     taken = {*names}

@@ -103,7 +103,7 @@ class ErasureModule(nn.Module):
         return f"{self.n_in} → {self.n_out} features, {len(self.steps)} steps"
 
     def followed(self, x: Tensor) -> Tensor:
-        """The result for a tensor on any device, to which the buffers are moved first."""
+        """Erase a tensor on any device, to which the buffers are moved first."""
         if any(buffer.device != x.device for buffer in self.buffers()):
             self.to(x.device)
         result: Tensor = self(x)
@@ -118,7 +118,7 @@ def _exactly(device: str) -> AbstractContextManager[Any]:
 
 
 def as_hook(program: Program) -> Callable[..., Tensor]:
-    """A function of a tensor, and of a second argument that is not used."""
+    """Make a function of a tensor, and of a second argument that is not used."""
     module = ErasureModule(program)
 
     def erase(tensor: Tensor, hook: Any = None) -> Tensor:

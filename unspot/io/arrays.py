@@ -73,7 +73,7 @@ def release_pages(array: NDArray[Any]) -> None:
 
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
-    """Some arrays of a ``.npz`` file, by name."""
+    """Read some arrays of a ``.npz`` file, by name."""
     with _open_npz(path) as file:
         arrays = {}
         for name in names:
@@ -105,7 +105,7 @@ class Header(NamedTuple):
 
 
 def read_header(file: Any) -> Header:
-    """The header of an open ``.npy`` file, which is left at the first number."""
+    """Read the header of an open ``.npy`` file, which is left at the first number."""
     file.seek(0)
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
@@ -129,7 +129,7 @@ def check_size(header: Header, there: int) -> None:
 
 
 def npz_names(path: Path) -> list[str]:
-    """The names of the arrays in a ``.npz`` file."""
+    """List the names of the arrays in a ``.npz`` file."""
     with _open_npz(path) as file:
         return list(file.files)
 
@@ -147,7 +147,7 @@ def _open_npz(path: Path) -> Iterator[Any]:
 
 
 def parsed(read: Callable[[], Read]) -> Read:
-    """The result of ``read``, in which numpy parses a header; reads again after a false error.
+    """Call ``read``, in which numpy parses a header, and again after a false error.
 
     numpy parses headers as Python. Up to 3.11.7, CPython's parser fails with a SystemError if
     another thread or a finaliser parses at the same time (python/cpython#106905). The finaliser of
@@ -175,7 +175,7 @@ def reading(
 
 
 def unreadable_array(path: Path, error: Exception, part: str = "") -> Exception:
-    """The error for a file that does not exist, is not a numpy file, or holds Python objects."""
+    """Make the error for a file that is absent, no numpy file, or holds Python objects."""
     if not path.exists():
         return FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
     if isinstance(error, MemoryError):  # the array is large, or its header is wrong

@@ -46,7 +46,7 @@ __all__ = [
 
 
 def require_pyarrow(what: str = "Reading a CSV or Parquet file") -> Any:
-    """pyarrow, or an error with the command that installs it."""
+    """Import pyarrow, or raise an error with the command that installs it."""
     require(what, "io", "pyarrow")
     import pyarrow
 
@@ -57,7 +57,7 @@ def require_pyarrow(what: str = "Reading a CSV or Parquet file") -> Any:
 
 
 def column_kinds(schema: pa.Schema) -> dict[str, str]:
-    """The kind of every column: "vector", "float", "integer" or "other"."""
+    """Find the kind of every column: "vector", "float", "integer" or "other"."""
     return {field.name: _kind(field.type) for field in schema}
 
 
@@ -72,7 +72,7 @@ def _kind(type_: pa.DataType) -> str:
 
 
 def is_list(type_: pa.DataType) -> bool:
-    """Whether it is a list, large_list or fixed_size_list."""
+    """Check for a list, large_list or fixed_size_list."""
     from pyarrow import types
 
     return bool(
@@ -81,7 +81,7 @@ def is_list(type_: pa.DataType) -> bool:
 
 
 def matrix(batch: Any, features: Sequence[str], *, where: str, first_row: int = 0) -> NDArray[Any]:
-    """The feature columns of an Arrow table or batch as one (n, d) array.
+    """Convert the feature columns of an Arrow table or batch to one (n, d) array.
 
     Without a copy for a vector column in one piece. Missing values and rows of another length are
     errors that name the row, counted from ``first_row``.
@@ -107,7 +107,7 @@ def matrix(batch: Any, features: Sequence[str], *, where: str, first_row: int = 
 
 
 def matrix_dtype(schema: pa.Schema, features: Sequence[str]) -> np.dtype[Any]:
-    """The dtype that ``matrix`` has for a table of this schema.
+    """Find the dtype that ``matrix`` has for a table of this schema.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _number_dtype(type_: pa.DataType) -> np.dtype[Any]:
 
 
 def _one_piece(column: Any) -> Any:
-    """A chunked column as one array; a single chunk is not copied."""
+    """Combine a chunked column into one array; a single chunk is not copied."""
     if not hasattr(column, "chunks"):
         return column
     if column.num_chunks == 1:
@@ -189,7 +189,7 @@ def _numbers(column: Any) -> NDArray[Any]:
 
 
 def values(column: Any) -> NDArray[Any]:
-    """A column of labels as a numpy array; a dictionary column (categoricals) as its values."""
+    """Convert a column of labels to a numpy array; a dictionary column to its values."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -201,7 +201,7 @@ def values(column: Any) -> NDArray[Any]:
 
 
 def first_text(column: Any) -> str:
-    """The first value of a column that is not a number, as a part of a sentence.
+    """Describe the first value of a column that is not a number, as a part of a sentence.
 
     Examples
     --------
@@ -236,7 +236,7 @@ class ArrowFile(NamedTuple):
 
 
 def open_arrow(path: Path) -> ArrowFile:
-    """A CSV file, a Parquet file or a folder of Parquet files.
+    """Open a CSV file, a Parquet file or a folder of Parquet files.
 
     Parquet costs the footer until columns are read; CSV is parsed whole to find its types.
     """
@@ -272,7 +272,7 @@ def csv_texts(path: Path, names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def csv_options(path: Path, **convert: Any) -> tuple[Any, Any]:
-    """How a text table is parsed and converted, with more options of the conversion."""
+    """Make the options by which Arrow parses and converts a text table."""
     from pyarrow import csv as arrow_csv
 
     # Texts may contain line breaks, wherever a block of the file ends.
@@ -301,13 +301,13 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def header_names(path: Path) -> list[str]:
-    """The names in the first line of a text table."""
+    """Read the names in the first line of a text table."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         return _cells(file.readline(), csv_delimiter(path))
 
 
 def is_text(path: Path) -> bool:
-    """Whether it is a table of text, by its ending: ``.csv`` or ``.tsv``."""
+    """Check the ending for a table of text: ``.csv`` or ``.tsv``."""
     return path.suffix.lower() in (".csv", ".tsv")
 
 
@@ -342,7 +342,7 @@ def _read_columns(file: Any, path: Path, columns: Sequence[str]) -> Any:
 
 
 def refuse_twice(names: Sequence[str], wanted: Sequence[str], path: Path) -> None:
-    """An error if a column that is wanted is in a file twice: nobody knows which of them is meant.
+    """Refuse a file that has a wanted column twice: either of them may be meant.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def _distinct(columns: Sequence[str]) -> list[str]:
 
 
 def parquet_parts(paths: Iterable[Path]) -> list[Path]:
-    """The Parquet files among files and folders, sorted within each folder."""
+    """List the Parquet files among files and folders, sorted within each folder."""
     parts: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -375,7 +375,7 @@ def parquet_parts(paths: Iterable[Path]) -> list[Path]:
 
 
 def open_parquet(path: Path) -> Any:
-    """A ``pyarrow.parquet.ParquetFile``, or an error that names the file."""
+    """Open a ``pyarrow.parquet.ParquetFile``, or raise an error that names the file."""
     require_pyarrow("Reading a Parquet file")
     from pyarrow import parquet
 
@@ -417,6 +417,6 @@ def reading_arrow(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: Exception, kind: str = "Parquet") -> ValueError:
-    """The error for a corrupt file or one of another format, with the first line of the cause."""
+    """Make the error for a corrupt file or another format, with the first line of the cause."""
     first = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
     return ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({first}).")

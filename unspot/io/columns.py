@@ -26,7 +26,7 @@ VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
 
 
 def missing(name: str, known: Iterable[str], where: str, what: str = "column") -> ValueError:
-    """The error for a name that is not there, with the near matches.
+    """Make the error for a name that is not there, with the near matches.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def choose_features(
     where: str = "the table",
     first_text: Callable[[str], str] = lambda name: "",
 ) -> list[str]:
-    """The columns that hold the vectors.
+    """Choose the columns that hold the vectors.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def choose_features_of_fit(
     *,
     where: str = "the table",
 ) -> list[str]:
-    """The columns that an eraser takes: those that are asked for, or else those of its fit.
+    """Choose the columns for an eraser: those that are asked for, or else those of its fit.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def choose_features_of_fit(
 
 
 def in_order_of_fit(chosen: Sequence[str], fitted: Sequence[str], where: str) -> list[str]:
-    """The chosen columns, in the order of the fit if it had the same; others as they are.
+    """Sort the chosen columns as in the fit, if it had the same; leave others as they are.
 
     Other names may be meant. But with a part of the fit's names at other places, a column was
     lost, and the eraser would take each of these for its neighbour.
@@ -132,7 +132,7 @@ def in_order_of_fit(chosen: Sequence[str], fitted: Sequence[str], where: str) ->
 def missing_of_fit(
     fitted: Sequence[str], there: Iterable[str], where: str, what: str = "column"
 ) -> ValueError:
-    """The error for vectors of the fit that are not there, with the near matches."""
+    """Make the error for vectors of the fit that are not there, with the near matches."""
     known = list(there)
     lost = [name for name in fitted if name not in known]
     return ValueError(
@@ -144,7 +144,7 @@ def missing_of_fit(
 
 
 def in_short(names: Sequence[str]) -> str:
-    """Names of columns in one line; of names that differ only in a number, the first and last.
+    """List names in one line; of names that differ only in a number, the first and last.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], s
 def _refuse_gaps(
     chosen: Sequence[str], kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]
 ) -> None:
-    """One bad cell makes a column text: left out of e_0 … e_31, it would never be erased."""
+    """Refuse a column that one bad cell made text: left out of e_0 … e_31, it would stay."""
     alike = _patterns(chosen)
     other = [name for name, kind in kinds.items() if kind == OTHER]
     if gaps := [name for name in other if _patterns([name]).keys() & alike.keys()]:
@@ -230,13 +230,13 @@ def _refuse_gaps(
 
 
 def _patterns(names: Iterable[str]) -> Counter[str]:
-    """How many names differ only in the number at their end, by their pattern for --features."""
+    """Count names that differ only in the number at their end, by their pattern."""
     stems = [(name, name.rstrip("0123456789")) for name in names]
     return Counter(f"{stem or '[0-9]'}*" for name, stem in stems if stem != name)
 
 
 def _way_out(example: str) -> str:
-    """What to do, on the command line and in Python."""
+    """Say what to do, on the command line and in Python."""
     return (
         f"Say which columns hold the vectors, for example --features '{example}', or in Python "
         f"features='{example}' (for a file, of unspot.io.as_source)."
@@ -249,7 +249,7 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def check_matrix(X: NDArray[Any], where: str) -> NDArray[Any]:
-    """X if it is a table of numbers with rows; else an error."""
+    """Return X if it is a table of numbers with rows; else raise an error."""
     if X.ndim != 2:
         raise ValueError(f"Got X of shape {X.shape} in {where}, but expected (rows, features).")
     if X.shape[0] == 0 or X.shape[1] == 0:

@@ -101,7 +101,7 @@ def naming_full_disk(path: Path) -> Iterator[None]:
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:
-    """An error if something is at ``path`` already and must not be replaced."""
+    """Refuse a path where something is that must not be replaced."""
     if path.is_dir():
         raise ValueError(
             f"Got output {str(path)!r}, which is a folder, but expected a file's name."
@@ -129,7 +129,7 @@ FORMATS = (".npy", ".npz", ".csv", ".tsv", ".parquet")
 
 
 def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
-    """The ending of a file, or ``.parquet`` for a folder of Parquet files; else an error."""
+    """Find the ending of a file, or ``.parquet`` for a folder of Parquet files."""
     if not path.exists():
         raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file or folder.")
     if path.is_dir():
@@ -146,7 +146,7 @@ def file_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
 
 
 def is_hidden(file: Path, folder: Path) -> bool:
-    """Whether a file in a folder is not data: a name in its path begins with . or _.
+    """Check for a file that is not data: a name in its path begins with . or _.
 
     Spark and others name unfinished files so, in folders such as ``_temporary``.
 

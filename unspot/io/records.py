@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def parse(text: str | bytes, what: str = "JSON") -> Any:
-    """The content of JSON or TOML text; a ValueError if it is neither, or nested too deeply.
+    """Parse JSON or TOML text; a ValueError if it is neither, or nested too deeply.
 
     A name that occurs twice is an error too: readers differ in which of the two they take.
     """
@@ -54,7 +54,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def as_type(kind: Any, value: Any, where: str = "") -> Any:
-    """A plain value as a value of some type, or a ValueError with the name of the wrong field.
+    """Convert a plain value to some type, or raise a ValueError that names the field.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Whether a value is of the type, apart from what is inside it."""
+    """Check the type of a value, apart from what is inside it."""
     if kind is Any:
         return True
     if get_origin(kind) is Literal:
@@ -101,7 +101,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def _plain_type(kind: Any) -> type:
-    """The type that a reader of JSON gives for a value of this type."""
+    """Find the type that a reader of JSON gives for a value of this type."""
     origin = get_origin(kind) or kind
     if is_dataclass(origin) or is_typeddict(origin) or origin is Mapping:
         return dict

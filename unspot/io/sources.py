@@ -61,21 +61,21 @@ class RowSource(Protocol):
         """float32 or float64: the dtype of what is read."""
 
     def read(self, start: int, stop: int) -> Floats:
-        """Rows ``start`` to ``stop``."""
+        """Read rows ``start`` to ``stop``."""
 
     def take(self, rows: ArrayLike) -> Floats:
-        """Rows by number, in the order given."""
+        """Read rows by number, in the order given."""
 
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
-        """Rows ``start`` to ``stop``, by default all, at most ``rows_per_chunk`` at a time."""
+        """Yield rows ``start`` to ``stop``, at most ``rows_per_chunk`` at a time."""
 
 
 def as_source(
     X: Any, *, features: str | Sequence[str] | None = None, labels: str | None = None
 ) -> RowSource:
-    """A source of rows, from arrays, files or stores.
+    """Make a source of rows from arrays, files or stores.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def open_table(
     drop_missing: bool = False,
     in_memory: int = LOAD_BYTES,
 ) -> Table:
-    """As ``read_table``, but the vectors of Parquet files above ``in_memory`` bytes stay on disk.
+    """Read a table, but leave the vectors of Parquet files above ``in_memory`` bytes on disk.
 
     Their ``X`` is then a ``ParquetSource``; the ``fit`` of every eraser takes it. Cost: the labels.
 
@@ -159,7 +159,7 @@ def open_table(
 
 
 def _some_rows(X: Any, rows: NDArray[np.int64], most: int) -> Any:
-    """Rows by number, in memory if they are small, else left where they are."""
+    """Take rows by number: into memory if they are small, else left where they are."""
     if isinstance(X, np.ndarray) and X.nbytes <= most:
         return X[rows]
     return SomeRows(as_source(X), rows)
@@ -256,7 +256,7 @@ class SomeRows(_Source):
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
-        """As in ``RowSource``; a chunk of the other source gives one of fewer rows or none."""
+        """See ``RowSource.chunks``; chunks may be shorter."""
         wanted = self._rows[start:stop]
         if not len(wanted):
             return
@@ -305,7 +305,7 @@ def _rows_of_a_chunk(chunks: Any) -> int:
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that numbers of ``dtype`` are computed in: float32 or float64."""
+    """Find the dtype that numbers of ``dtype`` are computed in: float32 or float64."""
     if dtype.kind not in "fiub":
         raise ValueError(f"Got X of dtype {dtype}, but expected numbers.")
     single = dtype.kind == "f" and dtype.itemsize <= 4
@@ -313,7 +313,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
-    """Row numbers as an array; an error if one is out of range."""
+    """Convert row numbers to an array; refuse those that are out of range."""
     wanted = np.asarray(rows)
     if wanted.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -331,7 +331,7 @@ def _check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
 
 
 def _backing_map(array: NDArray[Any]) -> mmap.mmap | None:
-    """The map whose pages may be given back: a file's, and not a private copy of it."""
+    """Find the map whose pages may be given back: a file's, and not a private copy."""
     base: Any = array
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap) and base.mode == "c":
@@ -546,14 +546,14 @@ class _ParquetPart(_Source):
 
 
 def _width(file: Any, features: Sequence[str], path: Path) -> int:
-    """The length of the vectors of a file, from its first row."""
+    """Find the length of the vectors of a file, from its first row."""
     with reading_arrow(path):
         first_row = next(file.iter_batches(1, columns=features))
     return int(matrix(first_row, features, where=str(path)).shape[1])
 
 
 def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool = True) -> None:
-    """An error if a file lacks one of the columns, or has one that does not hold numbers."""
+    """Refuse a file that lacks one of the columns, or has one that does not hold numbers."""
     schema = file.schema_arrow
     if absent := set(names) - set(schema.names):
         raise missing(min(absent), schema.names, str(path))

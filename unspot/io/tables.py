@@ -121,7 +121,7 @@ def read_with(
     labels_file: str | os.PathLike[str] | None,
     key: str | None = None,
 ) -> Table:
-    """A table whose X, and whose labels that are not in the second file, ``reader`` reads."""
+    """Read a table: labels from the second file, and X and other labels by ``reader``."""
     if key is not None and labels_file is None:
         raise ValueError(
             f"Got key {key!r} without a second file, but expected the file with the labels that "
@@ -157,7 +157,7 @@ def read_with(
 
 
 def _concept_names(concept: str | None, path: Path) -> list[str]:
-    """The names of several concepts in a comma list; of one, or of a name with a comma, that."""
+    """Split a comma list of concepts, unless one column has that name."""
     names = [name.strip() for name in (concept or "").split(",")]
     if concept is None or len(names) == 1 or has_column(path, concept):
         return [] if concept is None else [concept]
@@ -171,7 +171,7 @@ def _concept_names(concept: str | None, path: Path) -> list[str]:
 
 
 def _role_of(concept: str) -> str:
-    """Of one of several concepts: no other role has such a name."""
+    """Name the role of one of several concepts, as no other role is named."""
     return f"concept {concept}"
 
 
@@ -232,7 +232,7 @@ READERS: dict[str, Reader] = {
 def read_labels(
     path: Path, wanted: Mapping[str, str | None], key: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """The labels of a file, by role: at least the concept, which is called "z".
+    """Read the labels of a file, by role: at least the concept, which is called "z".
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def read_labels(
 
 
 def has_column(path: Path, name: str) -> bool:
-    """Whether a file of labels has a column or array of a name."""
+    """Check a file of labels for a column or array of a name."""
     suffix = file_format(path, (*FORMATS, ".txt"))
     return suffix not in (".txt", ".npy") and name in _columns(path, suffix)[0]
 
@@ -283,7 +283,7 @@ def has_column(path: Path, name: str) -> bool:
 def _columns(
     path: Path, suffix: str
 ) -> tuple[list[str], Callable[[list[str]], dict[str, NDArray[Any]]]]:
-    """The names of the columns or arrays of a file, and a function that reads some of them."""
+    """List the columns or arrays of a file, with a function that reads some of them."""
     if suffix == ".npz":
         return npz_names(path), partial(read_npz, path)
     file = open_arrow(path)
@@ -335,7 +335,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _without_empty(labels: NDArray[Any]) -> NDArray[Any]:
-    """Text has no other way to say that a label is missing, and no class is called ""."""
+    """Convert empty texts to missing labels: no class is called ""."""
     if labels.dtype.kind == "O":
         labels = np.where(labels == "", None, labels)  # type: ignore[call-overload]
     return labels
@@ -356,7 +356,7 @@ def _only(names: list[str], path: Path) -> str:
 def joined(
     labels: Mapping[str, NDArray[Any]], keys: NDArray[Any], labels_file: str, path: str
 ) -> dict[str, NDArray[Any]]:
-    """Labels in the order of the rows' keys, None where the second file does not have the key.
+    """Sort labels by the rows' keys; None where the second file does not have the key.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ def joined(
 
 
 def _comparable(*keys: NDArray[Any]) -> list[list[Any]]:
-    """Keys of two files, None where they are missing; as text if only one of them has numbers."""
+    """Make keys of two files comparable: as text if only one of them has numbers."""
     as_text = len({column.dtype.kind in "iuf" for column in keys}) > 1
     lists = []
     for column in keys:
@@ -433,7 +433,7 @@ def refuse_other_order(path: Path, labels_file: Path, *, taken: Iterable[str | N
 
 
 def _names_of_rows(path: Path) -> set[str]:
-    """Columns that could name the rows: texts and whole numbers."""
+    """List the columns that could name the rows: texts and whole numbers."""
     suffix = file_format(path, (*FORMATS, ".txt"))
     if suffix in (".npy", ".txt"):
         return set()
@@ -453,7 +453,7 @@ def without_missing(
     roles: Mapping[str, str | None],
     take: Callable[[Any, NDArray[np.int64]], Any] = lambda X, rows: np.asarray(X)[rows],
 ) -> Table:
-    """The rows that have all their labels; ``dropped`` says in words which ones were left out.
+    """Drop rows that lack a label; ``dropped`` says in words how many.
 
     Parameters
     ----------
@@ -498,7 +498,7 @@ def without_missing(
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:
-    """Numbers that were objects only because some were missing, as numbers again."""
+    """Convert objects to numbers if they were objects only because some were missing."""
     if column.dtype.kind != "O" or {type(value) for value in column.tolist()} - {int, float, bool}:
         return column
     return np.array(column.tolist())

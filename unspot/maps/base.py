@@ -25,14 +25,14 @@ Array = NDArray[Any]
 
 
 def like(array: Array, x: Any) -> Any:
-    """``array`` in the type of ``x``: a numpy array or torch tensor of its dtype and device."""
+    """Convert ``array`` to the type of ``x``: a numpy array or tensor of its dtype and device."""
     if isinstance(x, np.ndarray):
         return array.astype(x.dtype, copy=False)
     return x.new_tensor(np.asarray(array))
 
 
 def as_numpy(x: Any) -> Array:
-    """The rows of a torch tensor, for maps whose steps are none of those that both kinds share."""
+    """Convert a tensor to numpy, for maps whose steps numpy and torch do not share."""
     if not hasattr(x, "detach"):
         raise NotImplementedError("its steps depend on the row")
     return np.asarray(x.detach().cpu().numpy())
@@ -67,11 +67,11 @@ class Map:
         raise NotImplementedError
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays, by field name."""
+        """Collect the arrays, by field name."""
         return {k: v for k, v in self._values().items() if isinstance(v, np.ndarray)}
 
     def config(self) -> dict[str, Any]:
-        """The other fields that are set."""
+        """Collect the other fields that are set."""
         arrays = self.arrays()
         return {k: v for k, v in self._values().items() if k not in arrays and v is not None}
 
@@ -79,7 +79,7 @@ class Map:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def read_only(self) -> Self:
-        """The map with arrays that cannot be written to, in memory that nobody else writes to.
+        """Copy arrays that can be written to, into memory that nobody else writes to.
 
         Arrays that are already read-only are shared, so that an eraser made from the maps of
         another one needs no memory of its own.
@@ -101,7 +101,7 @@ class Map:
 
 
 def _can_change(array: Any) -> bool:
-    """Whether an array can be written to, itself or through an array that it is a view of."""
+    """Check for an array that can be written to, itself or through one that it is a view of."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
@@ -110,7 +110,7 @@ def _can_change(array: Any) -> bool:
 
 
 def _array_fault(name: str, array: Array, axes: str, lengths: dict[str, int]) -> str:
-    """What is wrong with one array. ``lengths`` holds those of the axes so far, and is extended."""
+    """Describe a fault of one array. ``lengths`` holds those of the axes so far."""
     if array.dtype.kind not in "fiub":
         return f"{name} of dtype {array.dtype}, but expected numbers"
     for axis, size in zip(axes, array.shape, strict=False):
@@ -122,12 +122,12 @@ def _array_fault(name: str, array: Array, axes: str, lengths: dict[str, int]) ->
 
 
 def shown(value: Any) -> str:
-    """A short text of a value from a file, however long the value is."""
+    """Shorten the text of a value from a file."""
     return f"a {type(value).__name__}" if isinstance(value, (list, dict)) else repr(value)[:40]
 
 
 def chain_fault(maps: Sequence[Map]) -> str:
-    """Why maps cannot be applied one after the other, or an empty string."""
+    """Say why maps cannot be applied one after the other, or return an empty string."""
     if not maps:
         return "no maps, but an eraser has at least one"
     for left, right in pairwise(maps):

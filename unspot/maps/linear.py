@@ -21,7 +21,7 @@ __all__ = ["Compress", "Expand", "Oblique", "Projection", "range_basis"]
 
 
 def range_basis(P: Array) -> Array:
-    """Orthonormal basis (d, r) of the range of a matrix (d, m), r its numerical rank.
+    """Compute an orthonormal basis (d, r) of the range of a matrix, r its numerical rank.
 
     Embeddings may have a column of size 1e-33, for which LEACE has a factor of 1e30. Columns of P
     are scaled to unit norm at most, which keeps the range, so that none hides the others.
@@ -143,7 +143,7 @@ class Oblique(Map):
         return kept + mean
 
     def without(self, N: Array, mean: Array) -> Oblique:
-        """The same map of rows that do not vary along N around the mean, which ends there too.
+        """Restrict the map to rows that do not vary along N around the mean.
 
         One map and not two: what one step leaves beside the subspace, the next would bring back.
         N has orthonormal columns.
@@ -165,7 +165,7 @@ class Oblique(Map):
 
     @cached_property
     def down_and_up(self) -> tuple[Array, Array]:
-        """To coordinates in the range and back, each (d, r)."""
+        """Compute the way to coordinates in the range and back, each (d, r)."""
         removed = self._removed / np.linalg.norm(self._removed, axis=0)
         up = np.linalg.qr(removed, mode="complete")[0][:, removed.shape[1] :]
         # Again, for columns of small units: what is left of their share counts in these units.

@@ -122,7 +122,7 @@ class Mixture(Map):
         return moved
 
     def posterior(self, x: Any) -> Any:
-        """The probability of every class, of shape (…, K)."""
+        """Compute the probability of every class, of shape (…, K)."""
         scores = x @ like(self.coef, x) + like(self.intercept, x)
         if not isinstance(scores, np.ndarray):
             return scores.softmax(-1)

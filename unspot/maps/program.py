@@ -117,7 +117,7 @@ class _Tape:
         self._names: dict[tuple[Any, ...], str] = {}
 
     def name(self, value: Any) -> str | int | float:
-        """The name of a value; a constant gets one when a step uses it for the first time."""
+        """Name a value; a constant gets its name when a step uses it for the first time."""
         if not isinstance(value, Traced):
             return value.item() if isinstance(value, np.generic) else value
         if value.constant is None:
@@ -170,7 +170,7 @@ class Traced:
         return Traced(self.tape, constant=np.asarray(array, np.float64), is_double=is_double)
 
     def new_tensor(self, array: Array) -> Traced:
-        """A constant that meets values of this precision, as ``unspot.maps.like`` asks for."""
+        """Make a constant that meets values of this precision, for ``unspot.maps.like``."""
         return self._constant(array)
 
     def __add__(self, other: Any) -> Any:
@@ -241,7 +241,7 @@ class Traced:
         return self if self.is_double else self._step("double", self, double=True)
 
     def to(self, other: Traced) -> Any:
-        """In the precision of another value, as in torch; truth values become 0 and 1."""
+        """Convert to the precision of another value, as in torch; truth values become 0 and 1."""
         return self._step("like", self, other, double=other.is_double)
 
     @property
@@ -267,14 +267,14 @@ class Traced:
         self.name = joined.name
 
     def _columns(self, key: Any) -> tuple[int | None, int | None]:
-        """The bounds of a slice of the last axis."""
+        """Find the bounds of a slice of the last axis."""
         if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], slice)):
             raise NotImplementedError(f"the index {key}")
         return key[1].start, key[1].stop
 
 
 def trace(maps: Sequence[Map]) -> Program:
-    """The steps of a chain of maps.
+    """Record the steps of a chain of maps.
 
     Cost: that of the maps' own preparations; nothing is computed on rows.
     """

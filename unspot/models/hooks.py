@@ -182,13 +182,13 @@ class CallMask:
 
 
 def _outer_names(name: str) -> list[str]:
-    """The names of the model, which is empty, and of all modules around the named one."""
+    """List the names of the model, which is empty, and of all modules around the named one."""
     parts = name.split(".")[:-1]
     return ["", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
 
 
 def check_positions(positions: Any) -> str | Tensor:
-    """A word, or a mask of truth values."""
+    """Check for a word, or a mask of truth values."""
     if not isinstance(positions, Tensor):
         return check_choice("positions", positions, POSITIONS)
     if positions.ndim != 2 or positions.is_floating_point():
@@ -202,7 +202,7 @@ def check_positions(positions: Any) -> str | Tensor:
 def chosen(
     positions: str | Tensor, states: Tensor, mask: Tensor | None, name: str
 ) -> Tensor | None:
-    """Which positions of states (batch, length, d) are meant, as a mask; None for all of them."""
+    """Select positions of states (batch, length, d), as a mask; None for all of them."""
     if isinstance(positions, str) and positions == "all":
         return None
     if states.ndim != 3:
@@ -228,14 +228,14 @@ def chosen(
 
 
 def kept_tokens(mask: Tensor | None, batch: int, length: int) -> Tensor:
-    """True for tokens that are no padding."""
+    """Mark tokens that are no padding."""
     if mask is None or len(mask) != batch or mask.shape[1] < length:
         return torch.ones(batch, length, dtype=torch.bool)
     return mask[:, mask.shape[1] - length :].bool()
 
 
 def matching(model: nn.Module, pattern: str) -> list[str]:
-    """Names of the modules that a pattern matches, in the order of the model."""
+    """List the names of the modules that a pattern matches, in the order of the model."""
     names = [name for name, _ in model.named_modules()]
     parts = pattern.split(".")
     found = [name for name in names if _matches(name.split("."), parts)]
@@ -259,7 +259,7 @@ def _matches(name: list[str], pattern: list[str]) -> bool:
 
 
 def as_eraser(eraser: Any, pattern: str) -> Eraser:
-    """An eraser, or that of a fitted estimator."""
+    """Take an eraser, or that of a fitted estimator."""
     found = getattr(eraser, "eraser_", eraser)
     if not isinstance(found, Eraser):
         raise TypeError(
@@ -285,7 +285,7 @@ def check_width(states: Tensor, eraser: Eraser, name: str) -> None:
 
 
 def state_of(output: Any, name: str) -> Tensor:
-    """The states in the output of a module: the tensor, or the first entry of what holds it."""
+    """Take the states from the output of a module: the tensor, or the first of several."""
     key = _state_key(output)
     state = output if key is None else output[key]
     if not isinstance(state, Tensor) or not state.is_floating_point():
@@ -297,7 +297,7 @@ def state_of(output: Any, name: str) -> Tensor:
 
 
 def erased_output(output: Any, erased: Tensor) -> Any:
-    """The output of a module with other states."""
+    """Replace the states in the output of a module."""
     key = _state_key(output)
     if key is None:
         return erased
@@ -311,7 +311,7 @@ def erased_output(output: Any, erased: Tensor) -> Any:
 
 
 def _state_key(output: Any) -> Any:
-    """Where the states are in an output: a key, 0 for the first of a tuple, None for a tensor."""
+    """Find the states in an output: a key, 0 for the first of a tuple, None for a tensor."""
     if isinstance(output, Mapping) and output:
         return next(iter(output))
     return 0 if isinstance(output, (tuple, list)) and output else None

@@ -84,7 +84,7 @@ class LayerErasers:
         return self.hooks(model).attach()
 
     def hooks(self, model: nn.Module) -> Hooks:
-        """The hooks, not yet on the model."""
+        """Make the hooks, not yet on the model."""
         return Hooks(model, self.erasers, self.positions)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -194,7 +194,7 @@ def _fit_layer(
     max_rows: int,
     seed: int,
 ) -> tuple[Eraser, int, int]:
-    """The eraser of one layer, the number of states, and of those that were used."""
+    """Fit one layer, and count the states and those that were used."""
     batches = rows_of_states(model, inputs, [name], positions)
     if not hasattr(estimator, "partial_fit"):
         sample, seen = sampled_states(batches, max_rows, seed)
@@ -210,7 +210,7 @@ def _fit_layer(
 
 
 def load_layers(folder: str | os.PathLike[str]) -> LayerErasers:
-    """The erasers in a folder that ``fit_layers`` or ``LayerErasers.save`` wrote.
+    """Load the erasers in a folder that ``fit_layers`` or ``LayerErasers.save`` wrote.
 
     Needs torch only when they are attached. A folder of an unfinished fit is refused.
     """
@@ -271,7 +271,7 @@ class _Folder:
                 )
 
     def done(self) -> tuple[dict[str, Eraser], list[LayerFacts]]:
-        """The erasers that are complete."""
+        """Load the erasers that are complete."""
         erasers = {}
         for facts in self.manifest.layers:
             path = self.path / Path(facts.file).name  # a file in this folder, whatever it says
@@ -297,7 +297,7 @@ class _Folder:
 
 
 def _fingerprint(model: nn.Module) -> str:
-    """A hash of the names, shapes and sums of all weights: another training gives another one."""
+    """Hash the names, shapes and sums of all weights: another training gives another one."""
     digest = hashlib.sha256()
     for name, weight in model.state_dict().items():
         total = float(weight.double().sum()) if weight.numel() else 0.0

@@ -34,7 +34,7 @@ class _Stop(Exception):
 def rows_of_states(
     model: nn.Module, inputs: Any, layers: Sequence[str], positions: str
 ) -> Iterator[dict[str, StateRows]]:
-    """The states that modules return, by their names, for one batch of inputs after the other.
+    """Yield the states that modules return, by their names, batch after batch.
 
     Hooks that are on the model act before. A pass ends at the last of the modules. Padding is left
     out if the inputs have an ``attention_mask``.
@@ -49,7 +49,7 @@ def rows_of_states(
 def sampled_states(
     batches: Iterator[dict[str, StateRows]], max_rows: int, seed: int
 ) -> tuple[dict[str, StateRows], int]:
-    """At most ``max_rows`` random rows of every module, and how many there were of each.
+    """Sample at most ``max_rows`` rows of every module, and count how many there were.
 
     All modules, and every call with the same seed and numbers of rows, give the same rows.
     """
@@ -105,7 +105,7 @@ def _n_texts(batch: Any) -> int:
 
 
 def call_order(model: nn.Module, patterns: str | Sequence[str], inputs: Any) -> list[str]:
-    """Names of the modules that patterns match, in the order in which a pass calls them."""
+    """List the modules that patterns match, in the order in which a pass calls them."""
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     names = list(dict.fromkeys(chain.from_iterable(matching(model, p) for p in patterns)))
     if not names:

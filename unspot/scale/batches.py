@@ -69,7 +69,7 @@ def erase_batch(
 
 
 def width_out(eraser: Eraser, reduce: bool) -> int:
-    """How many numbers a row has after erasure."""
+    """Count the numbers of a row after erasure."""
     if not reduce:
         return eraser.maps[-1].n_out
     return int(eraser.reduce(np.zeros((1, eraser.n_features))).shape[-1])
@@ -94,7 +94,7 @@ def _nonfinite(X: NDArray[Any]) -> _Bad | None:
 
 
 def _refuse_overflow(erased: NDArray[Any], where: str, first_row: int) -> None:
-    """A projection can make one number of a row larger, beyond what its type can hold."""
+    """Refuse rows with a number that erasure made larger than its type can hold."""
     if bad := _nonfinite(erased):
         raise ValueError(
             f"Got row {first_row + bad.row} of {where}, which has numbers beyond the largest of "
@@ -179,7 +179,7 @@ class ArrowEraser:
         self._names = self._columns if set(names) == set(columns) else names
 
     def __call__(self, batch: Any, first_row: int = 0) -> Any:
-        """The batch with its vectors erased; its first row is called ``first_row`` in messages."""
+        """Erase the vectors of a batch, whose first row is called ``first_row`` in messages."""
         import pyarrow as pa
 
         if batch.num_rows:
@@ -212,7 +212,7 @@ class ArrowEraser:
 
 
 def erased_schema(schema: Any, columns: Sequence[str], eraser: Eraser, *, reduce: bool) -> Any:
-    """The schema after erasure: integers become float64, and reduced vectors are shorter."""
+    """Make the schema after erasure: integers become float64, reduced vectors are shorter."""
     pa = require_pyarrow("Tables")
     n_out = width_out(eraser, reduce)
     first = schema.field(columns[0])
@@ -280,11 +280,11 @@ class Erasure:
         return list(self.eraser.metadata.get("features", ()))
 
     def columns(self, kinds: Mapping[str, str], where: str) -> list[str]:
-        """The columns of a table with the vectors: named by the user, remembered, or obvious."""
+        """Choose the columns with the vectors: named by the user, remembered, or obvious."""
         return choose_features_of_fit(self.features, self.remembered, kinds, where=where)
 
     def array(self, names: Sequence[str], where: str) -> str:
-        """The array of a ``.npz`` file that holds the vectors."""
+        """Choose the array of a ``.npz`` file that holds the vectors."""
         remembered = self.remembered
         if self.features is not None:
             name = self.features if isinstance(self.features, str) else self.features[0]
@@ -299,7 +299,7 @@ class Erasure:
         return name
 
     def identity(self) -> dict[str, Any]:
-        """Facts that decide the output: a job with other facts is another job."""
+        """Collect the facts that decide the output: a job with other facts is another job."""
         asked = self.features if self.features is not None else self.remembered
         return {
             "eraser": self.eraser.digest,

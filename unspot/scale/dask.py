@@ -80,7 +80,7 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
 def class_statistics(
     data: Any, z: Any, *, features: Features = None, per_class: bool = False
 ) -> tuple[ClassStatistics, NDArray[Any]]:
-    """Statistics of every class, and the classes: one task per block, merged in a tree.
+    """Sum the statistics of every class: one task per block, merged in a tree.
 
     ``LEACE.from_statistics(*class_statistics(X, z))`` is LEACE fitted on a cluster.
 
@@ -130,7 +130,7 @@ def _erase_block(X: NDArray[Any], eraser: Eraser, reduce: bool) -> NDArray[Any]:
 
 
 def _erase_frame(frame: Any, eraser: Eraser, columns: list[str], reduce: bool) -> Any:
-    """A pandas data frame with its vectors erased; index and other columns as they were."""
+    """Erase the vectors of a pandas data frame; index and other columns stay."""
     import pandas as pd
 
     table = _table(frame, columns)
@@ -149,7 +149,7 @@ def _erase_frame(frame: Any, eraser: Eraser, columns: list[str], reduce: bool) -
 
 
 def _held_as(dtype: Any, column: Any) -> Any:
-    """An Arrow column as pandas holds columns of this dtype: in Arrow, as objects, in numpy."""
+    """Convert an Arrow column to how pandas holds this dtype: Arrow, objects or numpy."""
     import pandas as pd
 
     if isinstance(dtype, pd.ArrowDtype):
@@ -163,7 +163,7 @@ def _held_as(dtype: Any, column: Any) -> Any:
 
 
 def _columns(frame: Any, features: Features, fitted: Sequence[str] = ()) -> list[str]:
-    """The columns that hold the vectors; in a frame without rows, those that may."""
+    """Choose the columns that hold the vectors; in a frame without rows, those that may."""
     pa = require_pyarrow("Reading a data frame")
     named = fitted or None if features is None else features
     _refuse_text(frame, named)
@@ -185,7 +185,7 @@ def _refuse_text(frame: Any, features: Features) -> None:
 
 
 def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) -> list[str]:
-    """The column of objects that is asked for: without rows, its type is unknown."""
+    """Find the column of objects that is asked for: without rows, its type is unknown."""
     from pandas.api.types import is_object_dtype
 
     objects = [str(name) for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
@@ -204,7 +204,7 @@ def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) 
 
 
 def _table(frame: Any, columns: Sequence[str]) -> Any:
-    """The columns in Arrow; objects without rows have no type, and become vectors."""
+    """Convert columns to Arrow; objects without rows have no type, and become vectors."""
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame[columns], preserve_index=False)
@@ -225,7 +225,7 @@ def _statistics(
 
 
 def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
-    """The statistics of all parts that have rows; None if none has."""
+    """Merge the statistics of all parts that have rows; None if none has."""
     filled = [part for part in parts if part is not None]
     return reduce(lambda total, part: total.merge(part), filled) if filled else None
 

@@ -87,7 +87,7 @@ class _BatchEraser:
 
 
 def _with_tensors(batch: Any, name: str, X: NDArray[Any]) -> Any:
-    """The table with these vectors in its tensor column; every other column stays as it is."""
+    """Replace the vectors of a tensor column; every other column stays as it is."""
     from ray.data.extensions import ArrowTensorArray
 
     tensors = ArrowTensorArray.from_numpy(X)
@@ -96,7 +96,7 @@ def _with_tensors(batch: Any, name: str, X: NDArray[Any]) -> Any:
 
 
 def _tensors_as_lists(batch: Any) -> Any:
-    """The table with tensor columns of vectors as the lists in which they are stored."""
+    """Convert tensor columns of vectors to the lists in which they are stored."""
     import pyarrow as pa
 
     for place, field in enumerate(batch.schema):
@@ -110,7 +110,7 @@ def _tensors_as_lists(batch: Any) -> Any:
 
 
 def _is_tensor_of_vectors(type_: Any) -> bool:
-    """Whether it is a tensor type, Ray's or Arrow's own, with one vector per row."""
+    """Check for a tensor type, Ray's or Arrow's own, with one vector per row."""
     return len(getattr(type_, "shape", ())) == 1 and is_list(type_.storage_type)
 
 

@@ -120,7 +120,7 @@ def _erase_file(erasure: Erasure, source: Path, target: Path, advance: Advance) 
 
 
 def _state(path: Path) -> tuple[int, int, int]:
-    """Return what differs after a file was changed or replaced."""
+    """Collect what differs after a file was changed or replaced."""
     stat = path.stat()
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
