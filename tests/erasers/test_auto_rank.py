@@ -256,7 +256,7 @@ def test_other_words(data, rank):
 def test_classes_too_small_to_set_rows_aside(data):
     X, z = data.train.X[:200], np.repeat(["rare", "common"], [20, 180])
     message = (
-        "rank='auto' and 20 rows of class 'rare', of which 8 are set aside .* at least 10. Pass a "
+        "rank='auto' and 20 rows of class rare, of which 8 are set aside .* at least 10. Pass a "
         "number as the rank, or more rows of that class"
     )
     with pytest.raises(ValueError, match=message):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspot import LEACE, Eraser
-from unspot.data.labels import encode
+from unspot.data.concept import Classes
 from unspot.data.statistics import ClassStatistics
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'unspot[dask]'")
@@ -281,7 +281,7 @@ def test_numbers_are_reduced_in_the_order_that_they_are_named(eraser):
 
 def _same(found, data, per_class=False):
     X, z = data
-    expected = ClassStatistics.from_rows(X, encode(z).codes, 3, per_class=per_class)
+    expected = ClassStatistics.from_rows(X, Classes.read(z).codes, 3, per_class=per_class)
     np.testing.assert_array_equal(found.counts, expected.counts)
     np.testing.assert_allclose(found.means, expected.means)
     np.testing.assert_allclose(found.within, expected.within, atol=1e-8 * expected.within.max())
@@ -368,7 +368,7 @@ def test_partitions_that_a_filter_left_empty(client, data, kind):
     assert few.map_partitions(len).compute().min() == 0
     found, classes = class_statistics(few, "job", features=features)
     kept = slice(N // 2 + 1, None)
-    expected = ClassStatistics.from_rows(X[kept], encode(z[kept]).codes, 3, per_class=False)
+    expected = ClassStatistics.from_rows(X[kept], Classes.read(z[kept]).codes, 3, per_class=False)
     assert classes.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(found.counts, expected.counts)
     np.testing.assert_allclose(found.covariance, expected.covariance, atol=1e-6)

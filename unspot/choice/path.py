@@ -29,9 +29,7 @@ from unspot.choice.fits import (
     with_parameters,
 )
 from unspot.choice.selection import select, way_to_decide
-from unspot.data.concepts import Concepts, Target
 from unspot.data.dataset import Dataset, Split, stratified_parts
-from unspot.data.labels import Labels
 from unspot.data.rows import balanced_counts, generator
 from unspot.eraser import Eraser
 from unspot.erasers.leopard import KERNELS, LEOPARD
@@ -381,7 +379,7 @@ def check_ranks(
 def fit_auto(
     estimator: Any,
     X: Any,
-    labels: Target | Concepts,
+    labels: Any,
     max_advantage: float | None,
     *,
     random_state: Any = None,
@@ -400,7 +398,7 @@ def fit_auto(
     estimator : LEOPARD, or Cascade around one
         Unfitted.
     X : array of shape (n, d), or ``Rows``
-    labels : Labels, Measurements or Concepts
+    labels : Concept
         Rows of one of its groups stay together.
     max_advantage : float or None
     random_state : int, RandomState or None
@@ -414,8 +412,7 @@ def fit_auto(
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     rng = generator(random_state)
     parts = stratified_parts(labels.strata, sizes, rng, labels.groups)[:2]
-    if isinstance(labels, Labels):
-        _refuse_small_classes(labels, parts[1])
+    _refuse_small_classes(labels, parts[1])
     train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
     data = Dataset(train, aside, aside)
     way_to_decide(data, max_advantage)  # before the fits, which take long
@@ -430,25 +427,22 @@ def _class_names(data: Dataset) -> list[str] | None:
     return None if classes is None else list(map(str, classes))
 
 
-def _split(X: NDArray[Any], concept: Target | Concepts) -> Split:
+def _split(X: NDArray[Any], concept: Any) -> Split:
     return Split(X, concept, groups=concept.groups)
 
 
-def _share_to_choose_with(labels: Target | Concepts, max_rows: int) -> float:
+def _share_to_choose_with(labels: Any, max_rows: int) -> float:
     """Compute the share of the rows that choose a rank: enough of the rarest class."""
     usual = ROWS_OF_CHOICE / (1 - ASIDE) / len(labels)
-    for_the_rarest = 0.0
-    if isinstance(labels, Labels):
-        for_the_rarest = (MIN_ASIDE + 1) / ASIDE / int(labels.counts.min())
+    for_the_rarest = (MIN_ASIDE + 1) / ASIDE / labels.fewest_rows()[0]
     return min(1.0, max(usual, for_the_rarest), max_rows / (1 - ASIDE) / len(labels))
 
 
-def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:
-    counts = np.bincount(labels.codes[aside], minlength=len(labels.classes))
-    few = int(np.lexsort((labels.counts, counts))[0])
-    if counts[few] >= MIN_ASIDE:
+def _refuse_small_classes(labels: Any, aside: NDArray[np.int64]) -> None:
+    n_aside, _ = labels.take(aside).fewest_rows()
+    if n_aside >= MIN_ASIDE:
         return
-    n_of_class, n_rows = int(labels.counts[few]), len(labels)
+    (n_of_class, of), n_rows = labels.fewest_rows(), len(labels)
     way_out = "more rows of that class"
     if n_of_class - round((1 - ASIDE) * n_of_class) >= MIN_ASIDE:
         # One row more, since parts are rounded.
@@ -456,8 +450,8 @@ def _refuse_small_classes(labels: Labels, aside: NDArray[np.int64]) -> None:
         enough = min(n_rows, ceil(wanted * (1 - ASIDE) * n_rows))
         way_out = f"a larger max_rows, which sets more of them aside: {enough} is enough"
     raise ValueError(
-        f"Got rank='auto' and {n_of_class} rows of class {str(labels.classes[few])!r}, of "
-        f"which {int(counts[few])} are set aside to choose the rank, but expected at least "
+        f"Got rank='auto' and {n_of_class} rows {of}, of "
+        f"which {n_aside} are set aside to choose the rank, but expected at least "
         f"{MIN_ASIDE}. Pass a number as the rank, or {way_out}."
     )
 

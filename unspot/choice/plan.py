@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_share
-from unspot.data.dataset import refuse_continuous
+from unspot.data.concept import read, require_classes
 from unspot.data.groups import counts_at_worst, group_codes
-from unspot.data.labels import encode
 from unspot.data.rows import in_memory, refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.attackers import BUDGETS
@@ -157,7 +156,6 @@ def plan(
     >>> 0 < found.linear_advantage < found.confirmable < 0.1, found.enough
     (True, True)
     """
-    refuse_continuous(z)
     check_share("max_advantage", max_advantage)
     if not max_advantage > 0:
         raise ValueError(
@@ -165,7 +163,7 @@ def plan(
             "is left. Pass a small advantage such as 0.01."
         )
     X = np.asarray(in_memory(X))
-    labels = encode(z, n_rows=len(X), min_rows=3)
+    labels = require_classes(read(z, n_rows=len(X), min_rows=3), "plan")
     refuse_nonfinite(X)
     numbers = None if groups is None else group_codes(groups, len(X))
     counts = counts_at_worst(labels.codes, numbers, len(labels.classes))

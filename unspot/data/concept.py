@@ -653,6 +653,9 @@ class Table:
     def summary(self) -> str:
         return ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
 
+    def fewest_rows(self) -> tuple[int, str]:
+        return len(self), ""
+
     def fewest_groups(self, groups: Codes) -> tuple[int, str]:
         return len(np.unique(groups)), "rows"
 
@@ -742,6 +745,18 @@ def read_covariate(values: Any, name: str, n_rows: int) -> Any:
             f"{name} out."
         )
     return read(plain, n_rows=n_rows, name=name)
+
+
+def require_classes(concept: Any, who: str) -> Classes:
+    """Return a concept of classes; raise an error for a number or a table."""
+    if isinstance(concept, Classes):
+        return concept
+    came = "several concepts" if concept.names else "numbers as the concept"
+    raise ValueError(
+        f"Got {came}, but {who} expects one concept of classes. Choose one column, and cut a "
+        "number into bins: "
+        "numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
+    )
 
 
 def is_table(z: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from unspot.checks import check_count
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import Scaling, generator
 from unspot.eraser import Eraser
 from unspot.lab.networks import (
@@ -102,7 +102,7 @@ class AdversarialErasure(NetworkEraser):
         self.training = training
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         d, n_classes = X.shape[1], len(target.classes)
         rng = generator(self.random_state)
         encoder = near_identity(d, check_count("n_layers", self.n_layers, least=2), rng)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_share
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, Fit
@@ -66,7 +66,7 @@ class ALFQLEACE(BaseEraser):
     def __init__(self, *, target: float = 0.9) -> None:
         self.target = target
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Fit:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Fit:
         share = check_share("target", self.target)
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))
         linear = cast(Oblique, LEACE()._solve(statistics).maps[0])

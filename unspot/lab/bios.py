@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice
+from unspot.data.concept import Classes
 from unspot.data.dataset import Dataset, Split
-from unspot.data.labels import encode
 from unspot.io.arrays import npz_names, read_npy, read_npz
 from unspot.io.columns import check_matrix
 from unspot.lab.plain_pickle import read_plain_pickle
@@ -183,7 +183,7 @@ def _field(records: list[dict[str, Any]], key: str, path: Path) -> NDArray[Any]:
 
 
 def _gender_names(z: NDArray[Any], n_rows: int) -> NDArray[Any]:
-    labels = encode(z, n_rows=n_rows, name="gender")
+    labels = Classes.read(z, n_rows=n_rows, name="gender")
     names = [_GENDERS.get(str(c).lower(), str(c)) for c in labels.classes]
     return np.array(names)[labels.codes]
 

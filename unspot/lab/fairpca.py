@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_rank, check_share
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.statistics import ClassStatistics, mean_difference_basis
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, Fit
@@ -67,7 +67,7 @@ class FairPCA(BaseEraser):
         self.rank = rank
         self.drop = drop
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Fit:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Fit:
         d = X.shape[1]
         r, n_kept = check_rank(self.rank, d), round((1 - check_share("drop", self.drop)) * d)
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes))

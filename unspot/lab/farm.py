@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.checks import check_positive
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.eraser import Eraser
 from unspot.lab.coding_rate import class_rate, coding_rate
 from unspot.lab.networks import NetworkEraser, RowNumbers
@@ -78,7 +78,7 @@ class FaRM(NetworkEraser):
         self.training = training
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         distortion = check_positive("distortion", self.distortion)
         codes = torch.from_numpy(target.codes).to(self._device)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import generator
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
@@ -89,7 +89,7 @@ class FLEACE(BaseEraser):
         self.n_epochs = n_epochs
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         rng = generator(self.random_state)
         fit = partial(fit_classifier, self.classifier, rng=rng, n_epochs=self.n_epochs)
         rows = X.astype(np.float64, copy=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count, check_share
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, rows_within_support
@@ -89,7 +89,7 @@ class IGBP(BaseEraser):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         n_rounds = check_count("n_rounds", self.n_rounds)
         share = check_share("validation_fraction", self.validation_fraction)
         rng, codes = generator(self.random_state), target.codes

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 
 from unspot.checks import check_count, check_positive, check_share
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import Scaling, generator, in_own_order, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
@@ -88,7 +88,7 @@ class INLP(BaseEraser):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         n_rounds = check_count("n_rounds", self.n_rounds)
         order, codes = in_own_order(X, target.codes)
         fit_rows, held_out = sample_and_held_out(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss, one_hot
 
 from unspot.checks import check_bandwidth, check_count
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import Scaling, generator, sample_and_held_out
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
@@ -122,7 +122,7 @@ class KernelErasure(NetworkEraser):
         self.training = training
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         rng = generator(self.random_state)
         budget = min(check_count("max_rows", self.max_rows, least=2), len(X))
         sample, _ = sample_and_held_out(target.codes, budget, rng, held_out_share=0.0)

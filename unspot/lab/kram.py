@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspot.checks import check_bandwidth, check_choice, check_positive
-from unspot.data.labels import Labels, Measurements
+from unspot.data.concept import Classes, Number
 from unspot.eraser import Eraser
 from unspot.lab.coding_rate import coding_rate, kernel_rate, matched_rate
 from unspot.lab.maps import LayerNorm, squared_distances
@@ -121,11 +121,11 @@ class KRaM(NetworkEraser):
     def _rate(self, Z: Tensor) -> Tensor:
         return coding_rate(Z, distortion=self.distortion)
 
-    def _rate_of_categories(self, labels: Labels) -> Callable[[Tensor, RowNumbers], Tensor]:
+    def _rate_of_categories(self, labels: Classes) -> Callable[[Tensor, RowNumbers], Tensor]:
         codes, n_classes = torch.from_numpy(labels.codes).to(self._device), len(labels.classes)
         return lambda Z, batch: matched_rate(Z, codes[batch], n_classes, distortion=self.distortion)
 
-    def _rate_of_numbers(self, target: Measurements) -> Callable[[Tensor, RowNumbers], Tensor]:
+    def _rate_of_numbers(self, target: Number) -> Callable[[Tensor, RowNumbers], Tensor]:
         spread = target.coordinates.std(axis=0)
         z = target.coordinates / np.where(spread > 0, spread, 1.0)
         concept = self._tensor(z - z.mean(axis=0))

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unspot.checks import check_choice
-from unspot.data.labels import Labels, encode_as
+from unspot.data.columns import encode_as
+from unspot.data.concept import Classes
 from unspot.data.statistics import ClassStatistics, whitening
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, Fit
@@ -114,7 +115,7 @@ class MomentMatching(BaseEraser):
         self.fit(X, concept)
         return self.transform(X, z=concept if self.labels == "given" else None)
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Fit:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Fit:
         check_choice("method", self.method, ("mean", "mean_covariance"))
         check_choice("labels", self.labels, ("predicted", "given"))
         statistics = ClassStatistics.from_rows(X, target.codes, len(target.classes)).settled()

@@ -10,7 +10,8 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from unspot.checks import check_choice, check_count
-from unspot.data.labels import Labels, encode_as
+from unspot.data.columns import encode_as
+from unspot.data.concept import Classes
 from unspot.data.rows import generator
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser, rows_within_support
@@ -141,7 +142,7 @@ class MUtE(BaseEraser):
             )
         return encode_as(several, self.classes_)
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         n_layers = check_count("n_layers", self.n_layers)
         check_choice("output", self.output, ("mean", "gaussian"))
         check_choice("router", self.router, ("logistic", "network"))

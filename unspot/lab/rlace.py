@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import Scaling, by_rows, generator, in_own_order, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
@@ -107,7 +107,7 @@ class RLACE(BaseEraser):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         d = X.shape[1]
         k = min(len(target.classes) - 1, d) if self.n_directions is None else self.n_directions
         k = check_count("n_directions", k, most=d)
@@ -115,7 +115,7 @@ class RLACE(BaseEraser):
         warn_if_all(self.directions_)
         return Eraser.projection(complement(self.directions_), iterations=self.n_iter_)
 
-    def _game(self, X: NDArray[Any], target: Labels) -> Game:
+    def _game(self, X: NDArray[Any], target: Classes) -> Game:
         adversary = ADVERSARIES[check_choice("loss", self.loss, tuple(ADVERSARIES))]
         order, codes = in_own_order(X, target.codes)
         rows, held_out = sample_and_held_out(

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import require
-from unspot.data.labels import encode, encode_as
+from unspot.data.columns import encode_as
+from unspot.data.concept import Classes
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
@@ -232,7 +233,7 @@ def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
 
 def _of_array(data: Any, z: Any, per_class: bool) -> tuple[list[Any], NDArray[Any]]:
     dask = _require()
-    labels = encode(z.compute() if hasattr(z, "compute") else z, n_rows=len(data))
+    labels = Classes.read(z.compute() if hasattr(z, "compute") else z, n_rows=len(data))
     rows = data.rechunk({1: -1})
     collect = dask.delayed(_statistics, pure=False)
     cuts = np.cumsum([0, *rows.chunks[0]])
@@ -252,7 +253,7 @@ def _of_frame(
             f"Got labels {z!r}, but expected the name of a column: "
             f"{', '.join(map(str, data.columns))}."
         )
-    classes = encode(data[z].unique().compute()).classes
+    classes = Classes.read(data[z].unique().compute()).classes
     collect = dask.delayed(_frame_statistics, pure=False)
     return [collect(p, z, features, classes, per_class) for p in data.to_delayed()], classes
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.labels import Labels
+from unspot.data.concept import Classes
 from unspot.data.rows import generator
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
@@ -59,7 +59,7 @@ class Called(Map):
 class ConceptErasureLEACE(BaseEraser):
     """LEACE as the package ``concept-erasure`` has it, in double precision."""
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         import torch
         from concept_erasure import LeaceEraser
 
@@ -87,7 +87,7 @@ class CorrelationRemoval(BaseEraser):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _fit_eraser(self, X: NDArray[Any], target: Labels) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], target: Classes) -> Eraser:
         from fairlearn.preprocessing import CorrelationRemover
 
         rows, codes = X.astype(np.float64), target.codes
