@@ -462,8 +462,9 @@ def test_numbers_may_differ_by_a_point(clean):
 
 
 def test_the_scope_says_what_the_adversary_has(clean):
-    text = " ".join(clean.scope.adversary_has + clean.scope.adversary_may)
+    scope = clean.scope
+    text = " ".join(scope["The adversary has"] + scope["The adversary may"])
     assert f"{clean.n_attack_rows:,}" in text
     assert all(report.name in text for report in clean.attackers)
-    assert any("rows from before erasure" in sentence for sentence in clean.scope.not_covered)
-    assert any("labelled rows" in sentence for sentence in clean.scope.certify_again_when)
+    assert any("rows from before erasure" in sentence for sentence in scope["Not covered"])
+    assert any("labelled rows" in sentence for sentence in scope["Certify again when"])

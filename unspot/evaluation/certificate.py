@@ -31,6 +31,7 @@ from unspot.evaluation.measure import (
 from unspot.io.progress import phase, steps
 from unspot.io.records import as_type
 from unspot.machine import pieces_in_threads, versions
+from unspot.tables import plain
 
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
@@ -118,6 +119,16 @@ class AttackerReport:
         assert score is not None  # ``Certificate.from_dict`` refuses that
         return score
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Line of a table: name, score, advantage, interval, p-value, accuracy, bits."""
+        score, advantage = f"{100 * self.score:.1f}", f"{100 * self.advantage:+.1f}"
+        interval = " … ".join(f"{100 * end:+.1f}" for end in self.interval)
+        p_value = f"{self.p_value:.3f}" if self.p_value >= 0.001 else f"{self.p_value:.1g}"
+        accuracy = "" if self.accuracy is None else f"{100 * self.accuracy:.1f}"
+        bits = "" if self.log_loss_bits is None else f"{self.log_loss_bits:.3f}"
+        return self.name, score, advantage, interval, p_value, accuracy, bits
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -181,14 +192,16 @@ class Certificate:
     def of_several(cls, parts: Mapping[str, Certificate], notes: tuple[str, ...]) -> Certificate:
         """Combine certificates of several concepts: that of the worst, with all of them inside."""
         worst = max(parts, key=lambda name: (_ORDER[parts[name].verdict], parts[name].upper_bound))
+        about = {**parts[worst].metadata, "concept": worst}
         # The metadata are about all of them. Parts keep what their next step is about.
+        shared = {key: value for key, value in about.items() if key in ("eraser", "n_features")}
         named = {
-            name: replace(part, metadata={**_eraser_metadata(part), "concept": name})
+            name: replace(part, metadata={**shared, "concept": name})
             for name, part in parts.items()
         }
-        about = {**parts[worst].metadata, "concept": worst}
-        inside = named if len(parts) > 1 else {}
-        return replace(parts[worst], metadata=about, parts=inside, notes=notes)
+        return replace(
+            parts[worst], metadata=about, parts=named if len(parts) > 1 else {}, notes=notes
+        )
 
     def called(self, *, given: str) -> Certificate:
         """Name the column that was given, if one was."""
@@ -310,10 +323,8 @@ class Certificate:
         ]
         if sentences:
             return tuple(sentences)
-        gaps = {
-            name: max(abs(a - b) for a, b in zip(value, _bounds(earlier)[name], strict=True))
-            for name, value in _bounds(self).items()
-        }
+        bounds = _bounds(earlier)
+        gaps = {name: np.abs(ends - bounds[name]).max() for name, ends in _bounds(self).items()}
         return tuple(
             f"the advantage of {name} or its bounds differ by {100 * gap:.1f} points, where "
             f"{100 * TOLERANCE:g} may come from another machine or version."
@@ -322,22 +333,52 @@ class Certificate:
         )
 
     @property
-    def scope(self) -> Scope:
-        """What the certificate covers, what it does not, and when to certify again."""
-        return scope_of(self)
+    def scope(self) -> dict[str, tuple[str, ...]]:
+        """What the certificate covers, what it does not, and when to certify again, by heading."""
+        cleaner = ", so that they look cleaner than new ones" if self.attack_rows == "seen" else ""
+        return {
+            "The adversary has": (
+                "The erased vectors, with every digit that is written.",
+                f"Other erased rows of the same source with the concept's labels: "
+                f"{self.n_attack_rows:,} of them, which {_ERASER[self.attack_rows]}{cleaner}.",
+            ),
+            "The adversary may": (
+                f"Train these models, with the effort of the budget {self.budget!r}: "
+                f"{', '.join(report.name for report in self.attackers)}.",
+                "Use the best of them: the bound holds for all of them at once.",
+                "Look at any number of erased rows; each guess is about one row alone.",
+            ),
+            "Not covered": (
+                "Rows of another source, period or model than the test rows.",
+                "Other attackers, more effort or more labelled rows. The two-sample test looks for "
+                "any difference between the classes, but misses one that is too small.",
+                *_left_open(self),
+                "An adversary who has the eraser and rows from before erasure.",
+                "Whatever else is known about a row: other columns, its text, its origin.",
+                "Whether decisions of a model that is trained on the vectors are fair.",
+                "A choice among several erasers by their certificates on the same test rows.",
+            ),
+            "Certify again when": (
+                "the eraser changes, which shows in its digest;",
+                "the model that makes the vectors changes, or how they are computed or stored;",
+                "rows come from another source or period, or the shares of the classes shift;",
+                f"an adversary may have more than {self.n_attack_rows:,} labelled rows;",
+                "stronger attackers are known, or a new version of unspot has them;",
+                f"a smaller advantage than {100 * self.margin:.1f} % is asked for.",
+            ),
+        }
 
     @property
     def sentence(self) -> str:
         """The verdict in a few sentences that need no statistics to be read."""
-        parts = (self._overview(), finding(self), limits(self), *self.notes)
-        return " ".join(filter(None, parts))
-
-    def _overview(self) -> str:
-        """Say how many concepts there are, and which one the next sentences are about."""
-        if not self.parts:
-            return ""
         verdicts = ", ".join(f"{name} {part.verdict}" for name, part in self.parts.items())
-        return f"Of {len(self.parts)} concepts and combinations ({verdicts}), about {self.concept}:"
+        several = f"Of {len(self.parts)} concepts and combinations ({verdicts}), about "
+        overview = f"{several}{self.concept}:" if self.parts else ""
+        power = "There are too few test rows to detect any advantage."
+        if self.detectable is not None:
+            least = phrases_of(self)["detectable"]
+            power = f"{least} would have been detected with a probability of 80 %."
+        return " ".join(filter(None, (overview, finding(self), power, *self.notes)))
 
     @property
     def next_step(self) -> str:
@@ -378,47 +419,39 @@ class Certificate:
 
     def __str__(self) -> str:
         """The verdict, a line for each attacker from the strongest down, and what it rests on."""
-        interval = f"{100 * (1 - self.alpha):.4g} % interval"
-        score, *others = phrases_of(self).scores
-        header = ("attacker", score, "advantage", interval, "p", *others)
+        say = phrases_of(self)
+        score, *others = ("R²", "", "") if self.of_number else ("balanced", "accuracy", "bits")
+        header = ("attacker", score, "advantage", f"{say['confidence']} interval", "p", *others)
         ranked = sorted(self.attackers, key=lambda report: -report.advantage)
-        table = _aligned([header, *(_cells(report) for report in ranked)])
+        concepts = [part._line(name) for name, part in self.parts.items()]
         head = [f"Certificate: {self.verdict}", f"About: {self.subject}.", self.sentence]
-        head.append(f"Next: {self.next_step}")
-        several = [*_aligned([_OF_PARTS, *self._lines()]), ""] if self.parts else []
-        return "\n".join([*head, "", *several, *table, "", self._footer()])
-
-    def _lines(self) -> list[tuple[str, ...]]:
-        """List the cells of one line for each of several concepts."""
-        return [
-            (
-                name,
-                part.kind,
-                part.verdict,
-                part.strongest.name,
-                f"{100 * part.advantage:+.1f}",
-                f"{100 * part.upper_bound:+.1f}",
-                part.unit,
-            )
-            for name, part in self.parts.items()
+        tables = [
+            *([plain([_OF_PARTS, *concepts], right=True), ""] if concepts else []),
+            plain([header, *(report.cells for report in ranked)], right=True),
         ]
+        return "\n".join([*head, f"Next: {self.next_step}", "", *tables, "", self._footer(say)])
+
+    def _line(self, name: str) -> tuple[str, ...]:
+        """List the cells of a line for one of several concepts."""
+        ends = (f"{100 * end:+.1f}" for end in (self.advantage, self.upper_bound))
+        return name, self.kind, self.verdict, self.strongest.name, *ends, self.unit
 
     @property
     def unit(self) -> str:
         """Unit of advantages in per cent: points of balanced accuracy, or of the variance."""
         return "% of variance" if self.of_number else "points"
 
-    def _footer(self) -> str:
-        say, n_groups = phrases_of(self), self.metadata.get("n_test_groups")
+    def _footer(self, say: Mapping[str, str]) -> str:
+        n_groups = self.metadata.get("n_test_groups")
         units = f"{n_groups:,} groups of test rows" if n_groups else "test rows"
         return (
             f"Attackers ({self.budget}) learned from {self.n_attack_rows:,} rows that "
             f"{_ERASER[self.attack_rows]}, and are judged on {self.n_test_rows:,} others.\n"
-            f"{say.test} p = {self.p_value:.2g}; attackers together p = {self.attack_p_value:.2g}; "
-            f"either at {self.alpha / 2:.4g} or below is a leak, so that a false alarm has a "
-            f"probability of at most {self.alpha:.4g}, if the {units} are independent of each "
-            f"other. Where {say.within} and the {say.test.lower()} finds no leak, the erasure "
-            f"holds.\n{say.legend}"
+            f"{say['test']} p = {self.p_value:.2g}; attackers together p = "
+            f"{self.attack_p_value:.2g}; either at {self.alpha / 2:.4g} or below is a leak, so "
+            f"that a false alarm has a probability of at most {self.alpha:.4g}, if the {units} are "
+            f"independent of each other. Where {say['within_margin']} and the "
+            f"{say['test'].lower()} finds no leak, the erasure holds.\n{say['legend']}"
         )
 
 
@@ -432,12 +465,11 @@ _ERASER = {
 
 def _checked_facts(certificate: Certificate) -> dict[str, Any]:
     """List what a second run on the same files has exactly, by the name of each fact."""
-    facts = {
-        f"the digest of the {name}": value
-        for name, value in certificate.metadata.get("digests", {}).items()
-    }
+    metadata = certificate.metadata
+    digests = metadata.get("digests", {})
+    facts = {f"the digest of the {name}": value for name, value in digests.items()}
     facts |= {name: getattr(certificate, name) for name in _SETTINGS}
-    facts["the seed"] = certificate.metadata.get("random_state")
+    facts["the seed"] = metadata.get("random_state")
     facts["the list of attackers"] = ", ".join(sorted(r.name for r in certificate.attackers))
     facts["the verdict"] = certificate.verdict
     for name, part in certificate.parts.items():
@@ -445,13 +477,15 @@ def _checked_facts(certificate: Certificate) -> dict[str, Any]:
     return facts
 
 
-def _bounds(certificate: Certificate, of: str = "") -> dict[str, tuple[float, ...]]:
+def _bounds(certificate: Certificate) -> dict[str, NDArray[np.float64]]:
     """Advantage and interval of each attacker, for every concept."""
-    bounds: dict[str, tuple[float, ...]]
-    bounds = {of + r.name: (r.advantage, *r.interval) for r in certificate.attackers}
-    for name, part in certificate.parts.items():
-        bounds |= _bounds(part, f"{name}: ")
-    return bounds
+    return {
+        f"{concept}: {report.name}".removeprefix(": "): np.array(
+            [report.advantage, *report.interval]
+        )
+        for concept, part in {"": certificate, **certificate.parts}.items()
+        for report in part.attackers
+    }
 
 
 #: Settings and counts that must be the same in a second run.
@@ -467,12 +501,6 @@ _ORDER: dict[str, int] = {"HOLDS": 0, "INCONCLUSIVE": 1, "LEAKS": 2}
 _OF_PARTS = ("concept", "kind", "verdict", "strongest", "advantage", "at most", "in")
 
 
-def _eraser_metadata(certificate: Certificate) -> dict[str, Any]:
-    """Select the metadata that a next step reads."""
-    metadata = certificate.metadata
-    return {name: metadata[name] for name in ("eraser", "n_features") if name in metadata}
-
-
 def _has_rank(eraser: dict[str, Any]) -> bool:
     """Tell whether the method of an eraser, or the one inside of a cascade, takes a rank."""
     parts = [part for part in (eraser, eraser.get("inner")) if isinstance(part, dict)]
@@ -480,270 +508,139 @@ def _has_rank(eraser: dict[str, Any]) -> bool:
     return not known or any("rank" in parameters for parameters in known)
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Align lines of a table: the first column to the left, the others to the right."""
-    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([name.ljust(first), *map(str.rjust, numbers, others)]).rstrip()
-        for name, *numbers in rows
-    ]
-
-
-def _cells(report: AttackerReport) -> tuple[str, ...]:
-    low, high = report.interval
-    return (
-        report.name,
-        f"{100 * report.score:.1f}",
-        f"{100 * report.advantage:+.1f}",
-        f"{100 * low:+.1f} … {100 * high:+.1f}",
-        f"{report.p_value:.3f}" if report.p_value >= 0.001 else f"{report.p_value:.1g}",
-        "" if report.accuracy is None else f"{100 * report.accuracy:.1f}",
-        "" if report.log_loss_bits is None else f"{report.log_loss_bits:.3f}",
-    )
-
-
 # -- Words -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Phrases:
-    """Parts of sentences that depend on the kind of the concept."""
-
-    score: str  # what attackers are judged by
-    scores: tuple[str, str, str]  # heads of the columns of an attacker's scores
-    test: str  # of the rows, without any attacker
-    independent: str
-    dependent: str
-    output: str  # what an attacker says of a row
-    where: str  # the rows that attackers are judged on
-    margin: str
-    strongest: str  # what the strongest attacker does
-    gain: str  # the same, with its interval
-    nothing: str  # what no attacker does
-    bound: str  # the most that any attacker gains
-    held: str
-    possible: str
-    detectable: str  # the least that would have been detected
-    within: str  # when the erasure holds
-    legend: str  # of the table
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What a certificate covers, in sentences: for whoever has to rely on it."""
-
-    adversary_has: tuple[str, ...]
-    adversary_may: tuple[str, ...]
-    not_covered: tuple[str, ...]
-    certify_again_when: tuple[str, ...]
-
-    def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return the sentences by headings."""
-        return (
-            ("The adversary has", self.adversary_has),
-            ("The adversary may", self.adversary_may),
-            ("Not covered", self.not_covered),
-            ("Certify again when", self.certify_again_when),
-        )
 
 
 def finding(about: Certificate) -> str:
     """Put the verdict into a sentence or two."""
-    say, shown = phrases_of(about), about.attack_p_value <= about.alpha / 2
+    say, half = phrases_of(about), f"{about.alpha / 2:.4g}"
+    shown = about.attack_p_value <= about.alpha / 2
     if about.verdict == "HOLDS":
-        small = (
-            f"A small leak was found (p = {about.attack_p_value:.2g})."
-            if shown
-            else f"{say.independent} (p = {about.p_value:.2g}, where {about.alpha / 2:.4g} would "
-            "be a leak)."
-        )
-        return f"The erasure holds: on {say.where}, {say.held} {small}"
+        small = f"{say['independent']} (p = {about.p_value:.2g}, where {half} would be a leak)."
+        if shown:
+            small = f"A small leak was found (p = {about.attack_p_value:.2g})."
+        return f"The erasure holds: on {say['where']}, {say['held']} {small}"
     if about.verdict == "INCONCLUSIVE":
         return (
-            f"These rows cannot decide: no leak was found, but {say.possible}, more than the "
-            f"margin of {say.margin}. On {say.where}, {say.strongest}."
-        )
-    return f"The concept {about.concept}".rstrip() + f" leaks: {_leak(about, say, shown)}"
-
-
-def _leak(about: Certificate, say: Phrases, shown: bool) -> str:
-    if shown and about.advantage > 0:
-        return (
-            f"{say.gain} with {_confidence(about)} confidence. Luck alone does as well as the "
-            f"attackers with p = {about.attack_p_value:.2g}."
+            f"These rows cannot decide: no leak was found, but {say['possible']}, more than the "
+            f"margin of {say['margin']}. On {say['where']}, {say['strongest']}."
         )
     nobody = f"no attacker of {len(about.attackers)}"
-    if shown:
-        telling = min(about.attackers, key=lambda report: report.p_value)
-        return (
-            f"{nobody} {say.nothing} on {say.where}, but the {say.output} of {telling.name} "
-            f"follow the concept (p = {telling.p_value:.2g})."
+    if shown and about.advantage > 0:
+        leak = (
+            f"{say['gain']} with {say['confidence']} confidence. Luck alone does as well as the "
+            f"attackers with p = {about.attack_p_value:.2g}."
         )
-    return (
-        f"{nobody} did better than luck would on {say.where} ({say.bound}), but {say.dependent} "
-        f"(p = {about.p_value:.2g})."
-    )
+    elif shown:
+        telling = min(about.attackers, key=lambda report: report.p_value)
+        leak = (
+            f"{nobody} {say['nothing']} on {say['where']}, but the {say['output']} of "
+            f"{telling.name} follow the concept (p = {telling.p_value:.2g})."
+        )
+    else:
+        leak = (
+            f"{nobody} did better than luck would on {say['where']} ({say['bound']}), but "
+            f"{say['dependent']} (p = {about.p_value:.2g})."
+        )
+    return f"The concept {about.concept}".rstrip() + f" leaks: {leak}"
 
 
-def limits(about: Certificate) -> str:
-    """State what would have been detected."""
-    if about.detectable is None:
-        return "There are too few test rows to detect any advantage."
-    least = phrases_of(about).detectable
-    return f"{least} would have been detected with a probability of 80 %."
+def phrases_of(about: Certificate) -> dict[str, str]:
+    """Fill in the phrases that fit the kind of the concept."""
+    best, given, unit = about.strongest, about.given, about.unit.split()[0]
+
+    def amount(share: float) -> str:
+        return f"{100 * share:.1f} {unit}"
+
+    low, high = (f"{100 * end:{'' if about.of_number else '+'}.1f}" for end in best.interval)
+    said = {
+        "name": best.name,
+        "best": f"the strongest of {len(about.attackers)} attackers, {best.name}",
+        "rows": f"{about.n_test_rows:,} test rows",
+        "concept": about.concept or "the number",
+        "confidence": f"{100 * (1 - about.alpha):.4g} %",
+        "right": f"{100 * best.score:.1f} %",
+        "chance": f"{100 * about.chance:.1f} %",
+        "majority": f"{100 * about.majority:.1f} %",
+        "low": low,
+        "high": high,
+        "margin": amount(about.margin),
+        "advantage": amount(best.advantage),
+        "gained": amount(max(best.advantage, 0.0)),
+        "most": amount(max(about.upper_bound, 0.0)),
+        "least": amount(about.detectable or 0.0),
+        "guess": f"{given} alone" if given else "guessing",
+        "within": f" within each {given}" if given else "",
+        "known": f" beyond the {amount(max(about.chance, 0.0))} that {given} explains"
+        if given
+        else "",
+        "above": f", above what {given} alone explains" if given else "",
+    }
+    for name, phrase in _PHRASES[about.kind].items():
+        said[name] = phrase.format_map(said)
+    return said
 
 
-def phrases_of(about: Certificate) -> Phrases:
-    """Return the phrases that fit the kind of the concept."""
-    return _PHRASES[about.kind](about)
-
-
-def scope_of(about: Certificate) -> Scope:
-    """State what the adversary has, what is not covered and what ends the certificate."""
-    names = ", ".join(report.name for report in about.attackers)
-    learned = {
-        "unseen": "which the eraser was not fitted on",
-        "seen": "which the eraser was fitted on, so that they look cleaner than new ones",
-        "cross-fit": "fold by fold, which the eraser of the fold was not fitted on",
-    }[about.attack_rows]
-    return Scope(
-        adversary_has=(
-            "The erased vectors, with every digit that is written.",
-            f"Other erased rows of the same source with the concept's labels: "
-            f"{about.n_attack_rows:,} of them, {learned}.",
-        ),
-        adversary_may=(
-            f"Train these models, with the effort of the budget {about.budget!r}: {names}.",
-            "Use the best of them: the bound holds for all of them at once.",
-            "Look at any number of erased rows; each guess is about one row alone.",
-        ),
-        not_covered=(
-            "Rows of another source, period or model than the test rows.",
-            "Other attackers, more effort or more labelled rows. The two-sample test looks for "
-            "any difference between the classes, but misses one that is too small.",
-            *_left_open(about),
-            "An adversary who has the eraser and rows from before erasure.",
-            "Whatever else is known about a row: other columns, its text, its origin.",
-            "Whether decisions of a model that is trained on the vectors are fair.",
-            "A choice among several erasers by their certificates on the same test rows.",
-        ),
-        certify_again_when=(
-            "the eraser changes, which shows in its digest;",
-            "the model that makes the vectors changes, or how they are computed or stored;",
-            "rows come from another source or period, or the shares of the classes shift;",
-            f"an adversary may have more than {about.n_attack_rows:,} labelled rows;",
-            "stronger attackers are known, or a new version of unspot has them;",
-            f"a smaller advantage than {_share(about.margin)} is asked for.",
-        ),
-    )
+#: Phrases by the kind of the concept. Each may have those before it inside.
+_PHRASES = {
+    "categories": {
+        "score": "balanced accuracy",
+        "test": "Two-sample test",
+        "output": "probabilities",
+        "independent": "The classes do not differ detectably in distribution",
+        "dependent": "the classes still differ in distribution",
+        "alike": "every class{within} counted alike",
+        "where": "{rows}, {alike}",
+        "guessing": "{guess} ({chance})",
+        "strongest": "{best}, is right on {right}, against {guessing}",
+        "gain": "{name} is right on {right} of {where}, {advantage} better than {guessing}, and "
+        "between {low} and {high}",
+        "nothing": "beats {guessing}",
+        "bound": "advantage at most {most} ({confidence})",
+        "held": "{strongest}; the advantage is at most {most} ({confidence}), within the margin of "
+        "{margin}.",
+        "possible": "an advantage of up to {most} ({confidence}) is possible",
+        "detectable": "An advantage of {least} or more of one of these attackers",
+        "within_margin": "the bound on the advantage is within {margin}",
+        "legend": "Balanced: accuracy in %, {alike}; advantages over {guess}, which gets {chance}, "
+        "in points. Accuracy: in %, where the largest class is {majority}.",
+    },
+    "continuous": {
+        "score": "share of the variance",
+        "test": "Test of independence",
+        "output": "predictions",
+        "independent": "Rows and number do not depend on each other detectably",
+        "dependent": "rows and number still depend on each other",
+        "where": "{rows}",
+        "variance": "of the variance of {concept}{known}",
+        "strongest": "{best}, explains {gained}",
+        "gain": "{name} explains {advantage} {variance} on {rows}, and between {low} and {high} %",
+        "nothing": "explains any {variance}",
+        "bound": "at most {most} {variance} ({confidence})",
+        "held": "attackers explain {bound}, within the margin of {margin}; {strongest}.",
+        "possible": "an attacker may explain up to {most} {variance} ({confidence})",
+        "detectable": "An attacker that explains {least} or more",
+        "within_margin": "the bound is within {margin} of the variance",
+        "legend": "R²: the share of the variance that predictions explain, in %; advantages in % "
+        "of the variance{above}. Zero or less is nothing. The upper ends of intervals hold for "
+        "predictions in the best unit too.",
+    },
+}
 
 
 def _left_open(about: Certificate) -> tuple[str, ...]:
     """List what groups, numbers, several concepts and given labels leave open."""
     groups = about.metadata.get("n_test_groups")
-    sentences = [
-        f"Dependence between groups: the numbers count {groups:,} of them as independent."
-        if groups
-        else "Rows that belong together, such as several of one person: the numbers count test "
-        "rows as independent."
-    ]
-    if about.of_number:
-        sentences.append("What the rows reveal of the number beyond its mean, such as its spread.")
-    if about.given:
-        sentences.append(f"What {about.given} alone reveals of the concept: it counts as known.")
-    if about.parts:
-        sentences.append("Functions of several concepts other than each one and the cells of all.")
-    return tuple(sentences)
-
-
-def _class_phrases(about: Certificate) -> Phrases:
-    best, margin = about.strongest, _points(about.margin)
-    within = f" within each {about.given}" if about.given else ""
-    alike = f"every class{within} counted alike"
-    where = f"{about.n_test_rows:,} test rows, {alike}"
-    guess = f"{about.given} alone" if about.given else "guessing"
-    guessing = f"{guess} ({100 * about.chance:.1f} %)"
-    right = f"is right on {100 * best.score:.1f} %"
-    strongest = f"{_strongest(about)}, {right}, against {guessing}"
-    low, high = (f"{100 * end:+.1f}" for end in best.interval)
-    most = _points(max(about.upper_bound, 0.0))
-    return Phrases(
-        score="balanced accuracy",
-        scores=("balanced", "accuracy", "bits"),
-        test="Two-sample test",
-        independent="The classes do not differ detectably in distribution",
-        dependent="the classes still differ in distribution",
-        output="probabilities",
-        where=where,
-        margin=margin,
-        strongest=strongest,
-        gain=f"{best.name} {right} of {where}, {_points(best.advantage)} better than {guessing}, "
-        f"and between {low} and {high}",
-        nothing=f"beats {guessing}",
-        bound=f"advantage at most {most} ({_confidence(about)})",
-        held=f"{strongest}; the advantage is at most {most} ({_confidence(about)}), within the "
-        f"margin of {margin}.",
-        possible=f"an advantage of up to {most} ({_confidence(about)}) is possible",
-        detectable=f"An advantage of {_points(about.detectable or 0.0)} or more of one of these "
-        "attackers",
-        within=f"the bound on the advantage is within {margin}",
-        legend=f"Balanced: accuracy in %, {alike}; advantages over {guess}, which gets "
-        f"{100 * about.chance:.1f} %, in points. Accuracy: in %, where the largest class is "
-        f"{100 * about.majority:.1f} %.",
-    )
-
-
-def _number_phrases(about: Certificate) -> Phrases:
-    best, margin = about.strongest, _share(about.margin)
-    where = f"{about.n_test_rows:,} test rows"
-    known = f" beyond the {_share(max(about.chance, 0.0))} that {about.given} explains"
-    variance = f"of the variance of {about.concept or 'the number'}{known if about.given else ''}"
-    strongest = f"{_strongest(about)}, explains {_share(max(best.advantage, 0.0))}"
-    low, high = (f"{100 * end:.1f}" for end in best.interval)
-    most = f"{_share(max(about.upper_bound, 0.0))} {variance} ({_confidence(about)})"
-    above = f", above what {about.given} alone explains" if about.given else ""
-    return Phrases(
-        score="share of the variance",
-        scores=("R²", "", ""),
-        test="Test of independence",
-        independent="Rows and number do not depend on each other detectably",
-        dependent="rows and number still depend on each other",
-        output="predictions",
-        where=where,
-        margin=margin,
-        strongest=strongest,
-        gain=f"{best.name} explains {_share(best.advantage)} {variance} on {where}, and between "
-        f"{low} and {high} %",
-        nothing=f"explains any {variance}",
-        bound=f"at most {most}",
-        held=f"attackers explain at most {most}, within the margin of {margin}; {strongest}.",
-        possible=f"an attacker may explain up to {most}",
-        detectable=f"An attacker that explains {_share(about.detectable or 0.0)} or more",
-        within=f"the bound is within {margin} of the variance",
-        legend="R²: the share of the variance that predictions explain, in %; advantages in % of "
-        f"the variance{above}. Zero or less is nothing. The upper ends of intervals hold for "
-        "predictions in the best unit too.",
-    )
-
-
-def _strongest(about: Certificate) -> str:
-    return f"the strongest of {len(about.attackers)} attackers, {about.strongest.name}"
-
-
-def _confidence(about: Certificate) -> str:
-    return f"{100 * (1 - about.alpha):.4g} %"
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.1f} points"
-
-
-#: Phrases by the kind of the concept.
-_PHRASES = {"categories": _class_phrases, "continuous": _number_phrases}
+    rows = "Rows that belong together, such as several of one person: the numbers count test rows "
+    sentences = {
+        f"{rows}as independent.": not groups,
+        f"Dependence between groups: the numbers count {groups or 0:,} of them as "
+        "independent.": groups,
+        "What the rows reveal of the number beyond its mean, such as its spread.": about.of_number,
+        f"What {about.given} alone reveals of the concept: it counts as known.": about.given,
+        "Functions of several concepts other than each one and the cells of all.": about.parts,
+    }
+    return tuple(sentence for sentence, applies in sentences.items() if applies)
 
 
 # -- Certifying ------------------------------------------------------------------------------------
@@ -837,20 +734,18 @@ def certify(
     check_choice("attack_rows", attack_rows, (*SPLIT_OF, "cross-fit"))
     if given is not None:
         check_choice("given", given, ("y",))
-    how: dict[str, Any] = {"attackers": attackers, "budget": budget, "verbose": verbose}
+    how = {"attackers": attackers, "budget": budget, "verbose": verbose}
     how |= {"attack_rows": attack_rows, "given": given is not None}
     parts = parts_of(data) if isinstance(data, Dataset) else [None]
     made: dict[str, Certificate] = {}
     names = steps(parts, "Concept", name=lambda part: part.name, verbose=verbose)
     for part in names if len(parts) > 1 else parts:
-        rows = data if part is None else part.data
-        with naming_concept("" if part is None else part.name):
+        name, rows = ("", data) if part is None else (part.name, part.data)
+        with naming_concept(name):
             certificate = _certified(eraser, rows, alpha / len(parts), as_seed(random_state), how)
         metadata = _metadata(eraser, rows, random_state)
-        made["" if part is None else part.name] = replace(
-            certificate, margin=margin, given=given or "", metadata=metadata
-        )
-    if len(made) == 1 and "" in made:
+        made[name] = replace(certificate, margin=margin, given=given or "", metadata=metadata)
+    if list(made) == [""]:
         return made[""]
     return Certificate.of_several(made, tuple(part.note for part in parts if part and part.note))
 
@@ -869,6 +764,8 @@ def _certified(
         two_sample = _two_sample(attacked, budget=how["budget"], alpha=alpha, seed=seed)
         p_values = _agreement(attacked, alpha, seed)
     results, scores = attacked.results, attacked.scores
+    alone = 0 if scores.given is None else scores.n_left_out
+    note = f"{alone:,} test rows are alone with their class and given label, and left out."
     return Certificate(
         attackers=tuple(
             _report(attacked, result, float(p_value), alpha)
@@ -884,58 +781,40 @@ def _certified(
         budget=how["budget"],
         **scores.facts(),
         baseline=scores.chance if how["given"] else None,
-        notes=_left_out(attacked),
-    )
-
-
-def _left_out(attacked: Attacked) -> tuple[str, ...]:
-    """Say how many rows cannot be compared with others of the same given label."""
-    n = 0 if attacked.scores.given is None else attacked.scores.n_left_out
-    return (
-        (f"{n:,} test rows are alone with their class and given label, and left out.",) if n else ()
+        notes=(note,) if alone else (),
     )
 
 
 def _report(
     attacked: Attacked, result: AttackResult, p_value: float, alpha: float
 ) -> AttackerReport:
-    low, high = attacked.interval(result, alpha)
     chance = attacked.scores.chance
-    return AttackerReport(
-        name=result.name,
-        accuracy=result.accuracy,
-        balanced_accuracy=result.balanced_accuracy,
-        advantage=result.advantage,
-        interval=(low - chance, high - chance),
-        p_value=p_value,
-        log_loss_bits=result.log_loss_bits,
-        r2=result.r2,
-    )
+    low, high = (end - chance for end in attacked.interval(result, alpha))
+    shared = {name: getattr(result, name) for name in _RESULT}
+    return AttackerReport(**shared, interval=(low, high), p_value=p_value)
+
+
+#: What the report of an attacker has from its result.
+_RESULT = ("name", "accuracy", "balanced_accuracy", "advantage", "log_loss_bits", "r2")
 
 
 def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
     """Describe eraser, data and settings as an evaluation does, so that a report reads both."""
-    groups = data.test.group_codes
-    seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
+    groups, frozen = data.test.group_codes, getattr(eraser, "eraser_", eraser)
+    # For comparison with another run.
+    digests = {"eraser": frozen.digest} if isinstance(frozen, Eraser) else {}
+    for name, split in data.splits.items():
+        digests[f"{name} rows"] = fingerprint(np.asarray(split.X), split.concept.numbers)
     return {
         "eraser": eraser_facts(eraser),
         "data": data.name,
         "concept": concept_name(eraser, data),
         "n_features": data.n_features,
         "n_test_groups": None if groups is None else len(np.unique(groups)),
-        "random_state": seed,
+        "random_state": int(random_state) if isinstance(random_state, int | np.integer) else None,
         "versions": versions(),
-        "digests": _digests(eraser, data),
+        "digests": digests,
     }
-
-
-def _digests(eraser: Any, data: Dataset) -> dict[str, str]:
-    """Compute digests of eraser and rows, for comparison with another run."""
-    frozen = getattr(eraser, "eraser_", eraser)
-    digests = {"eraser": frozen.digest} if isinstance(frozen, Eraser) else {}
-    for name, split in data.splits.items():
-        digests[f"{name} rows"] = fingerprint(np.asarray(split.X), split.concept.numbers)
-    return digests
 
 
 def _check_alpha(alpha: Any) -> None:
@@ -973,13 +852,9 @@ def _two_sample(attacked: Attacked, *, budget: str, alpha: float, seed: int) -> 
     # One extreme permutation is too many here: each takes long.
     many = max(usual, math.ceil(2 / alpha))
     compare = partial(
-        compare_concept,
-        rows.X,
-        rows.target,
-        groups=rows.group_codes,
-        strata=attacked.sample_given,
-        random_state=seed,
-    )
+        compare_concept, rows.X, rows.target,
+        groups=rows.group_codes, strata=attacked.sample_given, random_state=seed,
+    )  # fmt: skip
     test = compare(max_rows=max_rows, n_permutations=usual)
     if many == usual or test.p_value > 1 / (1 + usual):
         return test

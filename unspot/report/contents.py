@@ -235,7 +235,7 @@ def read_contents(
         neighbours=tuple(neighbours),
         facts=facts(columns),
         notes=notes(columns),
-        scope=certificate.scope.parts() if certificate else (),
+        scope=tuple(certificate.scope.items()) if certificate else (),
         glance=glance(found, at),
     )
     verdicts = [verdict(i, contents, column) for i, column in enumerate(columns)]
@@ -279,7 +279,7 @@ def _chance(results: Results) -> float | None:
 
 def _score(results: Results) -> str:
     """Return the name of what attackers are judged by."""
-    certified = (phrases_of(c).score for c in results.certificates if c is not None)
+    certified = (phrases_of(c)["score"] for c in results.certificates if c is not None)
     evaluated = (c.attackers["score"] for c in results.columns if "score" in c.attackers)
     return next(chain(certified, evaluated), "accuracy")
 
@@ -327,15 +327,15 @@ def _certified_measures(results: Results, before: float | None) -> Iterator[Meas
         return
     say = phrases_of(first)
     note = (
-        f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: {say.score}; "
-        f"guessing gets {100 * first.chance:.1f} %."
+        f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: "
+        f"{say['score']}; guessing gets {100 * first.chance:.1f} %."
     )
     scores = [c and Number(c.strongest.score) for c in every]
     scores[0] = None if before is None else Number(before)
     yield _certified("attack", "Strongest attacker", scores, "share", "lower", note)
     note = "of the hypothesis that rows and concept are independent; a small value refutes it."
     p_values = [c and Number(c.p_value) for c in every]
-    yield _certified("two_sample", f"{say.test}, p-value", p_values, "p", "none", note)
+    yield _certified("two_sample", f"{say['test']}, p-value", p_values, "p", "none", note)
     for name in dict.fromkeys(name for c in every if c is not None for name in c.parts):
         parts = [c and c.parts.get(name) for c in every]
         last = next(part for part in reversed(parts) if part is not None)
@@ -344,7 +344,7 @@ def _certified_measures(results: Results, before: float | None) -> Iterator[Meas
             f"{last.unit} over {100 * last.chance:.1f} % by guessing."
         )
         scores = [part and Number(part.strongest.score) for part in parts]
-        title = f"Strongest attacker, {name} ({phrases_of(last).score})"
+        title = f"Strongest attacker, {name} ({phrases_of(last)['score']})"
         yield _certified(f"attack:{name}", title, scores, "share", "lower", note)
 
 
