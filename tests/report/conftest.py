@@ -27,12 +27,12 @@ def evaluation_of(method="LEOPARD", rank=3, *, after=0.42, utility=0.7, classes=
     names = ("logistic", "mlp-64", "trees")
     rows = (
         Row("chance", "Chance", "share", Value(0.36), Value(0.36)),
-        Row("probe", "Probe accuracy", "share", Value(0.9, 0.01), Value(0.4, 0.02), "lower"),
+        Row("linear", "Linear probe", "share", Value(0.9, 0.01), Value(0.4, 0.02), "lower"),
         Row("attack", "Strongest attacker", "share", Value(0.95), Value(after), "lower"),
         Row("mdl", "MDL", "kbit", Value(1.2, 0.1), Value(9.5, 0.2), "higher", "online code."),
         Row("two_sample", "Two-sample p-value", "p", Value(0.0004), Value(0.3)),
         Row("neighbours", "A_50%", "", Value(1.0), Value(utility), "higher"),
-        Row("task", "Task accuracy", "share", Value(0.8, 0.01), Value(utility, 0.01), "higher"),
+        Row("task_linear", "Task", "share", Value(0.8, 0.01), Value(utility, 0.01), "higher"),
         Row("tpr_gap", "TPR gap, RMS", "", Value(0.2), None, "lower", f"No rows of {NASTY[0]}."),
     )
     gaps = [
@@ -59,7 +59,7 @@ def evaluation_of(method="LEOPARD", rank=3, *, after=0.42, utility=0.7, classes=
         "seeds": 3,
         "budget": "quick",
         "versions": {"unspot": "0"},
-        "seconds": {"probe": 1.5, "mdl": 2.0},
+        "seconds": {"linear": 1.5, "mdl": 2.0},
     }
     attackers = {
         "before": [_attacker(name, 0.95 - 0.05 * i) for i, name in enumerate(names)],

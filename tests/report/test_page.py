@@ -10,11 +10,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from unspot.evaluation import Row, Value
 from unspot.report import to_html
 from unspot.report.contents import Contents, read_contents
 from unspot.report.figures import page_figures
-from unspot.report.page import highlights, measure_groups, render, write_page
+from unspot.report.page import highlights, render, write_page
 
 ALL_SECTIONS = {
     *("verdict", "numbers", "attackers", "embedding"),
@@ -195,22 +194,6 @@ def test_the_verdict_among_several_erasers_names_its_own(contents):
     assert f"{chosen}: LEAKS" in unescape(re.sub("<[^>]*>", "", several))
 
 
-LOGISTIC = Row(
-    "task_linear", "Task accuracy, logistic", "share", Value(0.95), Value(0.87), "higher"
-)
-
-
-def test_the_task_is_judged_by_the_logistic_regression_where_it_was_measured(make_evaluation):
-    papers = make_evaluation()
-    both = replace(papers, rows=(*papers.rows, LOGISTIC))
-    first, second = (
-        [number.title for number in highlights(read_contents(found))] for found in (papers, both)
-    )
-    assert "Task accuracy, the paper’s MLP (a_y)" in first
-    assert "Task accuracy, logistic" in second
-    assert "Task accuracy, the paper’s MLP (a_y)" not in second
-    assert len(first) == len(second) == 4
-    kept = dict(measure_groups(read_contents(both)))["What is kept"]
-    assert {"Task accuracy, the paper’s MLP (a_y)", "Task accuracy, logistic"} <= {
-        line.title for line in kept
-    }
+def test_attackers_task_and_neighbours_are_read_first(make_evaluation):
+    titles = [number.title for number in highlights(read_contents(make_evaluation()))]
+    assert titles == ["Strongest attacker", "Task accuracy, logistic", "Neighbours kept (A_50 %)"]

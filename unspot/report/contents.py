@@ -429,8 +429,8 @@ def _attack(name: str, column: int, score: float, interval: Sequence[float | Non
 # -- Erasers on the plane of utility and erasure ---------------------------------------------------
 
 #: Measures of utility and of erasure, the most telling first.
-_UTILITIES = ("task_linear", "task", "neighbours", "words", "variance", "rank")
-_ERASURES = ("attack", "probe", "linear", "held_out")
+_UTILITIES = ("task_linear", "neighbours", "variance", "rank")
+_ERASURES = ("attack", "linear", "held_out")
 
 
 def _tradeoff(results: Results, contents: Contents, chosen_rank: int | None) -> Tradeoff | None:

@@ -70,7 +70,7 @@ def to_html(
     --------
     >>> import tempfile
     >>> from unspot.evaluation import Evaluation, Row, Value
-    >>> row = Row("probe", "Probe", "share", Value(0.99, 0.01), Value(0.34, 0.01), "lower")
+    >>> row = Row("linear", "Linear probe", "share", Value(0.99, 0.01), Value(0.34, 0.01), "lower")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = to_html(Evaluation("words", (row,)), f"{folder}/report.html")
     ...     "99.0 ± 1.0" in page.read_text(encoding="utf-8")
@@ -265,10 +265,7 @@ def gap_tables(contents: Contents) -> list[list[tuple[str, ...]]]:
 # -- The numbers to read first ---------------------------------------------------------------------
 
 #: Keys of the measures that may be highlighted, in this order.
-HIGHLIGHTS = (
-    *("attack", "probe", "task_linear", "task"),
-    *("neighbours", "words", "tpr_gap", "variance"),
-)
+HIGHLIGHTS = ("attack", "task_linear", "neighbours", "tpr_gap", "variance")
 
 
 @dataclass(frozen=True)
@@ -284,8 +281,6 @@ class Highlight:
 def highlights(contents: Contents) -> list[Highlight]:
     """Pick at most four numbers: what an attacker recovers, and what is kept."""
     measures = {measure.key: measure for measure in contents.measures if not _stretched(measure)}
-    if "task_linear" in measures:  # the paper's network says the same, less well
-        measures.pop("task", None)
     picked = [_highlight(measures[key], contents) for key in HIGHLIGHTS if key in measures]
     return [highlight for highlight in picked if highlight is not None][:4]
 

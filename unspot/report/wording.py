@@ -84,10 +84,6 @@ METRICS = {
         "class counted equally, so chance is one divided by the number of classes. Probes are "
         "judged with every row counted equally, so it is the share of the largest class. An "
         "attacker at chance recovers nothing."),
-    "probe": Presentation(_RECOVERED, "Probe of the paper", "share", "a small, untuned network",
-        "accuracy of the paper’s probe", "Probe of the paper",
-        "The small network by which papers on erasure are compared: 20 passes over the rows, "
-        "no tuning. Good for comparison, too weak as evidence."),
     "linear": Presentation(_RECOVERED, "Linear probe", "share", axis="accuracy of a linear probe"),
     "attack": Presentation(_RECOVERED, "Strongest attacker", "share", "best of all attackers",
         "accuracy of the strongest attacker", "Attacker",
@@ -102,7 +98,6 @@ METRICS = {
         "The more the vectors say about the concept, the fewer. With nothing left it is as "
         "long as the labels’ own entropy."),
     "mdl_prior": Presentation(_RECOVERED, "MDL with nothing left", "kbit", explained_by="mdl"),
-    "mdl_paper": Presentation(_RECOVERED, "MDL as in the paper", "kbit", explained_by="mdl"),
     "two_sample": Presentation(_RECOVERED, "Two-sample p-value", "p", term="Two-sample p", meaning=
         "How often classes with the same distribution would look as different as these do. A "
         "value of 0.025 or less says that the classes still differ (the attackers have the "
@@ -112,17 +107,10 @@ METRICS = {
         "1 is unchanged, 0.5 is random", "neighbours kept (A_50 %)", "A_50 % (neighbours kept)",
         "Of the nearest half of all rows around a row, the share that is still in the nearest "
         "half after erasure. Random vectors have 0.5, unchanged ones 1."),
-    "neighbours_paper": Presentation(_KEPT, "A_50 % as in the paper", explained_by="neighbours"),
     "variance": Presentation(_KEPT, "Variance kept", "share", "of the total variance",
         "share of variance kept"),
-    "words": Presentation(_KEPT, "WordSim-353", "", "rank correlation with people",
-        "word similarity (WordSim-353)", "WordSim-353",
-        "How well similarities of word vectors follow those that people gave to pairs of "
-        "words: rank correlation (Spearman), 1 is perfect, 0 is none."),
     "task_linear": Presentation(_KEPT, "Task accuracy, logistic", "share",
         "of a logistic regression", "accuracy of the task, logistic"),
-    "task": Presentation(_KEPT, "Task accuracy, the paper’s MLP (a_y)", "share",
-        "a small, untuned network", "accuracy of the task, the paper’s MLP"),
     "tpr_gap": Presentation(_FAIR, "TPR gap, root mean square", "", "0 treats all classes alike",
         term="TPR gap", meaning=
         "True positive rate of a task classifier, a logistic regression, for one class of the "
