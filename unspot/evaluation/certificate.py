@@ -36,15 +36,7 @@ from unspot.tables import plain
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
 
-__all__ = [
-    "MARGIN",
-    "AttackerReport",
-    "Certificate",
-    "Verdict",
-    "certify",
-    "phrases_of",
-    "verdict_of",
-]
+__all__ = ["MARGIN", "AttackerReport", "Certificate", "certify", "phrases_of", "verdict_of"]
 
 #: Rows and permutations of the two-sample test.
 _TWO_SAMPLE = {"quick": (1_000, 200), "standard": (4_000, 200), "thorough": (8_000, 1_000)}
@@ -238,15 +230,10 @@ class Certificate:
     @property
     def subject(self) -> str:
         """One line that distinguishes the certificate from others."""
-        classes = list(self.rows_of_class)
+        classes, data = list(self.rows_of_class), self.metadata.get("data")
         listed = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
-        data = self.metadata.get("data")
-        parts = (
-            f"{self.concept or 'the concept'}{f' ({listed})' if listed else ''}",
-            data and f"in {data}",
-            f"on {self.n_test_rows:,} test rows",
-        )
-        return " ".join(part for part in parts if part)
+        about = f"{self.concept or 'the concept'}{f' ({listed})' if listed else ''}"
+        return f"{about}{f' in {data}' if data else ''} on {self.n_test_rows:,} test rows"
 
     @property
     def leaks(self) -> bool:
@@ -277,20 +264,15 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data as in the JSON, with the strongest attacker and its bounds spelt out."""
+        derived = ("sentence", "next_step", "chance", "advantage", "upper_bound")
         content = {
-            "verdict": self.verdict,
-            "leaks": self.leaks,
-            **asdict(self),
+            **{"verdict": self.verdict, "leaks": self.leaks, **asdict(self)},
             "parts": {name: part.to_dict() for name, part in self.parts.items()},
-            "sentence": self.sentence,
-            "next_step": self.next_step,
-            "chance": self.chance,
+            **{name: getattr(self, name) for name in derived},
             "strongest": self.strongest.name,
-            "advantage": self.advantage,
-            "upper_bound": self.upper_bound,
         }
-        plain: dict[str, Any] = json.loads(json.dumps(content))  # tuples become lists
-        return plain
+        plain_data: dict[str, Any] = json.loads(json.dumps(content))  # tuples become lists
+        return plain_data
 
     def to_json(self) -> str:
         """JSON text; ``from_dict`` and ``unspot certify --check`` read it."""
@@ -383,24 +365,24 @@ class Certificate:
     @property
     def next_step(self) -> str:
         """What to do about the verdict, in a sentence."""
-        if self.verdict == "LEAKS":
-            eraser, of = self.metadata.get("eraser", {}), self.metadata.get("n_features")
-            if not _has_rank(eraser):
-                return (
-                    f"{eraser.get('method')} has no rank to lower: fit a method that has one, such "
-                    "as cascade, or transport:leopard where rows are many."
-                )
-            rank = eraser.get("rank")
-            now = "" if rank is None or of is None else f" (it is {rank} of {of})"
-            return (
-                f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
-                "rank that holds."
-            )
         if self.verdict == "HOLDS":
             return "Certify again when the rows, the model that makes them or the eraser changes."
+        if self.verdict == "INCONCLUSIVE":
+            return (
+                f"Certify on about {self.rows_needed:,} test rows, or state a margin of "
+                f"{math.ceil(100 * self.upper_bound) / 100:.2f} or more."
+            )
+        eraser, of = self.metadata.get("eraser", {}), self.metadata.get("n_features")
+        if not _has_rank(eraser):
+            return (
+                f"{eraser.get('method')} has no rank to lower: fit a method that has one, such as "
+                "cascade, or transport:leopard where rows are many."
+            )
+        rank = eraser.get("rank")
+        now = "" if rank is None or of is None else f" (it is {rank} of {of})"
         return (
-            f"Certify on about {self.rows_needed:,} test rows, or state a margin of "
-            f"{math.ceil(100 * self.upper_bound) / 100:.2f} or more."
+            f"Lower the rank{now}, or fit on more labelled rows; unspot path finds the largest "
+            "rank that holds."
         )
 
     @property
