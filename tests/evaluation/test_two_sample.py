@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from unspot.datasets.synthetic import law
+from unspot.evaluation import two_sample as module
 from unspot.evaluation.two_sample import (
     _class_weights,
     _in_metric,
@@ -67,12 +68,13 @@ def test_it_does_not_see_what_is_not_there():
     assert two_sample_test(kept, rows.z).p_value > 0.05
 
 
-def test_whitening_sees_what_low_variance_hides():
+def test_whitening_sees_what_low_variance_hides(monkeypatch):
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(500, 10)) * 100, np.arange(500) % 2
     X[:, 0] = rng.normal(size=500) * 0.01 + 0.01 * z
-    assert two_sample_test(X, z, metrics=("raw",)).p_value > 0.05
     assert two_sample_test(X, z).p_value < 0.01
+    monkeypatch.setattr(module, "METRICS", ("raw",))
+    assert two_sample_test(X, z).p_value > 0.05
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("f4", 1e-6), ("f8", 1e-6), ("f8", 1e-12)])
@@ -84,12 +86,13 @@ def test_whitening_reaches_down_to_rounding_errors(dtype, size):
     assert two_sample_test(rotated, z, n_permutations=99).p_value == 0.01
 
 
-def test_narrow_kernels_see_a_wave():
+def test_narrow_kernels_see_a_wave(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))
     z = np.sin(6 * X @ [0.6, -0.64, 0.48]) > 0
-    assert two_sample_test(X, z, n_permutations=99, bandwidths=(0.25, 1.0, 4.0)).p_value > 0.02
     assert two_sample_test(X, z, n_permutations=99).p_value == 0.01
+    monkeypatch.setattr(module, "BANDWIDTHS", (0.25, 1.0, 4.0))
+    assert two_sample_test(X, z, n_permutations=99).p_value > 0.02
 
 
 def test_names_units_and_origin_do_not_matter():
@@ -138,14 +141,10 @@ def test_bad_input_is_named():
         two_sample_test(X[:4], z[:4])
     with pytest.raises(ValueError, match="one class in z"):
         two_sample_test(X[:3], z[:3])
-    with pytest.raises(ValueError, match="n_permutations=0, but expected at least one"):
+    with pytest.raises(ValueError, match="n_permutations=0, but expected an integer of at least 1"):
         two_sample_test(X, z, n_permutations=0)
-    with pytest.raises(ValueError, match="max_rows=3, but expected at least 4"):
+    with pytest.raises(ValueError, match="max_rows=3, but expected an integer of at least 4"):
         two_sample_test(X, z, max_rows=3)
-    with pytest.raises(ValueError, match="metrics='raw', but expected a tuple"):
-        two_sample_test(X, z, metrics="raw")
-    with pytest.raises(ValueError, match="multipliers"):
-        two_sample_test(X, z, bandwidths=(0.0,))
     with pytest.raises(ValueError, match="Got 6 labels in z for 5 rows of X"):
         two_sample_test(X[:5], z)
     with pytest.raises(ValueError, match="NaN"):

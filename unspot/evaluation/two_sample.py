@@ -10,7 +10,7 @@ pairs of rows: the kernel times the product of features of the concept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,11 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspot.checks import check_count
 from unspot.data.concept import read
 from unspot.data.groups import group_codes, row_shuffler
 from unspot.data.rows import balanced_counts, generator
 from unspot.evaluation.attack_models import whitened
-from unspot.leopard.kernels import TILE_ROWS, GaussianMixture, mean_bandwidth
+from unspot.leopard.kernels import TILE_ROWS, mean_bandwidth
 from unspot.machine import one_thread
 
 __all__ = ["TwoSampleTest", "compare_concept", "two_sample_test"]
@@ -33,6 +34,7 @@ Codes = NDArray[np.int64]
 #: Statistics closer than this share of their spread are ties: rounding, not evidence.
 _TIE = 1e-4
 
+#: Distances of the rows as they are, and of whitened coordinates.
 METRICS = ("raw", "whitened")
 
 #: From kernels that see only the nearest rows to one that sees little but the mean.
@@ -68,8 +70,6 @@ def two_sample_test(
     *,
     kind: str | None = None,
     n_permutations: int = 200,
-    bandwidths: tuple[float, ...] = BANDWIDTHS,
-    metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
     groups: Any = None,
@@ -86,11 +86,6 @@ def two_sample_test(
         Fractional numbers are continuous, all other values are labels.
     n_permutations : int
         The smallest p-value is 1 / (1 + n_permutations).
-    bandwidths : tuple of float
-        The mᵢ of the kernels exp(−d²/(mᵢσ²)), with σ² the mean squared distance of all pairs.
-    metrics : tuple of "raw" and "whitened"
-        Distances as they are, and in whitened coordinates, where directions of low variance
-        count as much as the others, down to the rounding errors of the rows.
     max_rows : int
         More rows than this are sampled down, the classes as evenly as they have rows; in groups,
         every group to as many rows.
@@ -101,6 +96,10 @@ def two_sample_test(
 
     Notes
     -----
+    Kernels are exp(−d²/(mσ²)), with m from 1/64 to 4 and σ² the mean squared distance of all pairs:
+    of the rows as they are, and of whitened coordinates, where directions of low variance count as
+    much as the others, down to the rounding errors of the rows.
+
     With pair weights nₖnₗ/n, the sum of MMD² over pairs of classes is, up to a constant,
     Σₖ Sₖₖ/(nₖ − 1) with Sₖₖ the sum of the kernel inside class k: one product of a kernel tile
     with the stacked indicators of all permutations. For a number, features are four waves
@@ -124,8 +123,6 @@ def two_sample_test(
         rows,
         read(z, n_rows=len(rows), kind=kind),
         n_permutations=n_permutations,
-        bandwidths=bandwidths,
-        metrics=metrics,
         max_rows=max_rows,
         random_state=random_state,
         groups=None if groups is None else group_codes(groups, len(rows)),
@@ -138,8 +135,6 @@ def compare_concept(
     concept: Any,
     *,
     n_permutations: int = 200,
-    bandwidths: tuple[float, ...] = BANDWIDTHS,
-    metrics: tuple[str, ...] = METRICS,
     max_rows: int = 4000,
     random_state: Any = 0,
     groups: Codes | None = None,
@@ -149,21 +144,23 @@ def compare_concept(
 
     Rows that are alone with their class in a stratum cannot be compared, and are left out.
     """
-    draw, comparable = _DRAWS[concept.kind], _COMPARABLE[concept.kind]
     if strata is not None:
-        kept_rows = comparable(concept, strata)
-        X, concept, strata = X[kept_rows], concept.take(kept_rows), strata[kept_rows]
-        groups = None if groups is None else groups[kept_rows]
+        comparable = _FEATURES[concept.kind].comparable(concept, strata)
+        X, concept, strata = X[comparable], concept.take(comparable), strata[comparable]
+        groups = None if groups is None else groups[comparable]
     concept.refuse_single_row("z")
-    kernels = _checked(bandwidths, metrics, n_permutations, max_rows, n_features_of(concept))
+    check_count("n_permutations", n_permutations)
+    check_count("max_rows", max_rows, least=2 * n_features_of(concept))
     rng = generator(random_state)
-    chosen, permuted = draw(concept, max_rows, n_permutations, rng, groups, strata)
+    features = _FEATURES[concept.kind](concept, groups, strata)
+    chosen = _sample(features.cells, groups, max_rows, rng)
     among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
     within = None if strata is None else strata[chosen]
+    permuted = features.permuted(chosen, among, within, n_permutations, rng)
     rows = X[chosen].astype(np.float64, copy=False)
     sums = [
-        _quadratic_forms(_in_metric(rows, metric), permuted, kernels, among, within)
-        for metric in metrics
+        _quadratic_forms(_in_metric(rows, metric), permuted, BANDWIDTHS, among, within)
+        for metric in METRICS
     ]
     return _outcome(np.concatenate(sums), len(chosen), n_permutations)
 
@@ -171,88 +168,86 @@ def compare_concept(
 def n_features_of(concept: Any, strata: Codes | None = None) -> int:
     """Count the features of a concept, on which the cost of a test depends."""
     n_strata = 1 if strata is None else len(np.unique(strata))
-    return _WIDTHS[concept.kind](concept) * n_strata
+    return _FEATURES[concept.kind].width(concept) * n_strata
 
 
 # -- Features of the concept, observed and permuted ------------------------------------------------
 
 
-Draw = Callable[..., tuple[Codes, NDArray[np.float32]]]
+class _ClassFeatures:
+    """Indicators of classes, weighted so that the sum over pairs is Σₖ Sₖₖ/(nₖ − 1).
 
-
-def _draw_classes(
-    concept: Any,
-    max_rows: int,
-    n_permutations: int,
-    rng: np.random.Generator,
-    groups: Codes | None,
-    strata: Codes | None,
-) -> tuple[Codes, NDArray[np.float32]]:
-    """Draw rows, and indicators of their classes for every permutation: (n, 1 + B, K).
-
-    The weights make the sum over pairs Σₖ Sₖₖ/(nₖ − 1). Strata have classes of their own.
+    Strata have classes of their own.
     """
-    codes = concept.codes
-    if strata is not None:
-        codes = np.unique(strata * len(concept.classes) + codes, return_inverse=True)[1]
-    if groups is None:
-        chosen = _sample(codes, max_rows, rng)
-    else:
-        chosen = _sample_of_groups(codes, groups, max_rows, rng)
-    codes = codes[chosen]
-    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
-    shuffled = row_shuffler(codes, among, None if strata is None else strata[chosen])
-    permuted = np.stack([codes, *(codes[shuffled(rng)] for _ in range(n_permutations))], axis=1)
-    weights = _class_weights(codes, np.arange(len(codes)) if among is None else among)
-    return chosen, np.diag(np.sqrt(weights)).astype(np.float32)[permuted]
+
+    def __init__(self, concept: Any, groups: Codes | None, strata: Codes | None) -> None:
+        self.cells = concept.codes  # by which rows are sampled
+        if strata is not None:
+            cells = strata * len(concept.classes) + concept.codes
+            self.cells = np.unique(cells, return_inverse=True)[1]
+
+    @staticmethod
+    def width(concept: Any) -> int:
+        """Count the features."""
+        return len(concept.classes)
+
+    @staticmethod
+    def comparable(concept: Any, strata: Codes) -> Codes:
+        """Select the rows that are not alone with their class in a stratum."""
+        cells = strata * len(concept.classes) + concept.codes
+        return np.flatnonzero(np.bincount(cells)[cells] > 1)
+
+    def permuted(
+        self, chosen: Codes, groups: Codes | None, strata: Codes | None, n: int, rng: Any
+    ) -> NDArray[np.float32]:
+        """Compute features of the chosen rows, observed and n times permuted: (rows, 1 + n, m)."""
+        codes = self.cells[chosen]
+        weights = _class_weights(codes, np.arange(len(codes)) if groups is None else groups)
+        indicators = np.diag(np.sqrt(weights)).astype(np.float32)
+        return indicators[codes[_orders(codes, groups, strata, n, rng)].T]
 
 
-def _draw_numbers(
-    concept: Any,
-    max_rows: int,
-    n_permutations: int,
-    rng: np.random.Generator,
-    groups: Codes | None,
-    strata: Codes | None,
-) -> tuple[Codes, NDArray[np.float32]]:
-    """Draw rows, and centred waves of the ranks of their numbers for every permutation."""
-    from scipy.stats import rankdata
+class _NumberFeatures(_ClassFeatures):
+    """Centred waves of the ranks of numbers."""
 
-    if groups is None:
-        chosen = np.sort(rng.permutation(len(concept))[:max_rows])
-    else:
-        chosen = _sample_of_groups(concept.bins(10), groups, max_rows, rng)
-    among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
-    within, numbers = None if strata is None else strata[chosen], concept.coordinates[chosen]
-    angles = np.pi * (rankdata(numbers, axis=0) - 0.5) / len(numbers)
-    features = np.hstack([np.cos(k * angles) / k for k in range(1, 5)])
-    shuffled = row_shuffler(numbers, among, within)
-    rows = [np.arange(len(chosen)), *(shuffled(rng) for _ in range(n_permutations))]
-    return chosen, np.stack([_centred(features[taken], among, within) for taken in rows], axis=1)
+    def __init__(self, concept: Any, groups: Codes | None, strata: Codes | None) -> None:
+        self.cells = concept.bins(1 if groups is None else 10)
+        self.numbers = concept.coordinates
 
+    @staticmethod
+    def width(concept: Any) -> int:
+        return 4 * int(concept.coordinates.shape[1])
 
-def _comparable_classes(concept: Any, strata: Codes) -> Codes:
-    cells = strata * len(concept.classes) + concept.codes
-    return np.flatnonzero(np.bincount(cells)[cells] > 1)
+    @staticmethod
+    def comparable(concept: Any, strata: Codes) -> Codes:
+        return np.arange(len(concept))
+
+    def permuted(
+        self, chosen: Codes, groups: Codes | None, strata: Codes | None, n: int, rng: Any
+    ) -> NDArray[np.float32]:
+        from scipy.stats import rankdata
+
+        numbers = self.numbers[chosen]
+        angles = np.pi * (rankdata(numbers, axis=0) - 0.5) / len(numbers)
+        waves = np.hstack([np.cos(k * angles) / k for k in range(1, 5)])
+        orders = _orders(numbers, groups, strata, n, rng)
+        return np.stack([_centred(waves[rows], groups, strata) for rows in orders], axis=1)
 
 
-#: By the kind of the concept: how rows are drawn, which can be compared within strata, and the
-#: number of features.
-_DRAWS: dict[str, Draw] = {"categories": _draw_classes, "continuous": _draw_numbers}
-_COMPARABLE: dict[str, Callable[[Any, Codes], Codes]] = {
-    "categories": _comparable_classes,
-    "continuous": lambda concept, strata: np.arange(len(concept)),
-}
-_WIDTHS: dict[str, Callable[[Any], int]] = {
-    "categories": lambda concept: len(concept.classes),
-    "continuous": lambda concept: 4 * int(concept.coordinates.shape[1]),
-}
+#: Features by the kind of the concept.
+_FEATURES = {"categories": _ClassFeatures, "continuous": _NumberFeatures}
+
+
+def _orders(
+    values: NDArray[Any], groups: Codes | None, strata: Codes | None, n: int, rng: Any
+) -> Codes:
+    """Draw row numbers of n permutations, after those of the observed order: (1 + n, rows)."""
+    shuffled = row_shuffler(values, groups, strata)
+    return np.stack([np.arange(len(values)), *(shuffled(rng) for _ in range(n))])
 
 
 def _centred(
-    features: NDArray[np.float64],
-    groups: Codes | None,
-    strata: Codes | None,
+    features: NDArray[np.float64], groups: Codes | None, strata: Codes | None
 ) -> NDArray[np.float32]:
     """Centre features (per stratum), weighting groups equally."""
     weights = np.ones(len(features)) if groups is None else 1.0 / np.bincount(groups)[groups]
@@ -305,43 +300,22 @@ def _outcome(sums: NDArray[np.float64], n_rows: int, n_permutations: int) -> Two
     )
 
 
-def _checked(
-    bandwidths: Any, metrics: Any, n_permutations: Any, max_rows: Any, n_classes: int
-) -> tuple[float, ...]:
-    if isinstance(metrics, str) or not metrics or not set(metrics) <= set(METRICS):
-        raise ValueError(
-            f"Got metrics={metrics!r}, but expected a tuple of one or more of 'raw', 'whitened'."
-        )
-    if n_permutations < 1:
-        raise ValueError(f"Got n_permutations={n_permutations}, but expected at least one.")
-    if max_rows < 2 * n_classes:
-        raise ValueError(
-            f"Got max_rows={max_rows}, but expected at least {2 * n_classes}: two rows of each of "
-            f"{n_classes} classes."
-        )
-    return GaussianMixture(tuple(bandwidths)).multipliers
-
-
-def _sample(codes: Codes, max_rows: int, rng: np.random.Generator) -> Codes:
-    counts = balanced_counts(np.bincount(codes), max_rows)
-    drawn = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(counts)]
+def _sample(cells: Codes, groups: Codes | None, max_rows: int, rng: np.random.Generator) -> Codes:
+    """Draw rows of all cells alike; in groups, as many of each group as fit, then some groups."""
+    if groups is not None:
+        order = np.lexsort((rng.random(len(cells)), groups))
+        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        place = np.empty_like(cells)  # of a row in its group, at random
+        place[order] = np.arange(len(cells)) - np.repeat(starts, np.diff(starts, append=len(cells)))
+        rows_up_to = np.cumsum(np.bincount(place))  # all groups' rows, at most 1, 2, … of each
+        most = max(1, int(np.searchsorted(rows_up_to, max_rows, side="right")))
+        chosen = np.flatnonzero(place < most)
+        if len(chosen) <= max_rows:
+            return chosen
+        return chosen[_sample(cells[chosen], None, max_rows, rng)]
+    counts = balanced_counts(np.bincount(cells), max_rows)
+    drawn = [rng.permutation(np.flatnonzero(cells == k))[:n] for k, n in enumerate(counts)]
     return np.sort(np.concatenate(drawn))
-
-
-def _sample_of_groups(
-    codes: Codes, groups: Codes, max_rows: int, rng: np.random.Generator
-) -> Codes:
-    """Draw rows of as many groups as possible: as many of each as fit, then some groups."""
-    order = np.lexsort((rng.random(len(codes)), groups))
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    place = np.empty_like(codes)  # of a row in its group, at random
-    place[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
-    rows_up_to = np.cumsum(np.bincount(place))  # all groups' rows, at most 1, 2, … of each
-    most = max(1, int(np.searchsorted(rows_up_to, max_rows, side="right")))
-    chosen = np.flatnonzero(place < most)
-    if len(chosen) > max_rows:
-        chosen = chosen[_sample(codes[chosen], max_rows, rng)]
-    return chosen
 
 
 def _in_metric(X: NDArray[np.float64], metric: str) -> Tensor:
