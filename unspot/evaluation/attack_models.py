@@ -20,33 +20,6 @@ from numpy.typing import NDArray
 from unspot.data.dataset import stratified_parts
 from unspot.evaluation.inference import recalls
 
-__all__ = [
-    "ROWS",
-    "ClassRows",
-    "Effort",
-    "Features",
-    "Model",
-    "NumberRows",
-    "Predict",
-    "View",
-    "as_given",
-    "boosted_trees",
-    "linear",
-    "linear_on",
-    "log_loss",
-    "nearest",
-    "networks",
-    "patient_trees",
-    "precision_of",
-    "principal",
-    "quadratic",
-    "radial",
-    "rounding_directions",
-    "standardised",
-    "whitened",
-    "with_statistics",
-]
-
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 Predict = Callable[[Array], Array]  # (n, d) → probabilities (n, K), or means (n, m) of numbers
@@ -125,19 +98,17 @@ class ClassRows:
     @classmethod
     def refuse_few(cls, concept: Any) -> None:
         """Raise an error if attackers cannot learn from so few rows."""
-        needed, counts = cls.rows_needed(concept), concept.counts
+        needed, (fewest, of_class) = cls.rows_needed(concept), concept.fewest_rows()
         if len(concept) < needed:
             raise ValueError(
                 f"Got {len(concept)} rows to train attackers on, but they need at least {needed} "
-                f"for {len(counts)} classes. Give more rows: an attacker that cannot learn proves "
+                f"for {cls.sought(concept)}. Give more rows: an attacker that cannot learn proves "
                 "nothing."
             )
-        fewest = int(np.argmin(counts))
-        if counts[fewest] < MIN_OF_A_CLASS:
+        if fewest < MIN_OF_A_CLASS:
             raise ValueError(
-                f"Got {counts[fewest]} rows of class {concept.classes[fewest]!s} to train "
-                f"attackers on, but they need at least {MIN_OF_A_CLASS} of every class. Give more "
-                "rows, or merge it with another class."
+                f"Got {fewest} rows {of_class} to train attackers on, but they need at least "
+                f"{MIN_OF_A_CLASS} of every class. Give more rows, or merge it with another class."
             )
 
     def seen_as(self, view: Predict) -> Self:
@@ -225,8 +196,16 @@ class ClassRows:
         return (count + 1) / (k + K)
 
     def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
-        """Fit a linear model for each penalty, the strongest first."""
-        return _logistic_path(X, self.codes, penalties)
+        """Fit a linear model for each penalty, the strongest first, started at the one before."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
+        for C in penalties:
+            with warnings.catch_warnings():  # a hundred steps are enough to attack with
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.set_params(C=C).fit(X, self.codes)
+            yield C, copy(model).predict_proba
 
     def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
         """Fit gradient-boosted trees."""
@@ -246,10 +225,7 @@ class NumberRows(ClassRows):
     centre: Array  # (m,)
     unit: Array  # (m,)
 
-    renamed: ClassVar[dict[str, str]] = {
-        "logistic": "ridge",
-        "whitened-logistic": "whitened-ridge",
-    }
+    renamed: ClassVar[dict[str, str]] = {"logistic": "ridge", "whitened-logistic": "whitened-ridge"}
 
     @classmethod
     def sample(
@@ -275,15 +251,6 @@ class NumberRows(ClassRows):
     def sought(concept: Any) -> str:
         return "a number"
 
-    @classmethod
-    def refuse_few(cls, concept: Any) -> None:
-        needed = cls.rows_needed(concept)
-        if len(concept) < needed:
-            raise ValueError(
-                f"Got {len(concept)} rows to train attackers on, but they need at least {needed}. "
-                "Give more rows."
-            )
-
     def finished(self, predict: Predict) -> Callable[[Array], tuple[Array, Codes | None]]:
         def numbers(X: Array) -> tuple[Array, Codes | None]:
             return np.asarray(predict(X), dtype=np.float64) * self.unit + self.centre, None
@@ -306,22 +273,34 @@ class NumberRows(ClassRows):
         return float(((predictions - self.values) ** 2).mean())
 
     def averaged(self, nearby: NDArray[np.int64]) -> Array:
-        mean: Array = self.values[nearby].mean(axis=1)
-        return mean
+        return np.asarray(self.values[nearby].mean(axis=1))
 
     def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
-        return _ridge_path(X, self.values, penalties)
+        """Fit ridge regressions with penalties 1/C, after stronger ones.
+
+        A class is predicted by the largest probability, but a number by its size: a model that has
+        seen few rows must be able to shrink it.
+        """
+        if len(penalties) > 1:
+            weakest = min(penalties)
+            penalties = sorted({*penalties, *(weakest / 10**k for k in (0.5, 1, 1.5, 2, 3))})
+        rows, centre = X.astype(np.float64), self.values.mean(axis=0)
+        wide = rows.shape[1] > len(rows)
+        gram = rows @ rows.T if wide else rows.T @ rows
+        spectrum, V = np.linalg.eigh(gram)
+        spectrum = np.maximum(spectrum, 0.0)
+        sought = V.T @ ((self.values - centre) if wide else rows.T @ (self.values - centre))
+        for C in penalties:
+            inner = V @ (sought / (spectrum + 1 / C)[:, None])
+            yield C, partial(_affine, rows.T @ inner if wide else inner, centre)
 
     def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         rounds = max(10, effort.trees // self.values.shape[1])
-        models = [
-            HistGradientBoostingRegressor(max_iter=rounds, random_state=seed, **settings).fit(
-                self.X, column
-            )
-            for column in self.values.T
-        ]
+        settings |= {"max_iter": rounds, "random_state": seed}
+        columns = self.values.T
+        models = [HistGradientBoostingRegressor(**settings).fit(self.X, v) for v in columns]
         return lambda X: np.stack([model.predict(X) for model in models], axis=1)
 
 
@@ -388,14 +367,8 @@ def networks(*hidden: int) -> Model:
 
 def boosted_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
     """Fit gradient-boosted trees, stopped early on a validation part of their own."""
-    return _boosted(
-        rows,
-        effort,
-        seed,
-        early_stopping=True,
-        validation_fraction=VALIDATION_SHARE,
-        n_iter_no_change=10,
-    )
+    stop: Any = {"validation_fraction": VALIDATION_SHARE, "n_iter_no_change": 10}
+    return _boosted(rows, effort, seed, early_stopping=True, **stop)
 
 
 def patient_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
@@ -408,14 +381,9 @@ def patient_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
 
 
 def _boosted(rows: ClassRows, effort: Effort, seed: int, **settings: Any) -> Predict:
-    return rows.boosted(
-        effort,
-        seed,
-        max_leaf_nodes=15,
-        min_samples_leaf=int(np.clip(len(rows) // 20, 2, 20)),
-        l2_regularization=1.0,
-        **settings,
-    )
+    settings |= {"max_leaf_nodes": 15, "l2_regularization": 1.0}
+    least = int(np.clip(len(rows) // 20, 2, 20))
+    return rows.boosted(effort, seed, min_samples_leaf=least, **settings)
 
 
 def log_loss(probabilities: Array, codes: Codes) -> float:
@@ -607,43 +575,6 @@ def linear_on(learned: Sequence[Learn], rows: ClassRows, penalties: Sequence[flo
     features, X = _standardised(learn(rows), rows.X)
     ((_, chosen),) = rows.linear_path(X, [C])
     return lambda rows: chosen(features(rows))
-
-
-def _logistic_path(
-    X: Array, codes: Codes, penalties: Sequence[float]
-) -> Iterator[tuple[float, Predict]]:
-    """Fit a model for each penalty, started at the one before."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
-    for C in penalties:
-        with warnings.catch_warnings():  # a hundred steps are enough to attack with
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.set_params(C=C).fit(X, codes)
-        yield C, copy(model).predict_proba
-
-
-def _ridge_path(
-    X: Array, values: Array, penalties: Sequence[float]
-) -> Iterator[tuple[float, Predict]]:
-    """Fit ridge regressions with penalties 1/C, after stronger ones.
-
-    A class is predicted by the largest probability, but a number by its size: a model that has
-    seen few rows must be able to shrink it.
-    """
-    if len(penalties) > 1:
-        weakest = min(penalties)
-        penalties = sorted({*penalties, *(weakest / 10**k for k in (0.5, 1, 1.5, 2, 3))})
-    rows, centre = X.astype(np.float64), values.mean(axis=0)
-    wide = rows.shape[1] > len(rows)
-    gram = rows @ rows.T if wide else rows.T @ rows
-    spectrum, V = np.linalg.eigh(gram)
-    spectrum = np.maximum(spectrum, 0.0)
-    sought = V.T @ ((values - centre) if wide else rows.T @ (values - centre))
-    for C in penalties:
-        inner = V @ (sought / (spectrum + 1 / C)[:, None])
-        yield C, partial(_affine, rows.T @ inner if wide else inner, centre)
 
 
 def _affine(W: Array, centre: Array, X: Array) -> Array:

@@ -24,8 +24,6 @@ from unspot.evaluation.attack_models import (
     rounding_directions,
 )
 
-__all__ = ["interactions", "residue", "waves"]
-
 Array = NDArray[Any]
 
 

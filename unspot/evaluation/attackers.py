@@ -21,51 +21,16 @@ from unspot.checks import check_choice, did_you_mean
 from unspot.data.concept import read
 from unspot.data.groups import counts_at_worst, group_codes
 from unspot.data.rows import generator, in_memory, refuse_extreme, refuse_nonfinite
-from unspot.evaluation.attack_models import (
-    MIN_OF_A_CLASS,
-    ROWS,
-    Effort,
-    Model,
-    View,
-    as_given,
-    boosted_trees,
-    linear,
-    log_loss,
-    nearest,
-    networks,
-    patient_trees,
-    principal,
-    quadratic,
-    radial,
-    standardised,
-    whitened,
-    with_statistics,
-)
+from unspot.evaluation import attack_models as models
+from unspot.evaluation import inference
+from unspot.evaluation.attack_models import ROWS, Effort, Model, View
 from unspot.evaluation.attack_searches import interactions, residue, waves
-from unspot.evaluation.inference import (
-    agreement_p_values,
-    balanced_interval,
-    correlation_p_values,
-    counts_in_groups,
-    detectable_advantage,
-    detectable_share,
-    effective_number_rows,
-    effective_rows,
-    explained,
-    explained_difference_error,
-    explained_interval,
-    paired_covariance,
-    recalls,
-    smallest_bound,
-    smallest_share,
-)
 from unspot.io.progress import steps
 from unspot.machine import one_thread
 
 __all__ = [
     "ATTACKERS",
     "BUDGETS",
-    "MIN_OF_A_CLASS",
     "AttackResult",
     "attack",
     "attack_concept",
@@ -83,25 +48,25 @@ class _Attacker:
 
 
 FAMILY: dict[str, _Attacker] = {
-    "logistic": _Attacker(standardised, linear),
+    "logistic": _Attacker(models.standardised, models.linear),
     # In whitened coordinates a penalty does not hide directions of low variance, and one of 1/n is
     # next to none: a linear attacker that no linear map of the rows changes.
-    "whitened-logistic": _Attacker(whitened, linear),
-    "residue": _Attacker(as_given, residue),
-    "interactions": _Attacker(standardised, interactions),
-    "waves": _Attacker(whitened, waves),
-    "quadratic": _Attacker(standardised, quadratic),
-    "neighbours": _Attacker(principal, nearest),
-    "rbf": _Attacker(standardised, radial),
-    "mlp-64": _Attacker(standardised, networks(64)),
-    "mlp-256": _Attacker(standardised, networks(256)),
-    "mlp-128-128": _Attacker(principal, networks(128, 128)),
-    "trees": _Attacker(with_statistics, boosted_trees),
+    "whitened-logistic": _Attacker(models.whitened, models.linear),
+    "residue": _Attacker(models.as_given, residue),
+    "interactions": _Attacker(models.standardised, interactions),
+    "waves": _Attacker(models.whitened, waves),
+    "quadratic": _Attacker(models.standardised, models.quadratic),
+    "neighbours": _Attacker(models.principal, models.nearest),
+    "rbf": _Attacker(models.standardised, models.radial),
+    "mlp-64": _Attacker(models.standardised, models.networks(64)),
+    "mlp-256": _Attacker(models.standardised, models.networks(256)),
+    "mlp-128-128": _Attacker(models.principal, models.networks(128, 128)),
+    "trees": _Attacker(models.with_statistics, models.boosted_trees),
     # Trees cut along axes: the rows' own axes and the principal ones show them different things.
-    "rotated-trees": _Attacker(principal, patient_trees),
-    "whitened-rbf": _Attacker(whitened, radial),
-    "whitened-mlp-256": _Attacker(whitened, networks(256)),
-    "mlp-512-512": _Attacker(standardised, networks(512, 512)),
+    "rotated-trees": _Attacker(models.principal, models.patient_trees),
+    "whitened-rbf": _Attacker(models.whitened, models.radial),
+    "whitened-mlp-256": _Attacker(models.whitened, models.networks(256)),
+    "mlp-512-512": _Attacker(models.standardised, models.networks(512, 512)),
 }
 
 #: The names of all attackers. For a number, logistic is called ridge.
@@ -250,7 +215,7 @@ class ClassScores:
             predictions=predictions,
             guesses=guesses,
             accuracy=float(np.mean(predictions.argmax(axis=1) == codes)),
-            log_loss_bits=log_loss(predictions, codes),
+            log_loss_bits=models.log_loss(predictions, codes),
         )
         return replace(result, score=float(self._recalls(result).mean()))
 
@@ -302,7 +267,7 @@ class ClassScores:
         codes, guesses = self.concept.codes, result.guesses
         assert guesses is not None
         if self.given is None:
-            return recalls(guesses, codes, len(self.concept.classes))
+            return inference.recalls(guesses, codes, len(self.concept.classes))
         fine, counts = self.cells >= 0, self._counts(result)
         hits = np.bincount(self.cells[fine & (guesses == codes)], minlength=len(counts))
         return np.asarray(hits / counts)
@@ -313,17 +278,18 @@ class ClassScores:
             return np.bincount(self.cells[self.cells >= 0])
         assert result.guesses is not None
         codes, n_classes = self.concept.codes, len(self.concept.classes)
-        return counts_in_groups(result.guesses, codes, self.groups, n_classes, alpha)
+        return inference.counts_in_groups(result.guesses, codes, self.groups, n_classes, alpha)
 
     def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
         """Compute a confidence interval of the score."""
-        return balanced_interval(self._recalls(result), self._counts(result, alpha), alpha)
+        counts = self._counts(result, alpha)
+        return inference.balanced_interval(self._recalls(result), counts, alpha)
 
     def p_values(
         self, results: Sequence[AttackResult], seed: int, n_permutations: int
     ) -> NDArray[np.float64]:
         """Compute corrected p-values that attackers are right by chance."""
-        return agreement_p_values(
+        return inference.agreement_p_values(
             [result.predictions for result in results],
             [result.guesses for result in results if result.guesses is not None],
             self.concept.codes,
@@ -337,18 +303,18 @@ class ClassScores:
         """Estimate the standard error of the difference of two scores on these rows."""
         guesses = [one.guesses for one in (first, second) if one.guesses is not None]
         K = len(self.concept.classes)
-        joint = paired_covariance(guesses, self.concept.codes, self.groups, K)
+        joint = inference.paired_covariance(guesses, self.concept.codes, self.groups, K)
         return float(max(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1], 0.0)) ** 0.5
 
     def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
         """Find the smallest advantage that these rows show with a probability of 80 %."""
-        rows = min(effective_rows(self._counts(result)) for result in results)
-        return detectable_advantage(self.chance, int(rows), alpha)
+        rows = min(inference.effective_rows(self._counts(result)) for result in results)
+        return inference.detectable_advantage(self.chance, int(rows), alpha)
 
     def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
         """Count rows (or groups), and find the smallest advantage that they can rule out."""
         counts = counts_at_worst(self.concept.codes, self.groups, len(self.concept.classes))
-        return int(counts.sum()), smallest_bound(counts, alpha, n_attackers)
+        return int(counts.sum()), inference.smallest_bound(counts, alpha, n_attackers)
 
     def facts(self) -> dict[str, Any]:
         """Describe the classes, for a certificate."""
@@ -370,7 +336,7 @@ class NumberScores(ClassScores):
     def result(
         self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
     ) -> AttackResult:
-        r2, correlation = explained(predictions, self.concept.coordinates)
+        r2, correlation = inference.explained(predictions, self.concept.coordinates)
         facts: Any = {"n_rows": n_rows, "seconds": seconds, "correlation": correlation}
         return AttackResult(name, r2, self.chance, predictions=predictions, **facts)
 
@@ -399,14 +365,14 @@ class NumberScores(ClassScores):
 
     def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
         relative = result.predictions - self._baseline
-        low, high = explained_interval(relative, self._values, alpha, self.groups)
+        low, high = inference.explained_interval(relative, self._values, alpha, self.groups)
         left = 1 - self.chance  # the share of the variance that the given labels do not explain
         return self.chance + left * low, self.chance + left * high
 
     def p_values(
         self, results: Sequence[AttackResult], seed: int, n_permutations: int
     ) -> NDArray[np.float64]:
-        return correlation_p_values(
+        return inference.correlation_p_values(
             [result.predictions - self._baseline for result in results],
             self._values,
             seed,
@@ -417,18 +383,18 @@ class NumberScores(ClassScores):
 
     def difference_error(self, first: AttackResult, second: AttackResult) -> float:
         values = self.concept.coordinates
-        return explained_difference_error(
+        return inference.explained_difference_error(
             first.predictions, second.predictions, values, self.groups
         )
 
     def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
         relative = (result.predictions - self._baseline for result in results)
-        rows = min(effective_number_rows(p, self._values, self.groups) for p in relative)
-        return detectable_share(rows, alpha)
+        rows = min(inference.effective_number_rows(p, self._values, self.groups) for p in relative)
+        return inference.detectable_share(rows, alpha)
 
     def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
         n = len(self.concept) if self.groups is None else len(np.unique(self.groups))
-        return n, smallest_share(n, alpha, n_attackers)
+        return n, inference.smallest_share(n, alpha, n_attackers)
 
     def facts(self) -> dict[str, Any]:
         return {"kind": self.concept.kind, "majority": 0.0, "n_classes": 0, "rows_of_class": {}}

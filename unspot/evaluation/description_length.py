@@ -190,12 +190,7 @@ def _after_groups(ends: list[int], groups: Codes) -> list[int]:
 
 
 def _length(
-    X: Array,
-    codes: Codes,
-    n_classes: int,
-    fit: Fitter,
-    rng: np.random.Generator,
-    ends: list[int],
+    X: Array, codes: Codes, n_classes: int, fit: Fitter, rng: np.random.Generator, ends: list[int]
 ) -> MDL:
     first = float(ends[0] * np.log2(n_classes))
     blocks = [Block(0, ends[0], first, first)]

@@ -14,26 +14,6 @@ from numpy.typing import NDArray
 
 from unspot.data.groups import group_shares, row_shuffler
 
-__all__ = [
-    "accuracy_interval",
-    "agreement_p_values",
-    "balanced_interval",
-    "correlation_p_values",
-    "counts_in_groups",
-    "detectable_advantage",
-    "detectable_share",
-    "effective_number_rows",
-    "effective_rows",
-    "explained",
-    "explained_difference_error",
-    "explained_interval",
-    "paired_covariance",
-    "recalls",
-    "smallest_bound",
-    "smallest_share",
-    "stratum_means",
-]
-
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 
@@ -133,11 +113,7 @@ def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:
 
 
 def counts_in_groups(
-    guesses: Codes,
-    codes: Codes,
-    groups: Codes | None,
-    n_classes: int,
-    alpha: float | None = None,
+    guesses: Codes, codes: Codes, groups: Codes | None, n_classes: int, alpha: float | None = None
 ) -> Array:
     """Estimate how many independent rows of each class are worth as much as rows in groups.
 
@@ -165,12 +141,7 @@ def counts_in_groups(
     return counts / max(1.0, effect)
 
 
-def _design(
-    guesses: Codes,
-    codes: Codes,
-    groups: Codes,
-    n_classes: int,
-) -> tuple[float, float]:
+def _design(guesses: Codes, codes: Codes, groups: Codes, n_classes: int) -> tuple[float, float]:
     """Estimate the design effect, and the degrees of freedom of the estimate."""
     shares = recalls(guesses, codes, n_classes)
     luck, members = np.zeros((2, groups.max() + 1, n_classes))
@@ -193,10 +164,7 @@ def _design(
 
 
 def paired_covariance(
-    guesses: Sequence[Codes],
-    codes: Codes,
-    groups: Codes | None,
-    n_classes: int,
+    guesses: Sequence[Codes], codes: Codes, groups: Codes | None, n_classes: int
 ) -> Array:
     """Estimate the covariance (F, F) of balanced accuracies of several guesses of the same rows.
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset
-from unspot.evaluation.attackers import MIN_OF_A_CLASS, attack_concept, rows_needed, scores_of
+from unspot.evaluation.attack_models import MIN_OF_A_CLASS
+from unspot.evaluation.attackers import attack_concept, rows_needed, scores_of
 from unspot.evaluation.group_fairness import Fairness, fairness_of_codes
 from unspot.evaluation.measure import (
     Attacked,

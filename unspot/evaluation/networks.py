@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from unspot.machine import one_thread
 
-__all__ = ["Networks", "Recipe", "train_networks"]
-
 _CHUNK = 8192  # rows predicted at once
 
 
