@@ -103,17 +103,17 @@ class Eraser:
 
     @property
     def is_linear(self) -> bool:
-        """Whether it is an affine map, so that ``P`` exists."""
+        """Tell whether it is an affine map, so that ``P`` exists."""
         return all(m.linear for m in self.maps)
 
     @property
     def is_projection(self) -> bool:
-        """Whether it is one orthogonal projector, so that ``U`` exists."""
+        """Tell whether it is one orthogonal projector, so that ``U`` exists."""
         return len(self.maps) == 1 and isinstance(self.maps[0], Projection)
 
     @property
     def is_normalised(self) -> bool:
-        """Whether its last step scales rows to unit norm."""
+        """Tell whether its last step scales rows to unit norm."""
         return isinstance(self.maps[-1], Normalise)
 
     @property  # not cached: an eraser that holds itself cannot be written by every library

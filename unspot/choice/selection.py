@@ -321,7 +321,7 @@ def way_to_decide(
 
 
 def _can_teach(half: Split) -> bool:
-    """Whether attackers can learn every concept from these rows."""
+    """Tell whether attackers can learn every concept from these rows."""
     return all(len(part) >= rows_needed(part.target) for part in split_parts(half))
 
 
@@ -367,7 +367,7 @@ def advantage_bound(
 def cross_fitted_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """The same on train and validation rows, each judged after a fit on other rows.
+    """Bound the advantage on train and validation rows, each judged after a fit on others.
 
     Folds judge the method, and one fit of it may be worse than others. So the bound is no less than
     what the validation rows show, with the same confidence, of the eraser of the path itself.

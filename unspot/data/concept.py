@@ -50,7 +50,7 @@ FEW_VALUES = 20
 
 
 class Concept(Protocol):
-    """What fits, splits, attacks and reports need to know about a concept of n rows."""
+    """Protocol of a concept of n rows: all that fits, splits, attacks and reports need."""
 
     kind: ClassVar[str]
     has_classes: ClassVar[bool]

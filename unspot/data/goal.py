@@ -67,7 +67,7 @@ class Goal:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Which of "given" and "keep" there are."""
+        """List the conditions that were passed: "given", "keep" or both."""
         return tuple(name for name in ("given", "keep") if getattr(self, name) is not None)
 
     @property

@@ -20,7 +20,7 @@ __all__ = ["MethodInfo", "Methods", "make", "method", "methods"]
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What a method is, in one line and six facts.
+    """Facts about a method, in one line and six fields.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ def _spread_within(statistics: ClassStatistics) -> tuple[Array, Array]:
 
 
 def _effective_rows(statistics: ClassStatistics) -> Array:
-    """How many rows tell a class from the pooled one, of which it is a part: 1/(1/nₖ − 1/n)."""
+    """Count the rows that tell a class from the pooled one: 1/(1/nₖ − 1/n)."""
     return 1 / (1 / statistics.counts - 1 / statistics.n_rows)
 
 

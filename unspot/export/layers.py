@@ -38,7 +38,7 @@ class Layers:
 
     @property
     def keeps_directions(self) -> bool:
-        """Whether rows of the same direction give results of the same direction."""
+        """Tell whether rows of one direction give results of one direction."""
         return self.is_affine and all(layer.bias is None for layer in self.layers)
 
 

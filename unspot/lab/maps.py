@@ -380,7 +380,7 @@ class Gaussianised(Classifier):
 
     @cached_property
     def _inverses(self) -> Array:
-        """In double precision, since rotations that were rounded are not quite orthogonal."""
+        """Invert in double precision, since rounded rotations are not quite orthogonal."""
         return np.linalg.inv(self.rotations.astype(np.float64))
 
 

@@ -304,7 +304,7 @@ def _adam(module: nn.Module, steady: nn.Module | None, training: Training) -> to
 
 
 class _Progress:
-    """Where training stands: the best state, and how long ago it was."""
+    """Progress of a training: the best state, and how long ago it was."""
 
     def __init__(
         self, module: nn.Module, training: Training, optimiser: torch.optim.Optimizer

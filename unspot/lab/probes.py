@@ -46,7 +46,7 @@ class ProbeScores:
 
     @classmethod
     def of(cls, predictions: NDArray[np.int64], codes: NDArray[np.int64]) -> ProbeScores:
-        """From predicted codes (seeds, n) and the right ones (n,)."""
+        """Score predicted codes (seeds, n) against the true ones (n,)."""
         return cls(tuple(float(share) for share in (predictions == codes).mean(axis=1)))
 
     @property

@@ -231,7 +231,7 @@ class Space:
 
 
 class _Problem(NamedTuple):
-    """What a solver gets."""
+    """Input of a solver."""
 
     loss: Any  # Objective, AllRows or MiniBatches
     start: torch.Tensor  # (d, s), s ≥ r

@@ -249,7 +249,7 @@ def _by_classes(
 
 
 def _by_factors(weights: Factors, tiles: Tiles, Y: Tensor) -> Callable[..., float | Tensor]:
-    """The same for products, written to memory that is there."""
+    """Like ``_by_classes`` for factorised weights; writes into ``out``."""
     left, right = (factor.to(Y) for factor in weights)
 
     def weigh(a: Tile, b: Tile, out: Tensor) -> Tensor:

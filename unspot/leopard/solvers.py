@@ -148,7 +148,7 @@ class Noise(NamedTuple):
 
 
 class _Progress:
-    """Which step to keep, and how many steps have brought nothing."""
+    """Best step so far, and the number of steps without improvement."""
 
     def __init__(self, solver: ManifoldSolver, noise: Noise | None) -> None:
         self._tolerance, self._noise = solver.tolerance, noise

@@ -54,7 +54,7 @@ def column_space(A: Array, *, floor: float) -> Array:
 
 
 def start(init: Any, statistics: ClassStatistics, rank: int) -> Array:
-    """Where the search for a subspace begins: an orthonormal (d, r), or (d, s) if s are given.
+    """Compute the start of a search: an orthonormal (d, r), or (d, s) if s are given.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def moments_start(statistics: ClassStatistics, rank: int) -> Array:
 
 
 def feature_moments_start(X: Array, psi: Array, covariance: Array, rank: int) -> Array:
-    """The same for a concept with features: where E[ψ x̃] and E[ψ x̃x̃ᵀ] of whitened rows are least.
+    """Find the directions in which E[ψ x̃] and E[ψ x̃x̃ᵀ] of whitened rows are smallest.
 
     Parameters
     ----------

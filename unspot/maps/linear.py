@@ -92,7 +92,7 @@ class Projection(Map):
 
     @cached_property
     def _constant(self) -> Array:
-        """Which columns no kept direction touches, (d,)."""
+        """Find the columns that no kept direction touches, (d,)."""
         return np.asarray(~self.U.any(axis=1))
 
     @cached_property
@@ -174,7 +174,7 @@ class Oblique(Map):
 
     @cached_property
     def _constant(self) -> Array:
-        """Which columns are removed altogether, (d,): rows of left·rightᵀ as in I."""
+        """Find the columns that are removed altogether, (d,): rows of left·rightᵀ as in I."""
         constant = (self.left.max(axis=1, initial=0) == 1) & (
             np.count_nonzero(self.left, axis=1) == 1
         )

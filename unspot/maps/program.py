@@ -108,7 +108,7 @@ class Program:
 
 
 class _Tape:
-    """What is recorded: steps, and the constants that they use."""
+    """Recorded steps, and the constants that they use."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []

@@ -34,7 +34,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """How one layer was fitted, and where its eraser is."""
+    """Facts about the fit of one layer, and the place of its eraser."""
 
     name: str
     file: str
@@ -45,7 +45,7 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is in a folder of erasers."""
+    """Contents of a folder of erasers."""
 
     format: str
     positions: str

@@ -276,7 +276,7 @@ def paper_tables(lines: Sequence[ResultLine]) -> list[ResultTable]:
 
 
 def _ranks_of_first_table(main: Sequence[ResultLine]) -> Iterator[ResultLine]:
-    """For each L̄EOPARD the ranks of the paper's first table, or else the middle rank."""
+    """List the ranks of the paper's first table for each L̄EOPARD, or else the middle rank."""
     for method in ("leopard", "cascade"):
         lines = [line for line in main if line.method == method]
         first = [line for line in lines if _FIRST_TABLES & set(line.published_in.split(", "))]

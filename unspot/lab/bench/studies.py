@@ -40,7 +40,7 @@ LOW_RANKS = (50, 25, 12, 6, 3)
 
 @dataclass(frozen=True)
 class Schedule:
-    """How much of the benchmark is run.
+    """Extent of a run of the benchmark.
 
     Parameters
     ----------
