@@ -321,7 +321,7 @@ def _number(value: Any) -> Number | None:
 
 def _certified_measures(results: Results, before: float | None) -> Iterator[Measure]:
     """Read the strongest attacker and the two-sample test from the certificates."""
-    every = results.certificates
+    every: list[Any] = results.certificates
     first = next((c for c in every[1:] if c is not None), None)
     if first is None:
         return
@@ -332,10 +332,11 @@ def _certified_measures(results: Results, before: float | None) -> Iterator[Meas
     )
     scores = [c and Number(c.strongest.score) for c in every]
     scores[0] = None if before is None else Number(before)
-    yield _certified("attack", "Strongest attacker", scores, "share", "lower", note)
+    yield Measure("attack", "Strongest attacker", scores[0], (*scores[1:],), "share", "lower", note)
     note = "of the hypothesis that rows and concept are independent; a small value refutes it."
     p_values = [c and Number(c.p_value) for c in every]
-    yield _certified("two_sample", f"{say['test']}, p-value", p_values, "p", "none", note)
+    title = f"{say['test']}, p-value"
+    yield Measure("two_sample", title, p_values[0], (*p_values[1:],), "p", "none", note)
     for name in dict.fromkeys(name for c in every if c is not None for name in c.parts):
         parts = [c and c.parts.get(name) for c in every]
         last = next(part for part in reversed(parts) if part is not None)
@@ -345,13 +346,8 @@ def _certified_measures(results: Results, before: float | None) -> Iterator[Meas
         )
         scores = [part and Number(part.strongest.score) for part in parts]
         title = f"Strongest attacker, {name} ({phrases_of(last)['score']})"
-        yield _certified(f"attack:{name}", title, scores, "share", "lower", note)
-
-
-def _certified(
-    key: str, title: str, numbers: Sequence[Any], unit: str, better: Better, note: str
-) -> Measure:
-    return Measure(key, title, numbers[0], tuple(numbers[1:]), unit, better, note)
+        key = f"attack:{name}"
+        yield Measure(key, title, scores[0], (*scores[1:],), "share", "lower", note)
 
 
 def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
@@ -364,20 +360,12 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
     ]
     cells = list(dict.fromkeys(cell for by_cell in records for cell in by_cell))
     classes = list(dict.fromkeys(name for name, _ in cells))
+    details = (column.evaluation.details for column in columns if column.evaluation)
+    classifiers = " and ".join(dict.fromkeys(d["gaps_of"] for d in details if d.get("gaps_of")))
     return tuple(
-        Gaps(
-            name,
-            tuple(_gap_point(cell, records) for cell in cells if cell[0] == name),
-            _classifiers(columns),
-        )
+        Gaps(name, tuple(_gap_point(c, records) for c in cells if c[0] == name), classifiers)
         for name in (classes[:1] if len(classes) == 2 else classes)
     )
-
-
-def _classifiers(columns: Sequence[Column]) -> str:
-    """Name the classifiers of the gaps."""
-    details = (column.evaluation.details for column in columns if column.evaluation)
-    return " and ".join(dict.fromkeys(d["gaps_of"] for d in details if d.get("gaps_of")))
 
 
 def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> GapPoint:
@@ -408,7 +396,7 @@ def _attacks(results: Results) -> tuple[Attack, ...]:
 
 def _measured_attacks(column: Column, side: str, i: int) -> list[Attack]:
     return [
-        _attack(entry["name"], i, entry["score"], entry.get("interval") or (None, None))
+        _attack(entry["name"], i, entry["score"], *(entry.get("interval") or (None, None)))
         for entry in column.attackers.get(side, ())
     ]
 
@@ -416,13 +404,12 @@ def _measured_attacks(column: Column, side: str, i: int) -> list[Attack]:
 def _certified_attacks(certificate: Any, i: int) -> list[Attack]:
     """Read attackers of a certificate, whose intervals are those of advantages over guessing."""
     return [
-        _attack(one.name, i, one.score, [certificate.chance + end for end in one.interval])
+        _attack(one.name, i, one.score, *(certificate.chance + end for end in one.interval))
         for one in certificate.attackers
     ]
 
 
-def _attack(name: str, column: int, score: float, interval: Sequence[float | None]) -> Attack:
-    low, high = interval
+def _attack(name: str, column: int, score: float, low: float | None, high: float | None) -> Attack:
     return Attack(attacker_name(name), column, Number(float(score), low=low, high=high))
 
 
@@ -460,11 +447,9 @@ def _of_columns(columns: Sequence[Column], contents: Contents) -> Iterator[_Eras
     for i, column in enumerate(columns):
         series = column.method if methods[column.method] > 1 else column.name
         label = "" if column.rank is None else f"rank {column.rank}"
-        rows = {key: column.row(key) for key in _UTILITIES}
+        after = {key: column.row(key) and column.row(key).after for key in _UTILITIES}
         attack = contents.strongest(i + 1)
-        numbers = {
-            k: Number(r.after.mean, r.after.spread) for k, r in rows.items() if r and r.after
-        }
+        numbers = {key: Number(v.mean, v.spread) for key, v in after.items() if v}
         numbers |= {"attack": attack.accuracy} if attack else {}
         chosen = i == contents.chosen
         yield {"series": series, "label": label, "rank": column.rank, "chosen": chosen}, numbers
