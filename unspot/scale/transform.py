@@ -2,7 +2,7 @@
 
 A file has a temporary name until it is complete. So a part of a folder that exists is finished, and
 a job that was interrupted continues with the parts that are missing. One small file in the folder
-names the eraser and the inputs of the parts; the folder of another job is refused.
+names the job; the folder of another job is refused.
 """
 
 from __future__ import annotations
@@ -367,17 +367,18 @@ def transform_files(
     skip_bad : bool
         Continue after a file that cannot be read or erased.
     force : bool
-        Start again in a folder that is not empty: parts of an earlier job are removed first.
+        Erase again what an earlier run of the same job has finished.
 
     Notes
     -----
     Workers are threads: decoding, matrix products and writing all release Python's lock. Memory per
     worker: about ten megabytes with arrays, about a hundred with Parquet.
     """
+    inputs = list(inputs)
     parts = _plan(inputs, folder)
     n_workers = cores() if workers is None else check_count("workers", workers)
-    _open_folder(folder, erasure, parts, force=force)
-    todo = {name: source for name, source in parts.items() if not _is_done(source, folder / name)}
+    _open_folder(folder, erasure, inputs)
+    todo = {n: path for n, path in parts.items() if force or not _is_done(path, folder / n)}
     done: dict[str, int] = {}
     skipped: dict[str, str] = {}
     with phase("Erasing", unit="rows", note=f"{len(todo):,} files") as here:
@@ -450,8 +451,8 @@ def _sources(path: Path, folder: Path) -> list[tuple[str, Path]]:
     return sources
 
 
-def _open_folder(folder: Path, erasure: Erasure, parts: dict[str, Path], *, force: bool) -> None:
-    """Make the folder, refuse that of another job, and write down which job this is."""
+def _open_folder(folder: Path, erasure: Erasure, inputs: Sequence[Path]) -> None:
+    """Make the folder of a job, or refuse one that holds anything else."""
     if folder.is_file():
         raise ValueError(
             f"Got output {str(folder)!r}, which is a file, but expected a folder: several files, "
@@ -460,43 +461,19 @@ def _open_folder(folder: Path, erasure: Erasure, parts: dict[str, Path], *, forc
     folder.mkdir(parents=True, exist_ok=True)
     for unfinished in folder.rglob(f".*{TEMPORARY}"):  # of a run that was killed
         unfinished.unlink()
-    job, sources = _read_job(folder)
-    if force:  # before the job is named, so that no part of another eraser passes for finished
-        for name in {*sources, *parts}:
-            if (folder / name).resolve().is_relative_to(folder.resolve()):
-                (folder / name).unlink(missing_ok=True)
-        sources = {}
-    elif job is not None and job != erasure.identity():
+    # Parts are known by their names, so the same names from elsewhere are another job.
+    roots = {os.path.abspath(path if path.is_dir() else path.parent) for path in inputs}
+    job = json.dumps({**erasure.identity(), "inputs": sorted(roots)}, indent=1).encode()
+    record = folder / JOB
+    if record.is_file() and record.read_bytes() == job:
+        return
+    if any(folder.iterdir()):
         raise ValueError(
-            f"Got output folder {str(folder)!r}, which holds the output of another job (another "
-            "eraser, other columns, or --reduce). Choose another folder, or start again in it with "
-            "--force."
+            f"Got output folder {str(folder)!r}, which is not empty and does not belong to this "
+            "job: it was written from other inputs, with another eraser, other columns or another "
+            "--reduce, or not by `unspot transform`. Choose another folder, or delete this one."
         )
-    elif job is None and any(folder.iterdir()):
-        raise ValueError(
-            f"Got output folder {str(folder)!r}, which is not empty and was not written by "
-            "`unspot transform`. Choose another folder, or write into it with --force."
-        )
-    for name, source in parts.items():
-        before = sources.setdefault(name, os.path.abspath(source))
-        if before != os.path.abspath(source) and (folder / name).exists():
-            raise ValueError(
-                f"Got {str(source)!r} for {str(folder / name)!r}, which an earlier run made from "
-                f"{before!r}. Choose another folder, or start again in it with --force."
-            )
-    content = {**erasure.identity(), "inputs": sources}
-    write_atomically(folder / JOB, json.dumps(content, indent=1).encode())
-
-
-def _read_job(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:
-    """Read which job wrote into a folder, and the inputs of its parts; None if there was none."""
-    if not (folder / JOB).is_file():
-        return None, {}
-    try:
-        job = json.loads((folder / JOB).read_bytes())
-        return job, {str(name): str(source) for name, source in job.pop("inputs").items()}
-    except (ValueError, AttributeError, KeyError, TypeError):  # damaged: not this job
-        return {}, {}
+    write_atomically(record, job)
 
 
 def _is_done(source: Path, target: Path) -> bool:
