@@ -212,7 +212,7 @@ def _every_row(file: Path, n: int, d: int) -> float:
 def _fitted(estimator: Any, file: Path, n: int) -> float:
     import numpy as np
 
-    from unspot.io import rows as streams
+    from unspot.io import sources as streams
 
     streams.LOAD_BYTES = 0  # the small sizes stay on disk too, so that all take the same path
     _warm(estimator)

@@ -48,7 +48,7 @@ def test_a_certificate_of_rows_of_an_extreme_scale_is_refused(scale):
 
 
 def test_a_file_of_an_extreme_scale_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("unspot.io.rows.LOAD_BYTES", 1000)
+    monkeypatch.setattr("unspot.io.sources.LOAD_BYTES", 1000)
     X, z = _rows()
     np.save(tmp_path / "X.npy", X * 1e-200)
     with pytest.raises(ValueError, match="scale between"):

@@ -10,8 +10,7 @@ import pytest
 
 from unspot.data.dataset import Dataset, Lexicon, Split, share_among, share_fitted_on
 from unspot.data.rows import identity, row_hashes
-from unspot.io.rows import Rows
-from unspot.io.sources import as_source
+from unspot.io.sources import Rows, as_source
 
 
 def make(**options):

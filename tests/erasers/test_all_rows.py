@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unspot import LEOPARD, Cascade
-from unspot.io import rows as streams
+from unspot.io import sources as streams
 from unspot.leopard import ManifoldSolver, fit, low_order
 from unspot.leopard.low_order import Blocks
 

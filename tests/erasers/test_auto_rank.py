@@ -16,7 +16,7 @@ from unspot.choice.selection import Selection
 from unspot.erasers import PCAProjection
 from unspot.evaluation.attackers import BUDGETS, attack
 from unspot.evaluation.inference import smallest_bound
-from unspot.io import rows as streams
+from unspot.io import sources as streams
 from unspot.leopard import ManifoldSolver
 
 D, K = 10, 3

@@ -18,9 +18,9 @@ from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import MeanProjection, PCAProjection, RandomProjection
 from unspot.erasers.transport import Transport
 from unspot.io import as_source
-from unspot.io import rows as streams
+from unspot.io import sources as streams
 from unspot.io.files import prefetched
-from unspot.io.rows import Rows, is_stream, opened, sampled
+from unspot.io.sources import Rows, is_stream, opened, sampled
 from unspot.lab.farm import FaRM
 from unspot.lab.matching import MomentMatching
 from unspot.leopard import ManifoldSolver, PaperSolver

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from unspot.io.arrays import PARSER_TRIES, parsed, read_npy, read_npz
+from unspot.io.files import PARSER_TRIES, parsed, read_npy, read_npz
 
 X = np.arange(12.0).reshape(6, 2)
 

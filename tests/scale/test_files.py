@@ -17,7 +17,7 @@ from pyarrow.csv import write_csv
 
 from unspot import Eraser
 from unspot.io import read_table
-from unspot.io.arrays import read_npy
+from unspot.io.files import read_npy
 from unspot.scale import Erasure, batches, transform_file
 from unspot.scale import transform as bulk_files
 from unspot.scale.batches import ArrowEraser

@@ -28,7 +28,7 @@ from unspot.data.rows import generator, identity, in_memory, refuse_extreme, ref
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
 from unspot.io.progress import phase
-from unspot.io.rows import Rows, is_stream, opened, sampled
+from unspot.io.sources import Rows, is_stream, opened, sampled
 from unspot.machine import pieces_in_threads, versions
 from unspot.maps import Oblique
 from unspot.scale.batches import erase_batch

@@ -28,8 +28,8 @@ from unspot.evaluation.measure import (
     concept_name,
     eraser_facts,
 )
+from unspot.io.files import as_type
 from unspot.io.progress import phase, steps
-from unspot.io.records import as_type
 from unspot.machine import pieces_in_threads, versions
 from unspot.tables import plain
 

@@ -29,8 +29,8 @@ from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.inference import paired_covariance
 from unspot.evaluation.measure import concept_name, erased, eraser_facts, eraser_name
 from unspot.evaluation.metrics import METRICS, TASK, Finding, Metric, Row, Side, Value, lacking
+from unspot.io.files import as_type
 from unspot.io.progress import steps
-from unspot.io.records import as_type, parse
 from unspot.machine import pieces_in_threads, versions
 from unspot.tables import latex, markdown
 
@@ -139,7 +139,7 @@ class Evaluation:
     def from_json(cls, text: str) -> Evaluation:
         """Read what ``to_json`` wrote."""
         try:
-            return cls.from_dict(parse(text))
+            return cls.from_dict(json.loads(text))
         except ValueError as error:
             raise ValueError(
                 f"Got text that is no evaluation ({error}), but expected what Evaluation.to_json "

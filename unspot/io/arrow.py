@@ -22,28 +22,6 @@ from unspot.io.files import is_hidden
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ArrowFile",
-    "column_kinds",
-    "csv_delimiter",
-    "csv_options",
-    "csv_texts",
-    "first_text",
-    "header_names",
-    "is_list",
-    "is_text",
-    "matrix",
-    "matrix_dtype",
-    "open_arrow",
-    "open_parquet",
-    "parquet_parts",
-    "reading_arrow",
-    "refuse_twice",
-    "require_pyarrow",
-    "unreadable",
-    "values",
-]
-
 
 def require_pyarrow(what: str = "Reading a CSV or Parquet file") -> Any:
     """Import pyarrow, or raise an error with the command that installs it."""

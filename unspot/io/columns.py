@@ -11,16 +11,6 @@ from numpy.typing import NDArray
 
 from unspot.checks import did_you_mean
 
-__all__ = [
-    "check_matrix",
-    "choose_features",
-    "choose_features_of_fit",
-    "in_order_of_fit",
-    "in_short",
-    "missing",
-    "missing_of_fit",
-]
-
 #: What a column can hold: one vector per row, one number, one whole number, or anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.columns import missing_values, uncast
-from unspot.io.arrays import npz_names, read_npy, read_npz
 from unspot.io.arrow import (
     column_kinds,
     csv_texts,
@@ -26,20 +25,8 @@ from unspot.io.arrow import (
     values,
 )
 from unspot.io.columns import FLOAT, VECTOR, check_matrix, choose_features, missing
-from unspot.io.files import FORMATS, file_format
+from unspot.io.files import FORMATS, file_format, npz_names, read_npy, read_npz
 from unspot.io.progress import phase
-
-__all__ = [
-    "READERS",
-    "Table",
-    "has_column",
-    "joined",
-    "read_labels",
-    "read_table",
-    "read_with",
-    "refuse_other_order",
-    "without_missing",
-]
 
 #: The role of the column by which labels find their rows.
 _KEY = "key"
@@ -72,6 +59,8 @@ def read_table(
     labels_file: str | os.PathLike[str] | None = None,
     key: str | None = None,
     drop_missing: bool = False,
+    reader: Reader | None = None,
+    take: Take | None = None,
 ) -> Table:
     """Read embeddings and labels.
 
@@ -93,6 +82,8 @@ def read_table(
         row. Rows without a partner have no label.
     drop_missing : bool
         Leave out rows that lack one of the labels. ``dropped`` of the table says how many.
+    reader, take : callable, optional
+        Read another format than the file's ending says; take rows of X by number.
 
     Notes
     -----
@@ -109,11 +100,12 @@ def read_table(
     """
     path = Path(path)
     roles = {"z": concept, "y": task, "names": names, "groups": groups}
-    table = read_with(READERS[file_format(path)], path, features, roles, labels_file, key)
-    return without_missing(table, roles) if drop_missing else table
+    reader = reader or READERS[file_format(path)]
+    table = _read_with(reader, path, features, roles, labels_file, key)
+    return without_missing(table, roles, take) if drop_missing else table
 
 
-def read_with(
+def _read_with(
     reader: Reader,
     path: Path,
     features: str | Sequence[str] | None,
@@ -179,6 +171,7 @@ def _role_of(concept: str) -> str:
 
 Read = tuple[Any, list[str], dict[str, NDArray[Any]]]
 Reader = Callable[[Path, Any, dict[str, str]], Read]
+Take = Callable[[Any, NDArray[np.int64]], Any]
 
 
 def _read_npy(path: Path, features: Any, roles: dict[str, str]) -> Read:
@@ -451,7 +444,7 @@ def _names_of_rows(path: Path) -> set[str]:
 def without_missing(
     table: Table,
     roles: Mapping[str, str | None],
-    take: Callable[[Any, NDArray[np.int64]], Any] = lambda X, rows: np.asarray(X)[rows],
+    take: Take | None = None,
 ) -> Table:
     """Drop rows that lack a label; ``dropped`` says in words how many.
 
@@ -461,7 +454,7 @@ def without_missing(
     roles : mapping
         The name of the column of each role, for the words.
     take : callable
-        Takes rows of X by number.
+        Takes rows of X by number; by default into memory.
 
     Examples
     --------
@@ -494,7 +487,8 @@ def without_missing(
         for name, count in counts.items()
     )
     dropped = f"Left out {int(lacking.sum()):,} of {len(table):,} rows: {reasons}."
-    return replace(table, X=take(table.X, rows), **kept, dropped=dropped)
+    X = np.asarray(table.X)[rows] if take is None else take(table.X, rows)
+    return replace(table, X=X, **kept, dropped=dropped)
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from unspot.checks import check_choice
 from unspot.data.concept import Classes
 from unspot.data.dataset import Dataset, Split
-from unspot.io.arrays import npz_names, read_npy, read_npz
 from unspot.io.columns import check_matrix
+from unspot.io.files import npz_names, read_npy, read_npz
 from unspot.lab.plain_pickle import read_plain_pickle
 
 __all__ = ["load_bias_in_bios", "read_records"]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset, Split, stratified_parts
-from unspot.io.arrays import read_npy
 from unspot.io.columns import check_matrix
+from unspot.io.files import read_npy
 
 __all__ = ["load_dial"]
 

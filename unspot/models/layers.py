@@ -19,8 +19,7 @@ from unspot.checks import check_choice, check_count
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser, load, method_name
 from unspot.erasers.leace import LEACE
-from unspot.io.files import file_hash, write_atomically
-from unspot.io.records import as_type, parse
+from unspot.io.files import as_type, file_hash, write_atomically
 from unspot.models.hooks import POSITIONS, Hooks
 from unspot.models.states import call_order, check_inputs, rows_of_states, sampled_states
 
@@ -250,7 +249,7 @@ class _Folder:
                 "fit_layers wrote."
             )
         try:
-            manifest: Manifest = as_type(Manifest, parse(path.read_bytes()))
+            manifest: Manifest = as_type(Manifest, json.loads(path.read_bytes()))
             if manifest.format != FORMAT:
                 raise ValueError(f"format is {manifest.format!r} and not {FORMAT!r}")
         except ValueError as error:

@@ -13,15 +13,6 @@ from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
 from unspot.io.columns import choose_features_of_fit, missing, missing_of_fit
 
-__all__ = [
-    "ArrowEraser",
-    "Erasure",
-    "erase_arrow_batch",
-    "erase_batch",
-    "erased_schema",
-    "width_out",
-]
-
 Features = str | Sequence[str] | None
 
 

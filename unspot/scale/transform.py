@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count
-from unspot.io.arrays import read_npy, read_npz, reading, release_pages
 from unspot.io.arrow import (
     column_kinds,
     csv_options,
@@ -43,7 +42,11 @@ from unspot.io.files import (
     finished_file,
     is_hidden,
     prefetched,
+    read_npy,
+    read_npz,
+    reading,
     refuse_existing,
+    release_pages,
     write_atomically,
 )
 from unspot.io.progress import phase
