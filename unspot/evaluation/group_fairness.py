@@ -6,18 +6,15 @@ With more than two classes, a class is compared with all the others pooled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_count
-from unspot.data.concept import Classes, Table
-from unspot.data.parts import cell_names, combination_name, medians
+from unspot.data.concept import Classes
 
-__all__ = ["Fairness", "FairnessOfSeveral", "fairness", "fairness_of_several"]
+__all__ = ["Fairness", "fairness"]
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -71,32 +68,32 @@ class Fairness:
 
     @property
     def worst_group(self) -> tuple[Any, float]:
-        """The class whose labels are predicted worst, and how often they are right."""
+        """Return the class whose labels are predicted worst, and their accuracy."""
         return min(self.accuracies.items(), key=lambda found: found[1])
 
     @property
     def rms_gap(self) -> float | None:
-        """The largest RMS gap of a class; with two classes both have the same."""
+        """Return the largest RMS gap of a class; with two classes both have the same."""
         return _largest(self.rms.values())
 
     @property
     def correlation(self) -> float | None:
-        """The largest correlation of a class; with two classes both have the same."""
+        """Return the largest correlation of a class; with two classes both have the same."""
         return _largest(self.correlations.values())
 
     @property
     def demographic_parity(self) -> float:
-        """The largest parity gap of a class; with two classes both have the same."""
+        """Return the largest parity gap of a class; with two classes both have the same."""
         return max(self.parities.values())
 
     @property
     def equalised_odds(self) -> float | None:
-        """The largest equalised-odds gap of a label."""
+        """Return the largest equalised-odds gap of a label."""
         return _largest(self.odds.values())
 
     @property
     def note(self) -> str:
-        """What had to be left out, in words; empty if nothing."""
+        """Say what was left out; empty if nothing."""
         if not self.empty_cells:
             return ""
         shown = ", ".join(f"({c!s}, {y!s})" for c, y in self.empty_cells[:5])
@@ -108,7 +105,7 @@ class Fairness:
 
 
 def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
-    """Group fairness of predictions y_pred of labels y_true, between the classes of z. O(n).
+    """Compute group fairness of predictions y_pred of labels y_true between classes of z. O(n).
 
     Parameters
     ----------
@@ -145,7 +142,7 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
 def fairness_of_codes(
     true: Counts, predicted: Counts, task_labels: NDArray[Any], concept: Classes
 ) -> Fairness:
-    """``fairness`` of codes among the task labels, of which each occurs in either."""
+    """Compute fairness of codes among the task labels, each of which occurs in either."""
     labels, classes = task_labels.tolist(), concept.classes.tolist()
     K, L = len(classes), len(labels)
     right = true == predicted
@@ -177,100 +174,6 @@ def fairness_of_codes(
     )
 
 
-@dataclass(frozen=True)
-class FairnessOfSeveral:
-    """Group rates of a classifier by each of several attributes, and by their combination.
-
-    Attributes
-    ----------
-    by : dict of str to Fairness
-        By the name of an attribute; those of all of them, such as "gender × age", have a class
-        for each combination.
-    small : tuple of str
-        Combinations that were left out, since they have too few rows.
-    """
-
-    by: dict[str, Fairness]
-    small: tuple[str, ...] = ()
-
-    @property
-    def worst_group(self) -> tuple[str, Any, float]:
-        """Of all groups the one whose labels are predicted worst: attribute, class, accuracy."""
-        each = [(name, *found.worst_group) for name, found in self.by.items()]
-        return min(each, key=lambda found: found[2])
-
-    @property
-    def rms_gap(self) -> float | None:
-        """The largest RMS gap of a group."""
-        return _largest(found.rms_gap for found in self.by.values())
-
-    @property
-    def demographic_parity(self) -> float:
-        """The largest parity gap of a group."""
-        return max(found.demographic_parity for found in self.by.values())
-
-    @property
-    def equalised_odds(self) -> float | None:
-        """The largest equalised-odds gap."""
-        return _largest(found.equalised_odds for found in self.by.values())
-
-
-def fairness_of_several(
-    y_true: Any,
-    y_pred: Any,
-    Z: Any,
-    *,
-    kinds: Mapping[str, str] | None = None,
-    min_rows: int = 20,
-) -> FairnessOfSeveral:
-    """Group fairness between the classes of each attribute, and between their combinations. O(nm).
-
-    A classifier can treat men and women alike, and young and old, and not young women. A number is
-    cut into halves at its median. Rows without a value of an attribute serve the others.
-
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n,)
-        Labels of the task and their predictions.
-    Z : data frame or dict of columns
-        The attributes.
-    kinds : mapping of str to str, optional
-        What an attribute is, where its values do not show it.
-    min_rows : int
-        Combinations of fewer rows are left out, and named.
-
-    Examples
-    --------
-    >>> y_true = np.ones(80, dtype=int)
-    >>> Z = {"sex": np.arange(80) % 2, "old": np.arange(80) // 2 % 2}
-    >>> y_pred = (Z["sex"] != Z["old"]).astype(int)  # each is treated as the other, but not both
-    >>> found = fairness_of_several(y_true, y_pred, Z)
-    >>> found.by["sex"].rms_gap, found.by["old"].rms_gap
-    (0.0, 0.0)
-    >>> found.worst_group
-    ('sex × old', '0 / 0', 0.0)
-    """
-    check_count("min_rows", min_rows)
-    true, predicted = (np.asarray(y, dtype=object) for y in (y_true, y_pred))
-    table = Table.read(Z, n_rows=len(true), kinds=kinds)
-
-    def of(names: tuple[str, ...]) -> tuple[Fairness, tuple[str, ...]]:
-        rows = np.flatnonzero(~np.any([table.missing(name) for name in names], axis=0))
-        part = table.take(rows).select(names)
-        groups = cell_names(part, medians([part]))
-        cells, number = np.unique(groups, return_inverse=True)
-        fine = (np.bincount(number) >= min_rows)[number] | (len(names) == 1)
-        kept = rows[fine]
-        small = tuple(str(c) for c in cells[~np.isin(cells, groups[fine])])
-        return fairness(true[kept], predicted[kept], groups[fine]), small
-
-    by = {name: of((name,))[0] for name in table.names}
-    if len(by) == 1:
-        return FairnessOfSeveral(by)
-    together, small = of(table.names)
-    return FairnessOfSeveral({**by, combination_name(table.names): together}, small)
-
-
 def _table(classes: Counts, labels: Counts, K: int, L: int) -> Counts:
     return np.bincount(classes * L + labels, minlength=K * L).reshape(K, L)
 
@@ -281,12 +184,12 @@ def _others(counts: Counts) -> Counts:
 
 
 def _ratio(part: Counts, whole: Counts) -> Floats:
-    """Undefined ratios are NaN inside this module, and None outside."""
+    """Divide counts; undefined ratios are NaN inside this module, and None outside."""
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
 def _spans(rates: Floats) -> Floats:
-    """Largest minus smallest over the classes that have a rate; undefined for fewer than two."""
+    """Subtract the smallest from the largest rate; undefined for fewer than two classes."""
     defined = ~np.isnan(rates)
     top = np.where(defined, rates, -np.inf).max(axis=0)
     bottom = np.where(defined, rates, np.inf).min(axis=0)

@@ -9,6 +9,7 @@ tables, and nothing else.
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -22,13 +23,12 @@ from unspot.evaluation.description_length import (
     FittedProbe,
     block_ends,
     fit_early_stopped,
-    fit_estimator,
     mixed_bits,
     of_labels,
 )
 from unspot.lab.probes import PRESETS, Probe
 
-__all__ = ["paper_bits"]
+__all__ = ["fit_estimator", "paper_bits"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -100,3 +100,29 @@ def _preset_estimator(preset: Probe) -> Any:
         learning_rate_init=preset.learning_rate,
         max_iter=preset.max_iter,
     )
+
+
+def fit_estimator(
+    estimator: Any, X: Array, codes: Codes, n_classes: int, rng: np.random.Generator
+) -> FittedProbe | None:
+    """Fit a clone of a scikit-learn classifier on all the rows, as they are, without a guard."""
+    from sklearn.base import clone
+    from sklearn.exceptions import ConvergenceWarning
+
+    if len(np.unique(codes)) < 2:
+        return None
+    model = clone(estimator)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        # Probes are given few iterations on purpose, and early prefixes are small.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="Got `batch_size`")
+        model.fit(X, codes)
+
+    def probabilities(rows: Array) -> Array:
+        by_class = np.zeros((len(rows), n_classes))  # a class that it has not seen gets none
+        by_class[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
+        return by_class
+
+    return FittedProbe(probabilities, np.arange(0))
