@@ -93,14 +93,7 @@ def matrix_dtype(schema: pa.Schema, features: Sequence[str]) -> np.dtype[Any]:
     >>> matrix_dtype(pa.schema({"a": pa.float32(), "b": pa.int64()}), ["a", "b"])
     dtype('float64')
     """
-    return np.result_type(*(_number_dtype(schema.field(name).type) for name in features))
-
-
-def _number_dtype(type_: pa.DataType) -> np.dtype[Any]:
-    from pyarrow import types
-
-    number = type_.value_type if is_list(type_) else type_
-    return np.dtype(np.float64 if types.is_decimal(number) else number.to_pandas_dtype())
+    return matrix(schema.empty_table(), features, where="a table without rows").dtype
 
 
 def _one_piece(column: Any) -> Any:
@@ -117,28 +110,22 @@ def _one_piece(column: Any) -> Any:
     return column.combine_chunks()
 
 
-def _refuse_nulls(column: Any, name: str, where: str, first_row: int) -> None:
-    count = column.null_count
-    if count:
-        row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+def _refuse_nulls(column: Any, name: str, where: str, first_row: int, width: int = 1) -> None:
+    """Refuse missing values of a column, or missing numbers in its vectors of ``width`` numbers."""
+    if column.null_count:
+        place = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise ValueError(
-            f"Got {count} missing values in column {name!r} of {where} (the first in row {row}), "
-            "but expected numbers in every row. Drop or impute those rows."
+            f"Got {column.null_count} missing values in column {name!r} of {where} (the first in "
+            f"row {first_row + place // width}), but expected numbers in every row. Drop or impute "
+            "those rows."
         )
 
 
 def _vectors(column: Any, name: str, where: str, first_row: int) -> NDArray[Any]:
-    n = len(column)
     flat = column.flatten()  # obeys the offset of a slice
     width = _width(column, name, where, first_row)
-    if flat.null_count:
-        row = first_row + int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False))) // width
-        raise ValueError(
-            f"Got {flat.null_count} missing numbers inside the vectors of column {name!r} of "
-            f"{where} (the first in row {row}), but expected only numbers. Drop or impute those "
-            "rows."
-        )
-    return _numbers(flat).reshape(n, width)
+    _refuse_nulls(flat, name, where, first_row, width)
+    return _numbers(flat).reshape(len(column), width)
 
 
 def _width(column: Any, name: str, where: str, first_row: int) -> int:
@@ -377,7 +364,6 @@ def reading_arrow(path: Path) -> Iterator[None]:
     """Turn Arrow's errors of reading a CSV or Parquet file into one that names it."""
     import pyarrow as pa
 
-    is_csv = is_text(path)
     try:
         yield
     except UnicodeError as error:  # Arrow's texts are UTF-8, the path included
@@ -387,14 +373,10 @@ def reading_arrow(path: Path) -> Iterator[None]:
             "it as UTF-8."
         ) from None
     except (pa.ArrowException, OSError) as error:
-        if is_csv and path.stat().st_size == 0:
+        kind = "CSV" if is_text(path) else "Parquet"
+        if kind == "CSV" and path.stat().st_size == 0:
             raise ValueError(
                 f"Got an empty table: {str(path)!r} has no rows, not even a header."
             ) from None
-        raise unreadable(path, error, "CSV" if is_csv else "Parquet") from None
-
-
-def unreadable(path: Path, error: Exception, kind: str = "Parquet") -> ValueError:
-    """Make the error for a corrupt file or another format, with the first line of the cause."""
-    first = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-    return ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({first}).")
+        cause = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({cause}).") from None
