@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from unspot import Dataset, certify
-from unspot.datasets.concept_laws import concept_law
+from unspot.datasets.synthetic import concept_law
 from unspot.evaluation.inference import explained_interval
 
 RUNS = int(os.environ.get("RUNS", "200"))

@@ -6,7 +6,7 @@ import pytest
 from unspot import Dataset, Eraser, certify
 from unspot.choice.path import rank_path
 from unspot.choice.selection import decidable
-from unspot.datasets.concept_laws import concept_law
+from unspot.datasets.synthetic import concept_law
 from unspot.erasers.base import ANY_GOAL, BaseEraser
 
 

@@ -9,7 +9,7 @@ import pytest
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
 from unspot.data.concept import Number
 from unspot.data.dataset import Split
-from unspot.datasets.concept_laws import concept_law
+from unspot.datasets.synthetic import concept_law
 from unspot.evaluation import Certificate, attack, two_sample_test
 from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attacker_names
 from unspot.evaluation.inference import (

@@ -8,7 +8,7 @@ import pytest
 
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
 from unspot.data.parts import OTHERS, parts_of
-from unspot.datasets.concept_laws import concept_law
+from unspot.datasets.synthetic import concept_law
 from unspot.evaluation import Certificate
 from unspot.evaluation.measure import can_cross_fit
 

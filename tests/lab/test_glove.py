@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from unspot.datasets import load_glove_gender
-from unspot.datasets.glove import CLASSES, from_bundle, load_wordsim353
+from unspot.datasets.bundled import CLASSES, from_bundle, load_wordsim353
 from unspot.lab.glove import (
     DEFINITIONAL_PAIRS,
     gender_direction,

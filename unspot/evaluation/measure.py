@@ -28,7 +28,6 @@ from unspot.data.dataset import (
 )
 from unspot.data.rows import KNOWN, in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.eraser import Eraser, method_name
-from unspot.erasers.base import fit_concept
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS
 from unspot.evaluation.attackers import (
     AttackResult,
@@ -273,6 +272,8 @@ def _joined_splits(data: Dataset) -> Split:
 def _refitted(eraser: Any, data: Dataset) -> Callable[[Split, Codes], Any]:
     """Return a function that fits a clone of an estimator on some rows."""
     from sklearn.base import clone
+
+    from unspot.erasers.base import fit_concept
 
     if not (hasattr(eraser, "fit") and hasattr(eraser, "get_params")):
         raise ValueError(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_count
 from unspot.data.dataset import Dataset, Lexicon, Split
-from unspot.datasets.glove import CLASSES, NAME, load_wordsim353
+from unspot.datasets.bundled import CLASSES, NAME, load_wordsim353
 
 __all__ = [
     "DEFINITIONAL_PAIRS",

@@ -91,7 +91,7 @@ def _papers_overlap(side: Side) -> Value:
 
 
 def _words(side: Side) -> Any:
-    from unspot.datasets.glove import load_wordsim353
+    from unspot.datasets.bundled import load_wordsim353
 
     assert side.data.lexicon is not None  # ``lacking_in_lab`` says so
     return word_similarity(side.data.lexicon.words, side.data.lexicon.X, load_wordsim353())

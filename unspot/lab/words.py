@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.datasets.glove import WordPairs
+from unspot.datasets.bundled import WordPairs
 
 __all__ = ["WordPairs", "WordSimilarity", "load_pairs", "word_similarity"]
 

@@ -1,4 +1,4 @@
-"""Words in the package: gendered GloVe words, and WordSim-353."""
+"""Real vectors in the package: gendered words, WordSim-353, and verses in three translations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from unspot.checks import check_choice
 from unspot.data.dataset import Dataset, Lexicon, Split
 
-__all__ = ["WordPairs", "load_glove_gender", "load_wordsim353"]
+__all__ = ["WordPairs", "load_glove_gender", "load_translations", "load_wordsim353"]
 
 CLASSES = np.array(["female", "male", "neutral"])
 NAME = "glove-gender"
+#: What the translations are called in the names of rows.
+SHORT = {"King James": "KJV", "American Standard": "ASV", "World English": "WEB"}
 
 _FILES = {"similarity": "wordsim353_similarity.tsv", "all": "wordsim353.tsv"}
 
@@ -92,3 +94,48 @@ def from_bundle(arrays: Mapping[str, NDArray[Any]]) -> Dataset:
 
 def _as_words(text: NDArray[np.uint8]) -> NDArray[Any]:
     return np.array(text.tobytes().decode("utf-8").split("\n"))
+
+
+def load_translations() -> Dataset:
+    """Load Bible verses in three English translations, as sentence vectors in the package.
+
+    Each verse comes once from the King James (1769), the American Standard (1901) and the World
+    English Bible (2000). The concept is the translation: its wording pulls verses of one source
+    together, so that a search finds other verses of the same source before the same verse of
+    another. Without it, a search finds what verses say.
+
+    The vectors are those of all-MiniLM-L6-v2, 384 dimensions of length 1, in half precision. The
+    three vectors of a verse are one group, so that a verse is in one split only.
+
+    Returns
+    -------
+    Dataset
+        ``X`` float32, ``z`` the translation, ``y`` the part of the Bible, ``names`` such as
+        "John 3:16 KJV", and ``groups`` the verse.
+
+    Examples
+    --------
+    >>> data = load_translations()
+    >>> sorted(set(data.train.z.tolist()))
+    ['American Standard', 'King James', 'World English']
+    """
+    bundle = files("unspot.datasets").joinpath("data", "translations.npz")
+    with bundle.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return _verses(dict(arrays))
+
+
+def _verses(arrays: dict[str, Any]) -> Dataset:
+    X, translations = arrays["X"].astype(np.float32), arrays["translations"]
+    n_verses, n_translations, n_features = X.shape
+    z = np.tile(translations, n_verses)
+    verses, parts = (np.repeat(arrays[key], n_translations) for key in ("verses", "parts"))
+    names = np.array([f"{verse} {SHORT[source]}" for verse, source in zip(verses, z, strict=True)])
+    return Dataset.from_arrays(
+        X.reshape(-1, n_features),
+        z,
+        parts,
+        names=names,
+        groups=verses,
+        random_state=0,
+        name="translations",
+    )
