@@ -45,7 +45,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 #: All kinds of concept, and both conditions.
-ANY_GOAL = ("categories", "continuous", "several", "given", "keep")
+ANY_GOAL: tuple[str, ...] = ("categories", "continuous", "several", "given", "keep")
 #: Erased rows of a norm below this share of the usual norm are rounding errors, also in erasers
 #: that were exported in single precision.
 ROUNDING = 1e-5
