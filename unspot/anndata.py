@@ -12,8 +12,6 @@ from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.registry import make
 
-__all__ = ["erase"]
-
 
 def erase(
     adata: Any,

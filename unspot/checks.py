@@ -15,20 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "check_bandwidth",
-    "check_choice",
-    "check_count",
-    "check_positive",
-    "check_rank",
-    "check_seeds",
-    "check_share",
-    "default_ranks",
-    "did_you_mean",
-    "require",
-    "warn",
-]
-
 
 def check_count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """Check an integer within bounds."""

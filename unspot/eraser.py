@@ -25,8 +25,6 @@ from unspot.maps import Compress, Expand, Map, Normalise, Oblique, Projection, c
 from unspot.maps.file import packed, read
 from unspot.maps.linear import range_basis
 
-__all__ = ["Eraser", "load", "method_name"]
-
 #: Fewer products than this are done on one thread by any BLAS, and in one piece here.
 _FEW_PRODUCTS = 1 << 17
 

@@ -24,16 +24,6 @@ from typing import Any, TypeVar
 
 from unspot._version import __version__
 
-__all__ = [
-    "cores",
-    "divisible",
-    "in_threads",
-    "one_thread",
-    "pieces_in_threads",
-    "threads",
-    "versions",
-]
-
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 

@@ -9,18 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from unicodedata import combining
 
-__all__ = [
-    "Number",
-    "interval_text",
-    "latex",
-    "latex_text",
-    "markdown",
-    "number_text",
-    "plain",
-    "points_text",
-    "value_text",
-]
-
 #: Characters that LaTeX would read as commands, and characters that its fonts lack.
 _LATEX = {
     "\\": r"\textbackslash{}",

@@ -20,18 +20,6 @@ from unspot.erasers.cascade import Cascade, FirstStages, compose
 from unspot.erasers.leopard import LEOPARD
 from unspot.leopard import ManifoldSolver
 
-__all__ = [
-    "Stage",
-    "TransformerEraser",
-    "at_rank",
-    "fits",
-    "frozen",
-    "seeded",
-    "stages",
-    "starts_warm",
-    "with_parameters",
-]
-
 #: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
 #: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
 #: without a gain: ``benchmarks/rank_path.py``.

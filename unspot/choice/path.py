@@ -41,8 +41,6 @@ from unspot.tables import Number, markdown, number_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathPoint", "RankPath", "fit_auto", "rank_path"]
-
 #: The largest number of validation rows for MMD², whose cost grows with their square.
 MAX_HELD_OUT_ROWS = 4096
 #: The share of the rows that ``rank="auto"`` sets aside to choose the rank.

@@ -22,8 +22,6 @@ from unspot.evaluation.inference import detectable_advantage, effective_rows, sm
 from unspot.machine import pieces_in_threads
 from unspot.tables import points_text
 
-__all__ = ["Plan", "linear_residual", "plan"]
-
 #: Shares of the rows that ``unspot path`` fits on in the end, and tests on.
 FIT, TEST = 0.7, 0.3
 

@@ -38,8 +38,6 @@ _LARGE_ADVANTAGE = 0.2
 #: Ranks between two of a path that are fitted and attacked: tenths become eightieths.
 _REFINEMENTS = 3
 
-__all__ = ["Selection", "by_metric", "largest", "select"]
-
 
 @dataclass(frozen=True)
 class Selection:

@@ -14,21 +14,6 @@ from numpy.typing import NDArray
 
 from unspot.data.rows import in_memory, refuse_masked
 
-__all__ = [
-    "as_array",
-    "check_length",
-    "classes_of",
-    "doubt",
-    "encode_as",
-    "is_continuous",
-    "label_type",
-    "missing_values",
-    "numbers_of",
-    "plain_objects",
-    "refuse_ids",
-    "uncast",
-]
-
 #: How to erase more than one concept, for error messages.
 TWO_CONCEPTS = (
     "One concept is erased at a time: to erase more, make one label of those of each row, such as "

@@ -38,8 +38,6 @@ from unspot.data.features import (
 from unspot.data.rows import generator, refuse_masked
 from unspot.data.statistics import ClassStatistics, CrossStatistics
 
-__all__ = ["KINDS", "Classes", "Column", "Concept", "Number", "Table", "is_table", "joined", "read"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 

@@ -16,8 +16,6 @@ from unspot.data.concept import Table, aligned, joined, read
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
 from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
 
-__all__ = ["Dataset", "Lexicon", "Split"]
-
 SPLITS = ("train", "validation", "test")
 
 #: The share of a split's rows that an eraser may have been fitted on: some rows just occur twice.

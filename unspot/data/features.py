@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from unspot.data.rows import generator
 
-__all__ = ["centred", "class_features", "number_features", "predicted", "products", "unit_variance"]
-
 Array = NDArray[np.float64]
 #: Values whose kernels span the features of numbers.
 LANDMARKS = 128

@@ -13,8 +13,6 @@ from unspot.data.features import centred
 from unspot.data.rows import generator
 from unspot.data.statistics import ClassStatistics, CrossStatistics
 
-__all__ = ["Features", "Goal"]
-
 Array = NDArray[np.float64]
 
 

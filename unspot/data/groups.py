@@ -14,16 +14,6 @@ from numpy.typing import NDArray
 
 from unspot.data.columns import classes_of, is_continuous
 
-__all__ = [
-    "first_rows",
-    "group_codes",
-    "group_shares",
-    "grouped_parts",
-    "looks_grouped",
-    "row_shuffler",
-    "shuffler",
-]
-
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 

@@ -17,17 +17,6 @@ from numpy.typing import NDArray
 from unspot.data.concept import joined
 from unspot.data.dataset import Dataset, Split
 
-__all__ = [
-    "OTHERS",
-    "Part",
-    "cell_names",
-    "combination_name",
-    "medians",
-    "naming_concept",
-    "parts_of",
-    "split_parts",
-]
-
 #: The class of all cells that are too small to be one.
 OTHERS = "other combinations"
 

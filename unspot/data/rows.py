@@ -12,24 +12,6 @@ from numpy.typing import NDArray
 
 from unspot.machine import in_threads
 
-__all__ = [
-    "KNOWN",
-    "Scaling",
-    "balanced_counts",
-    "by_rows",
-    "fingerprint",
-    "generator",
-    "identity",
-    "in_memory",
-    "in_own_order",
-    "refuse_extreme",
-    "refuse_masked",
-    "refuse_nonfinite",
-    "row_hashes",
-    "sample_and_held_out",
-    "stratified_batches",
-]
-
 #: Rows of which a copy in float64 is held at once.
 _CHUNK_ROWS = 16_384
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from unspot.machine import in_threads
 
-__all__ = ["ClassStatistics", "CrossStatistics", "mean_difference_basis", "support", "whitening"]
-
 Array = NDArray[np.float64]
 Statistics = TypeVar("Statistics", "ClassStatistics", "CrossStatistics")
 #: Rows of a chunk in single precision, which is summed block by block.

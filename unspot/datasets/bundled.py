@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from unspot.checks import check_choice
 from unspot.data.dataset import Dataset, Lexicon, Split
 
-__all__ = ["WordPairs", "load_glove_gender", "load_translations", "load_wordsim353"]
-
 CLASSES = np.array(["female", "male", "neutral"])
 NAME = "glove-gender"
 #: What the translations are called in the names of rows.

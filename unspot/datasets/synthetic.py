@@ -18,8 +18,6 @@ from scipy.special import ndtr
 
 from unspot.checks import check_choice, did_you_mean
 
-__all__ = ["CONCEPT_LAWS", "LAWS", "ConceptLaw", "SyntheticLaw", "concept_law", "law"]
-
 Array = NDArray[Any]
 
 #: Singular values below this share of a unit direction are a direction that was projected away.

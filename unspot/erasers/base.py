@@ -33,15 +33,6 @@ from unspot.machine import pieces_in_threads, versions
 from unspot.maps import Oblique
 from unspot.scale.batches import erase_batch
 
-__all__ = [
-    "ANY_GOAL",
-    "BaseEraser",
-    "Fit",
-    "fit_concept",
-    "rows_within_support",
-    "within_support",
-]
-
 logger = logging.getLogger(__name__)
 
 #: All kinds of concept, and both conditions.

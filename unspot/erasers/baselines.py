@@ -14,8 +14,6 @@ from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import LEACE
 
-__all__ = ["MeanProjection", "PCAProjection", "RandomProjection"]
-
 
 class MeanProjection(BaseEraser):
     """Remove the differences of class means by an orthogonal projection.

@@ -20,8 +20,6 @@ from unspot.io.sources import float_dtype
 from unspot.leopard.subspaces import column_space
 from unspot.maps import Compress, Expand, Map
 
-__all__ = ["Cascade"]
-
 
 class Cascade(BaseEraser):
     """An eraser inside what a first one leaves (Algorithm 2).

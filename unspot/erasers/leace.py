@@ -25,8 +25,6 @@ from unspot.erasers.base import ANY_GOAL, ROUNDING, BaseEraser, Fit, within_supp
 from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Oblique
 
-__all__ = ["LEACE", "warn_if_all"]
-
 Array = NDArray[np.float64]
 #: The smallest squared sine of an angle between what is erased and what is kept.
 LEAST_ANGLE = 1e-6

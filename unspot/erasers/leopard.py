@@ -12,8 +12,6 @@ from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit
 from unspot.leopard import GaussianMixture, ManifoldSolver, PaperSolver
 from unspot.leopard.fit import Settings, fit_subspace
 
-__all__ = ["LEOPARD"]
-
 KERNELS = {"paper": GaussianMixture.paper, "reference": GaussianMixture.reference}
 
 

@@ -15,8 +15,6 @@ from unspot.tables import plain
 if TYPE_CHECKING:
     from unspot.erasers.base import BaseEraser
 
-__all__ = ["MethodInfo", "Methods", "make", "method", "methods"]
-
 
 @dataclass(frozen=True)
 class MethodInfo:

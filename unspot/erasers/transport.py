@@ -14,8 +14,6 @@ from unspot.erasers.leace import warn_if_all
 from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Expand, Mixture
 
-__all__ = ["Transport", "barycentre", "shrunk_eigenvalues", "transport_matrix"]
-
 Array = NDArray[np.float64]
 
 #: Below this share of the largest variance (a millionth of the deviation) a direction counts as

@@ -28,15 +28,6 @@ from unspot.evaluation.attack_searches import interactions, residue, waves
 from unspot.io.progress import steps
 from unspot.machine import one_thread
 
-__all__ = [
-    "ATTACKERS",
-    "BUDGETS",
-    "AttackResult",
-    "attack",
-    "attack_concept",
-    "scores_of",
-]
-
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 

@@ -35,8 +35,6 @@ from unspot.tables import plain
 if TYPE_CHECKING:
     from unspot.evaluation.two_sample import TwoSampleTest
 
-__all__ = ["MARGIN", "AttackerReport", "Certificate", "certify", "phrases_of", "verdict_of"]
-
 #: Rows and permutations of the two-sample test.
 _TWO_SAMPLE = {"quick": (1_000, 200), "standard": (4_000, 200), "thorough": (8_000, 1_000)}
 

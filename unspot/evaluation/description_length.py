@@ -20,8 +20,6 @@ from unspot.data.groups import shuffler
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.evaluation.networks import Networks, Recipe, train_networks
 
-__all__ = ["MDL", "Block", "FittedProbe", "fit_early_stopped", "mdl"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Fitter = Callable[[Array, Codes, int, np.random.Generator], "FittedProbe | None"]

@@ -34,20 +34,6 @@ from unspot.io.progress import steps
 from unspot.machine import pieces_in_threads, versions
 from unspot.tables import latex, markdown
 
-__all__ = [
-    "Difference",
-    "Evaluation",
-    "Evaluations",
-    "Scores",
-    "after_refit",
-    "check_metrics",
-    "evaluate",
-    "format_value",
-    "on_validation",
-    "over_seeds",
-    "score",
-]
-
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 #: What to read first.
 _HEADLINES = ("attack", "task_linear", "neighbours")

@@ -11,8 +11,6 @@ from unspot.checks import check_choice, check_count
 from unspot.data.rows import generator, refuse_nonfinite
 from unspot.machine import in_threads
 
-__all__ = ["neighbour_overlap", "variance_kept"]
-
 Array = NDArray[np.float64]
 Convention = Literal["held-out", "paper"]
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from unspot.data.concept import Classes
 
-__all__ = ["Fairness", "fairness"]
-
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rates = dict[Any, dict[Any, float | None]]

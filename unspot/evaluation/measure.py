@@ -39,22 +39,6 @@ from unspot.evaluation.attackers import (
     sought,
 )
 
-__all__ = [
-    "AttackRows",
-    "Attacked",
-    "attack_both_ways",
-    "attack_eraser",
-    "attack_folds",
-    "attack_splits",
-    "can_cross_fit",
-    "check_splits",
-    "concept_name",
-    "erased",
-    "erased_split",
-    "eraser_facts",
-    "eraser_name",
-]
-
 Codes = NDArray[np.int64]
 AttackRows = Literal["unseen", "seen", "cross-fit"]
 

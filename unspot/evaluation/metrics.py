@@ -28,8 +28,6 @@ from unspot.evaluation.measure import (
     check_splits,
 )
 
-__all__ = ["METRICS", "Finding", "Metric", "Row", "Side", "Value", "lacking", "one_row"]
-
 Codes = NDArray[np.int64]
 Direction = Literal["lower", "higher", "none"]
 

@@ -27,8 +27,6 @@ from unspot.evaluation.attack_models import whitened
 from unspot.leopard.kernels import TILE_ROWS, mean_bandwidth
 from unspot.machine import one_thread
 
-__all__ = ["TwoSampleTest", "compare_concept", "two_sample_test"]
-
 Codes = NDArray[np.int64]
 
 #: Statistics closer than this share of their spread are ties: rounding, not evidence.

@@ -11,8 +11,6 @@ from unspot.checks import require
 from unspot.export.layers import layers
 from unspot.maps import Map
 
-__all__ = ["erasing_index"]
-
 
 def erasing_index(maps: Sequence[Map], index: Any) -> Any:
     """Put the maps in front of an index, as a ``faiss.IndexPreTransform``."""

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from unspot.maps import Dense, Map, Normalise
 from unspot.maps.linear import range_basis
 
-__all__ = ["Layer", "Layers", "layers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Layer:

@@ -16,8 +16,6 @@ from unspot._version import __version__
 from unspot.checks import require
 from unspot.maps.program import INPUT, Program, Step
 
-__all__ = ["onnx_bytes"]
-
 #: Versions that onnxruntime and other programs have read for years.
 OPSET, IR_VERSION = 18, 9
 

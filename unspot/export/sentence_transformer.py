@@ -12,8 +12,6 @@ from unspot.checks import require
 from unspot.export.layers import Layer, layers
 from unspot.maps import Map
 
-__all__ = ["erasing_model"]
-
 
 def erasing_model(maps: Sequence[Map], metadata: Mapping[str, Any], model: Any) -> Any:
     """Append modules that erase to those of ``model``, which stays as it is."""

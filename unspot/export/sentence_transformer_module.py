@@ -19,8 +19,6 @@ from unspot.io.files import write_atomically
 from unspot.maps import Map, trace
 from unspot.maps.file import packed, read
 
-__all__ = ["Erase"]
-
 FILE = "eraser.safetensors"
 
 

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from unspot.maps.program import INPUT, Program
 
-__all__ = ["ErasureModule", "as_hook"]
-
 #: What each operation of ``unspot.maps.program`` is in torch.
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "add": torch.add,

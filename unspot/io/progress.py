@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from threading import Timer
 from typing import Any, TypeVar
 
-__all__ = ["Phase", "phase", "shown", "steps"]
-
 Thing = TypeVar("Thing")
 
 #: Seconds after which a terminal shows phases: what is over at once should not flicker.

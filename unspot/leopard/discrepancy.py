@@ -18,18 +18,6 @@ from torch import Tensor, nn
 
 from unspot.leopard.kernels import Factors, GaussianMixture, Tiles, kernel_sums, mean_bandwidth
 
-__all__ = [
-    "HSICLoss",
-    "MMDLoss",
-    "PairWeights",
-    "Term",
-    "class_weights",
-    "discrepancy",
-    "discrepancy_and_grad",
-    "hsic",
-    "mmd2",
-]
-
 #: Fewest rows that have an unbiased HSIC.
 LEAST_ROWS = 4
 

@@ -33,8 +33,6 @@ from unspot.leopard.subspaces import (
 )
 from unspot.machine import one_thread
 
-__all__ = ["Settings", "Subspace", "fit_subspace"]
-
 Array = NDArray[np.float64]
 RowNumbers = NDArray[np.int64]
 Solver = ManifoldSolver | PaperSolver

@@ -14,8 +14,6 @@ from torch import Tensor
 from unspot.checks import check_bandwidth, check_count
 from unspot.machine import divisible, in_threads
 
-__all__ = ["TILE_ROWS", "Factors", "GaussianMixture", "Tiles", "kernel_sums", "mean_bandwidth"]
-
 Bandwidth = Literal["pooled", "pair"] | float
 
 

@@ -23,8 +23,6 @@ from unspot.leopard.discrepancy import class_weights
 from unspot.leopard.kernels import GaussianMixture
 from unspot.leopard.objective import Objective, Preservation
 
-__all__ = ["AllRows", "Blocks", "LowOrder", "noise"]
-
 #: Rows sorted by class (m, d), and how many of each class they are, (K,).
 Block = tuple[NDArray[Any], NDArray[Any]]
 #: Kernels whose value at the mean distance is smaller are left to the sample: they see only near

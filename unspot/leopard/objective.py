@@ -22,19 +22,6 @@ from unspot.leopard.discrepancy import PairWeights, discrepancy, discrepancy_and
 from unspot.leopard.kernels import GaussianMixture
 from unspot.machine import divisible, in_threads
 
-__all__ = [
-    "BLOCK_ROWS",
-    "MiniBatches",
-    "Objective",
-    "Preservation",
-    "Softened",
-    "narrow",
-    "project",
-    "pull_back",
-    "unit_rows",
-]
-
-
 #: Rows of one matrix product.
 BLOCK_ROWS = 256
 

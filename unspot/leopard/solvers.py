@@ -26,8 +26,6 @@ from unspot.checks import check_choice, check_count
 from unspot.io.progress import phase
 from unspot.leopard.objective import MiniBatches
 
-__all__ = ["PRESETS", "History", "ManifoldSolver", "Noise", "PaperSolver"]
-
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 
 

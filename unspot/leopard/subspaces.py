@@ -10,16 +10,6 @@ from numpy.typing import NDArray
 from unspot.checks import did_you_mean
 from unspot.data.statistics import ClassStatistics, whitening
 
-__all__ = [
-    "STARTS",
-    "column_space",
-    "complement",
-    "feature_moments_start",
-    "nearest_projector",
-    "projection_loss",
-    "start",
-]
-
 Array = NDArray[Any]
 STARTS = ("identity", "moments", "pca")
 

@@ -19,8 +19,6 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPS", "Map", "as_numpy", "chain_fault", "like", "map_class", "register_map"]
-
 Array = NDArray[Any]
 
 

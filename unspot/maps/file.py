@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from unspot._version import __version__
 from unspot.maps.base import MAPS, Map, chain_fault, map_class, shown
 
-__all__ = ["packed", "read"]
-
 FORMAT = "unspot/1"
 
 #: Cascades inside each other, in the metadata.

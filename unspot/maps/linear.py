@@ -17,8 +17,6 @@ import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
 
-__all__ = ["Compress", "Expand", "Oblique", "Projection", "range_basis"]
-
 
 def range_basis(P: Array) -> Array:
     """Compute an orthonormal basis (d, r) of the range of a matrix, r its numerical rank.

@@ -10,12 +10,6 @@ import numpy as np
 
 from unspot.maps.base import Array, Map, like, register_map
 
-__all__ = [
-    "Dense",
-    "Mixture",
-    "Normalise",
-]
-
 
 @register_map
 @dataclass(frozen=True, eq=False)

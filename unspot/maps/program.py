@@ -19,8 +19,6 @@ import numpy as np
 
 from unspot.maps.base import Array, Map
 
-__all__ = ["INPUT", "OPERATIONS", "Program", "Step", "Traced", "trace"]
-
 #: The name of the rows that a program is called on.
 INPUT = "x"
 

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from unspot.checks import check_choice, did_you_mean
 from unspot.eraser import Eraser
 
-__all__ = ["CallMask", "Hooks", "chosen", "hooks", "kept_tokens", "matching", "state_of"]
-
 POSITIONS = ("all", "cls", "last")
 
 #: Modules that have a hook of this kind now.

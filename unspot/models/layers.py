@@ -23,8 +23,6 @@ from unspot.io.files import as_type, file_hash, write_atomically
 from unspot.models.hooks import POSITIONS, Hooks
 from unspot.models.states import call_order, check_inputs, rows_of_states, sampled_states
 
-__all__ = ["LayerErasers", "fit_layers", "load_layers"]
-
 logger = logging.getLogger(__name__)
 
 FORMAT = "unspot-layers/1"

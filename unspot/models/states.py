@@ -16,8 +16,6 @@ from torch import Tensor, nn
 
 from unspot.models.hooks import CallMask, chosen, kept_tokens, matching, state_of
 
-__all__ = ["StateRows", "call_order", "check_inputs", "rows_of_states", "sampled_states"]
-
 
 @dataclass(frozen=True, eq=False)
 class StateRows:

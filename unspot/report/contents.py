@@ -25,8 +25,6 @@ from unspot.report.wording import (
 )
 from unspot.tables import Number
 
-__all__ = ["Attack", "Contents", "Gaps", "Measure", "NeighbourList", "Tradeoff", "read_contents"]
-
 Better = Literal["lower", "higher", "none"]
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from unspot.report.views import Panel, Views
 
-__all__ = ["embedding_figure", "page_figures", "save", "save_figures", "theme_css", "to_svg"]
-
 # -- Colours and marks -----------------------------------------------------------------------------
 
 #: Name → (light, dark).

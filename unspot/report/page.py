@@ -23,8 +23,6 @@ from unspot.report.views import Views
 from unspot.report.wording import GROUPS, glossary, presented
 from unspot.tables import Number, interval_text, number_text, value_text
 
-__all__ = ["highlights", "measure_groups", "render", "to_html", "write_page"]
-
 TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 #: The names of the pictures for those who cannot see them.

@@ -11,8 +11,6 @@ from unspot.eraser import method_name
 from unspot.evaluation.certificate import Certificate
 from unspot.evaluation.evaluations import Evaluation
 
-__all__ = ["BEFORE", "Column", "Results", "sort_results"]
-
 #: The name of the original rows among the representations.
 BEFORE = "before"
 

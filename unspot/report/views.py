@@ -17,8 +17,6 @@ from unspot.data.statistics import ClassStatistics, whitening
 from unspot.evaluation.measure import erased_split, eraser_name
 from unspot.io.progress import phase
 
-__all__ = ["Panel", "Views", "Witness", "make_views", "witness"]
-
 Array = NDArray[np.float64]
 #: How many directions are compared by their densities.
 CANDIDATES = 10

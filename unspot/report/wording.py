@@ -13,17 +13,6 @@ if TYPE_CHECKING:
     from unspot.report.contents import Attack, Contents
     from unspot.report.results import Column, Results
 
-__all__ = [
-    "GROUPS",
-    "TERMS",
-    "Facts",
-    "Verdict",
-    "attacker_name",
-    "glossary",
-    "presented",
-    "verdict",
-]
-
 Facts = tuple[tuple[str, str], ...]
 Tone = Literal["good", "bad", "unsure"]
 

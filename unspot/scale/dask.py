@@ -29,8 +29,6 @@ from unspot.io.columns import (
 )
 from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch, width_out
 
-__all__ = ["class_statistics", "erase"]
-
 #: How many statistics one task merges.
 MERGED_AT_ONCE = 8
 

@@ -15,8 +15,6 @@ from unspot.eraser import Eraser
 from unspot.io.arrow import column_kinds, is_list, matrix
 from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch
 
-__all__ = ["erase"]
-
 
 def erase(
     dataset: Any,

@@ -53,8 +53,6 @@ from unspot.io.progress import phase
 from unspot.machine import cores
 from unspot.scale.batches import ArrowEraser, Erasure, erase_batch, width_out
 
-__all__ = ["Result", "transform_file", "transform_files"]
-
 #: How much of an array is read at a time. Small pieces stay in the cache and cost no page faults,
 #: but a product needs enough rows to be worth the conversion of its matrix.
 CHUNK_BYTES, CHUNK_ROWS = 4 << 20, 1024
