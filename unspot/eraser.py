@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from unspot.data.rows import KNOWN, by_rows, refuse_masked
 from unspot.io.files import write_atomically
 from unspot.maps import Compress, Expand, Map, Normalise, Oblique, Projection, chain_fault, trace
+from unspot.maps.elementary import range_basis
 from unspot.maps.file import packed, read
-from unspot.maps.linear import range_basis
 
 #: Fewer products than this are done on one thread by any BLAS, and in one piece here.
 _FEW_PRODUCTS = 1 << 17
@@ -302,7 +302,7 @@ class Eraser:
         >>> index.search(np.zeros((1, 3), dtype=np.float32), 1)[1].item()
         0
         """
-        from unspot.export.faiss_index import erasing_index
+        from unspot.export.layers import erasing_index
 
         return erasing_index(self.maps, index)
 

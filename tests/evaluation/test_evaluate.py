@@ -104,7 +104,7 @@ def test_utility_is_that_of_the_single_functions(found, data, eraser):
 
 def test_fairness_is_that_of_the_logistic_regression(data):
     """Its gaps are those of the predictions that the task's accuracy counts."""
-    from unspot.evaluation.group_fairness import fairness
+    from unspot.evaluation.utility import fairness
 
     side = Side(data, data)
     before = side.fairness(side.linear_task)
@@ -118,7 +118,7 @@ def test_fairness_is_that_of_the_logistic_regression(data):
 
 
 def test_fairness_is_that_of_given_predictions(data, tmp_path):
-    from unspot.evaluation.group_fairness import fairness
+    from unspot.evaluation.utility import fairness
 
     y, z = data.test.y, data.test.z
     mine = np.where(z == z[0], y, np.roll(y, 1))  # right for one class, and not for others

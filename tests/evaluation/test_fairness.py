@@ -11,7 +11,7 @@ from fairlearn.metrics import (
     true_positive_rate,
 )
 
-from unspot.evaluation.group_fairness import fairness
+from unspot.evaluation.utility import fairness
 
 JOBS = np.array(["judge", "nurse", "poet", "welder"])
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
-from unspot.evaluation import geometry
-from unspot.evaluation.geometry import neighbour_overlap, variance_kept
+from unspot.evaluation import utility
+from unspot.evaluation.utility import neighbour_overlap, variance_kept
 
 
 def embeddings(n=200, d=6, seed=0):
@@ -43,7 +43,7 @@ def test_equals_the_definition(n, d, share, convention, dtype, rows_at_once):
     X = embeddings(n, d).astype(dtype)
     k = max(1, int(share * (n - 1)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "BLOCK_VALUES", rows_at_once * n)
+        patch.setattr(utility, "BLOCK_VALUES", rows_at_once * n)
         found = neighbour_overlap(X, halved(X), k=k, convention=convention)
     expected = by_sorting(X.astype(float), halved(X.astype(float)), k, convention == "paper")
     assert found == pytest.approx(expected, rel=1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unspot import LEACE, Dataset, Eraser, certify, evaluate
-from unspot.data.parts import OTHERS, parts_of
+from unspot.data.dataset import OTHERS, parts_of
 from unspot.datasets.synthetic import concept_law
 from unspot.evaluation import Certificate
 from unspot.evaluation.measure import can_cross_fit

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.dataset import Dataset, Split
-from unspot.data.parts import parts_of, split_parts
+from unspot.data.dataset import Dataset, Split, parts_of, split_parts
 from unspot.evaluation.attackers import BUDGETS, rows_needed, scores_of
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.evaluations import check_metrics, over_seeds

@@ -8,12 +8,12 @@ from .description_length import mdl as mdl
 from .evaluations import Evaluation as Evaluation
 from .evaluations import Evaluations as Evaluations
 from .evaluations import evaluate as evaluate
-from .geometry import neighbour_overlap as neighbour_overlap
-from .geometry import variance_kept as variance_kept
-from .group_fairness import Fairness as Fairness
-from .group_fairness import fairness as fairness
 from .metrics import Metric as Metric
 from .metrics import Row as Row
 from .metrics import Value as Value
 from .two_sample import TwoSampleTest as TwoSampleTest
 from .two_sample import two_sample_test as two_sample_test
+from .utility import Fairness as Fairness
+from .utility import fairness as fairness
+from .utility import neighbour_overlap as neighbour_overlap
+from .utility import variance_kept as variance_kept

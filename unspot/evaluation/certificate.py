@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.dataset import Dataset, Split, warn_if_grouped
-from unspot.data.parts import naming_concept, parts_of
+from unspot.data.dataset import Dataset, Split, naming_concept, parts_of, warn_if_grouped
 from unspot.data.rows import as_seed, fingerprint
 from unspot.eraser import Eraser
 from unspot.evaluation.attackers import AttackResult

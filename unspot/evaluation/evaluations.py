@@ -22,8 +22,13 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, did_you_mean, require
 from unspot.data.columns import missing_values
-from unspot.data.dataset import Dataset, refuse_shared_groups, warn_if_grouped
-from unspot.data.parts import naming_concept, parts_of
+from unspot.data.dataset import (
+    Dataset,
+    naming_concept,
+    parts_of,
+    refuse_shared_groups,
+    warn_if_grouped,
+)
 from unspot.data.rows import as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.inference import paired_covariance

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from unspot.data.dataset import Dataset
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS
 from unspot.evaluation.attackers import attack_concept, rows_needed, scores_of
-from unspot.evaluation.group_fairness import Fairness, fairness_of_codes
 from unspot.evaluation.measure import (
     Attacked,
     attack_eraser,
@@ -27,6 +26,7 @@ from unspot.evaluation.measure import (
     can_cross_fit,
     check_splits,
 )
+from unspot.evaluation.utility import Fairness, fairness_of_codes
 
 Codes = NDArray[np.int64]
 Direction = Literal["lower", "higher", "none"]
@@ -451,7 +451,7 @@ def _two_sample(before: Value | None, after: Value, side: Side) -> Finding:
 
 
 def _overlap(side: Side) -> Value:
-    from unspot.evaluation.geometry import neighbour_overlap
+    from unspot.evaluation.utility import neighbour_overlap
 
     if side.is_original:
         return Value(1.0)
@@ -467,7 +467,7 @@ def _neighbours(before: Value | None, after: Value, side: Side) -> Finding:
 
 
 def _variance_kept(side: Side) -> Value:
-    from unspot.evaluation.geometry import variance_kept
+    from unspot.evaluation.utility import variance_kept
 
     if side.is_original:
         return Value(1.0)

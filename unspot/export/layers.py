@@ -1,4 +1,4 @@
-"""A chain of maps as layers x ↦ Wx + b, for systems that have nothing else."""
+"""A chain of maps as layers x ↦ Wx + b, for systems that have nothing else, such as faiss."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import require
 from unspot.maps import Dense, Map, Normalise
-from unspot.maps.linear import range_basis
+from unspot.maps.elementary import range_basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,3 +78,45 @@ def _down_and_up(maps: Sequence[Map]) -> list[Layer]:
     if up.shape[1] in (0, min(P.shape)):
         return [Layer(P, bias)]
     return [Layer(up.T @ P), Layer(up, bias)]
+
+
+def erasing_index(maps: Sequence[Map], index: Any) -> Any:
+    """Put the maps in front of an index, as a ``faiss.IndexPreTransform``."""
+    require("to_faiss", "models", "faiss")
+    import faiss
+
+    if not isinstance(index, faiss.Index):
+        raise ValueError(
+            f"Got an index of type {type(index).__name__}, but expected one of faiss, such as "
+            f"faiss.IndexFlatIP({maps[-1].n_out})."
+        )
+    chain = layers(maps)
+    if chain is None or not chain.is_affine:
+        raise ValueError(
+            f"Got an eraser of maps {' → '.join(m.kind for m in maps)}, but expected an affine "
+            "one, since faiss has no other transforms. Erase vectors before you add them and "
+            "queries before you search: index.add(eraser(X))."
+        )
+    if index.d != maps[-1].n_out:
+        raise ValueError(
+            f"Got an index of {index.d} dimensions, but expected {maps[-1].n_out}: this eraser "
+            f"gives vectors of {maps[-1].n_out} numbers."
+        )
+    if index.ntotal:
+        raise ValueError(
+            f"Got an index that holds {index.ntotal:,} vectors, which nobody erased, but expected "
+            "an empty one. Wrap an empty index, and add the vectors to the result."
+        )
+    result = faiss.IndexPreTransform(index)
+    if chain.normalise:
+        result.prepend_transform(faiss.NormalizationTransform(maps[-1].n_out, 2.0))
+    for layer in reversed(chain.layers):
+        n_out, n_in = layer.weight.shape
+        transform = faiss.LinearTransform(n_in, n_out, layer.bias is not None)
+        weight = np.ascontiguousarray(layer.weight, dtype=np.float32)
+        faiss.copy_array_to_vector(weight.ravel(), transform.A)
+        if layer.bias is not None:
+            faiss.copy_array_to_vector(layer.bias.astype(np.float32), transform.b)
+        transform.is_trained = True
+        result.prepend_transform(transform)
+    return result

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from unspot.checks import did_you_mean
 from unspot.data.dataset import Dataset
-from unspot.evaluation.geometry import neighbour_overlap
-from unspot.evaluation.group_fairness import Fairness
 from unspot.evaluation.metrics import (
     MAX_PAIRS,
     METRICS,
@@ -27,6 +25,7 @@ from unspot.evaluation.metrics import (
     learned_nothing,
     mean_value,
 )
+from unspot.evaluation.utility import Fairness, neighbour_overlap
 from unspot.lab.description_length import paper_bits
 from unspot.lab.probes import ProbeScores, predict_codes, probe_accuracy
 from unspot.lab.words import word_similarity

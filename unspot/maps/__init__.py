@@ -1,11 +1,14 @@
 """The maps that erasers are made of: frozen, numpy-only, saved and loaded by their ``kind``."""
 
 from unspot.maps.base import MAPS, Map, chain_fault, like, register_map
-from unspot.maps.linear import Compress, Expand, Oblique, Projection
-from unspot.maps.nonlinear import (
+from unspot.maps.elementary import (
+    Compress,
     Dense,
+    Expand,
     Mixture,
     Normalise,
+    Oblique,
+    Projection,
 )
 from unspot.maps.program import Program, Step, trace
 
