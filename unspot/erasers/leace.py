@@ -137,7 +137,7 @@ class LEACE(BaseEraser):
         self._refuse_goal_of_fit()
         kind = None if seen is None else self._seen_concept()["concept"]  # one for all batches
         concept = read(z, n_rows=len(X), kind=kind, min_values=1)
-        if concept.names or concept.kind != (kind or concept.kind):
+        if concept.names or (kind and kind != concept.describe()["concept"]):
             raise ValueError(
                 "Got a batch of a stream with several concepts, or with another kind of concept "
                 "than before, but expected one label or one number for each row. Pass all rows to "

@@ -33,7 +33,7 @@ _BINS = 8
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work a model may do: the limits of a budget."""
+    """Limits of the work of a model, by budget."""
 
     products: int  # features of the quadratic attacker
     landmarks: int  # of the Nyström features

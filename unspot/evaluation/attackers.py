@@ -100,7 +100,7 @@ BUDGETS: dict[str, _Budget] = {
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """How one attacker did on the test rows.
+    """Result of one attacker on the test rows.
 
     Attributes
     ----------

@@ -198,7 +198,7 @@ class Certificate:
 
     @property
     def of_number(self) -> bool:
-        """Whether the concept is a number, of which attackers explain a share of the variance."""
+        """Tell whether the concept is a number, whose variance attackers explain in part."""
         return self.kind == "continuous"
 
     @property
@@ -233,7 +233,7 @@ class Certificate:
 
     @property
     def leaks(self) -> bool:
-        """Whether the verdict is LEAKS."""
+        """Tell whether the verdict is LEAKS."""
         return self.verdict == "LEAKS"
 
     @property
@@ -311,7 +311,7 @@ class Certificate:
 
     @property
     def scope(self) -> dict[str, tuple[str, ...]]:
-        """What the certificate covers, what it does not, and when to certify again, by heading."""
+        """State what the certificate covers, what not, and when to certify again, by heading."""
         cleaner = ", so that they look cleaner than new ones" if self.attack_rows == "seen" else ""
         return {
             "The adversary has": (
@@ -359,7 +359,7 @@ class Certificate:
 
     @property
     def next_step(self) -> str:
-        """What to do about the verdict, in a sentence."""
+        """Recommend a next step, in a sentence."""
         if self.verdict == "HOLDS":
             return "Certify again when the rows, the model that makes them or the eraser changes."
         if self.verdict == "INCONCLUSIVE":

@@ -252,7 +252,7 @@ class _Stop:
         self.best: Tensor | None = None
 
     def update(self, loss: Tensor, *, keep_best: bool) -> Tensor:
-        """Whether each network goes on."""
+        """Tell which networks go on training."""
         stuck = loss > self.lowest - self.recipe.tolerance
         self.waited = torch.where(stuck, self.waited + 1, 0)
         if keep_best:

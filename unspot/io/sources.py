@@ -51,7 +51,7 @@ _BATCH = 8192
 
 @runtime_checkable
 class RowSource(Protocol):
-    """What out-of-core fits read from."""
+    """Protocol of the rows that out-of-core fits read."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _leave_on_disk(path: Path, features: Any, roles: dict[str, str]) -> Read:
 
 
 class _Source:
-    """What sources share: rows by number in the order of the source, and chunks by ``read``."""
+    """Base of sources: rows by number in the order of the source, and chunks by ``read``."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -595,7 +595,7 @@ class Rows:
         return self.mapped(lambda X: X @ U, U.shape[1])
 
     def mapped(self, change: Callable[[Floats], Floats], width: int | None = None) -> Rows:
-        """The same rows, changed whenever they are read."""
+        """Apply a function to the rows whenever they are read."""
         return Rows(self, change=change, width=width)
 
     def read(self, start: int, stop: int) -> Floats:
@@ -670,7 +670,7 @@ def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
 
 
 def is_stream(X: Any) -> bool:
-    """Whether X is an iterator, or an iterable without rows by number, such as a data loader."""
+    """Tell whether X is an iterator, or an iterable without rows by number."""
     by_number = ("__getitem__", "__array__", "shape")
     unordered = hasattr(X, "__iter__") and not any(hasattr(X, name) for name in by_number)
     return hasattr(X, "__next__") or unordered

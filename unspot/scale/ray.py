@@ -66,7 +66,7 @@ def erase(
 
 
 class _BatchEraser:
-    """What an actor does: the eraser arrives once, batches many times."""
+    """Actor that gets the eraser once, and batches many times."""
 
     def __init__(self, eraser: Eraser, features: Features, reduce: bool) -> None:
         self._eraser, self._features, self._reduce = eraser, features, reduce
