@@ -45,13 +45,13 @@ def fitted(request, data):
     return _fit(request.param, data, 0)
 
 
-@pytest.mark.parametrize("kind", ["standard", "cascaded"])
-def test_the_rank_is_near_what_the_law_allows(kind, data):
+def test_the_rank_is_near_what_the_law_allows(fitted, data):
     """Seven clean directions; the linear stage of a cascade may take one of them.
 
     The few hundred rows that a fit sets aside can make an attacker look lucky, so the median.
     """
-    ranks = [_fit(kind, data, seed).rank_ for seed in range(3)]
+    kind = "cascaded" if isinstance(fitted, Cascade) else "standard"
+    ranks = [fitted.rank_, *(_fit(kind, data, seed).rank_ for seed in (1, 2))]
     assert D - K - 1 <= np.median(ranks) <= D - K
 
 
@@ -234,7 +234,7 @@ def test_no_rank_is_good_enough(data):
     rng = np.random.default_rng(0)
     z = np.arange(1500) % 2
     X = rng.normal(size=(1500, 5)) * np.where(z == 1, 6.0, 1.0)[:, None]
-    with pytest.warns(UserWarning, match=r"No rank will do: rank 1 .*0\.\d+.*larger max_adv"):
+    with pytest.warns(UserWarning, match=r"No rank will do: rank 1: .*0\.\d+.*Allow more"):
         fitted = LEOPARD("auto", random_state=0).fit(X, z)
     assert fitted.rank_ == 1
     assert not fitted.eraser_.metadata["selection"]["met"]

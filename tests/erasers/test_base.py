@@ -23,7 +23,6 @@ REFITS = {
         {"eraser": LEACE()},
         ["rank_", "history_"],
     ),
-    "a continuous concept": (LEACE(), {"concept": "continuous"}, ["classes_"]),
 }
 
 
@@ -46,6 +45,13 @@ def test_a_refit_is_as_a_first_fit(case, rows):
     assert set(vars(refitted)) == set(vars(first))
     assert not any(hasattr(refitted, name) for name in gone)
     np.testing.assert_array_equal(refitted.transform(rows[0]), first.transform(rows[0]))
+
+
+def test_a_refit_on_a_number_has_no_classes(rows):
+    X, z = rows
+    refitted = LEACE().fit(X, z).fit(X, X[:, 0])
+    assert set(vars(refitted)) == set(vars(LEACE().fit(X, X[:, 0])))
+    assert not hasattr(refitted, "classes_")
 
 
 ERASERS = [

@@ -66,7 +66,7 @@ def test_erases_what_linear_erasure_cannot(variance_coded):
     assert nonlinear_accuracy(LEOPARD(rank=5, random_state=0)) < 0.58
 
 
-@pytest.mark.parametrize("solver", ["manifold", PaperSolver(epochs=200, learning_rate=0.02)])
+@pytest.mark.parametrize("solver", [ManifoldSolver(), PaperSolver(epochs=200, learning_rate=0.02)])
 @pytest.mark.parametrize("metric", ["euclidean", "whitened"])
 def test_both_solvers_and_metrics_match_densities(variance_coded, solver, metric):
     X, z = variance_coded

@@ -493,7 +493,6 @@ def test_a_goal_of_few_rows_stays():
     "method",
     [
         "LEACE()",
-        "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_rows=500)))",
         "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=1)))",
     ],
 )
