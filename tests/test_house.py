@@ -155,10 +155,11 @@ def test_inspect_is_light(eraser_file):
 
 #: What may be imported inside a function: optional or slow to load.
 LATE = {
-    "torch", "sklearn", "scipy", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2", "dask",
-    "distributed", "ray", "rich", "transformers", "tokenizers", "threadpoolctl", "h5py", "zarr",
-    "polars", "fcntl", "resource", "safetensors", "markupsafe", "importlib.metadata", "faiss",
-    "onnx", "huggingface_hub", "sentence_transformers", "anndata", "concept_erasure", "fairlearn",
+    "numpy", "torch", "sklearn", "scipy", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2",
+    "dask", "distributed", "ray", "rich", "transformers", "tokenizers", "threadpoolctl", "h5py",
+    "zarr", "polars", "fcntl", "resource", "safetensors", "markupsafe", "importlib.metadata",
+    "faiss", "onnx", "huggingface_hub", "sentence_transformers", "anndata", "concept_erasure",
+    "fairlearn",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import get_ident
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Literal,
     NamedTuple,
@@ -31,10 +32,9 @@ from typing import (
     is_typeddict,
 )
 
-import numpy as np
-from numpy.typing import NDArray
-
-from unspot.io.columns import missing
+if TYPE_CHECKING:  # a wrong file is named before numpy is loaded
+    import numpy as np
+    from numpy.typing import NDArray
 
 Read = TypeVar("Read")
 Chunk = TypeVar("Chunk")
@@ -206,6 +206,7 @@ PARSER_TRIES = 10
 
 def read_npy(path: Path) -> NDArray[Any]:
     """Map the array of a ``.npy`` file into memory, read-only. Cost: reads only the header."""
+    import numpy as np
 
     def header_of(file: Any) -> Header:
         file.seek(0)
@@ -219,6 +220,8 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 def release_pages(array: NDArray[Any]) -> None:
     """Give the pages of a mapped file back, so that reading it keeps the resident memory small."""
+    import numpy as np
+
     base: Any = array
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap) and base.mode == "c":
@@ -230,6 +233,8 @@ def release_pages(array: NDArray[Any]) -> None:
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
     """Read some arrays of a ``.npz`` file, by name."""
+    from unspot.io.columns import missing
+
     with _open_npz(path) as file:
         arrays = {}
         for name in names:
@@ -258,6 +263,8 @@ class Header(NamedTuple):
 
 def _read_header(file: Any, n_bytes: int) -> Header:
     """Read the header of an open ``.npy`` file, and refuse a file of another size than it says."""
+    import numpy as np
+
     version = np.lib.format.read_magic(file)
     how = "read_array_header_1_0" if version == (1, 0) else "read_array_header_2_0"
     header = Header(*getattr(np.lib.format, how)(file))
@@ -285,6 +292,8 @@ def npz_names(path: Path) -> list[str]:
 
 @contextmanager
 def _open_npz(path: Path) -> Iterator[Any]:
+    import numpy as np
+
     with reading(path):
         opened = path.open("rb")
     with opened:  # numpy would leave its own file open if the archive is damaged

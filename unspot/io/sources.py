@@ -16,7 +16,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from unspot.checks import check_count
 from unspot.data.rows import in_memory
@@ -693,6 +692,8 @@ def opened(X: Any, concept: Any) -> tuple[Any, Any]:
 
 
 def _is_outside_memory(X: Any) -> bool:
+    from scipy.sparse import issparse
+
     if isinstance(X, np.ndarray):
         return isinstance(X, np.memmap)
     if isinstance(X, (str, os.PathLike, RowSource)):
