@@ -83,22 +83,6 @@ print(json.dumps(seen))
         assert set(loaded) <= set(allowed), line
 
 
-@pytest.mark.parametrize(("line", "most"), [(["--help"], 0.3), (["inspect", "e.safetensors"], 0.5)])
-def test_help_and_facts_are_quick(line, most, eraser, monkeypatch):
-    """Count the processor's time, which others on the machine do not use; best of three.
-
-    Of the time to inspect, numpy and typer's own pydantic take more than half.
-    """
-    monkeypatch.chdir(eraser.parent)
-    seconds = []
-    for _ in range(3):
-        before = os.times()
-        assert run("-m", "unspot", *line).returncode == 0
-        after = os.times()
-        seconds.append(sum(after[2:4]) - sum(before[2:4]))
-    assert min(seconds) < most * 1.5  # a busy core is slower: half as much again
-
-
 # -- What there is ---------------------------------------------------------------------------------
 
 
