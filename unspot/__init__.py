@@ -1,4 +1,4 @@
-"""unspot takes a concept out of embeddings, and proves that it is gone.
+"""unspot takes a concept out of embeddings, and measures what is left of it.
 
 The public names are imported on first use, so that ``unspot --help`` and ``unspot.load`` never
 load torch.
