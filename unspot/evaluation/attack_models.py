@@ -202,7 +202,9 @@ class ClassRows:
 
         model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
         for C in penalties:
-            with warnings.catch_warnings():  # a hundred steps are enough to attack with
+            # BLAS kernels may flag invalid operations beyond the rows, which are finite themselves.
+            with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+                # A hundred steps are enough to attack with.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.set_params(C=C).fit(X, self.codes)
             yield C, copy(model).predict_proba
