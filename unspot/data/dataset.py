@@ -82,10 +82,6 @@ class Split:
         return self.concept.single()
 
     @property
-    def kind(self) -> str:
-        return str(self.concept.kind)
-
-    @property
     def group_codes(self) -> NDArray[np.int64] | None:
         """Return the groups as codes, or None."""
         return None if self.groups is None else group_codes(self.groups, len(self))
