@@ -15,6 +15,7 @@ from unspot.leopard import (
     PairWeights,
     PaperSolver,
     Preservation,
+    Preserving,
     nearest_projector,
 )
 
@@ -101,9 +102,7 @@ def test_preservation_is_the_share_of_variance_in_any_basis(rng):
 
 def test_objective_gradient_against_differences(objective, rng):
     cov = torch.from_numpy(np.cov(objective.X.numpy().T))
-    whole = Objective(
-        objective.X, objective.weights, objective.kernel, Preservation(None, cov, 8.0), weight=0.1
-    )
+    whole = Preserving(objective, Preservation(None, cov, 8.0, weight=0.1))
     V, H = orthonormal(8, 3), torch.from_numpy(rng.normal(size=(8, 3)))
     _, gradient = whole(V)
     slope = (whole.value(V + 1e-5 * H) - whole.value(V - 1e-5 * H)) / 2e-5

@@ -13,6 +13,7 @@ from .low_order import LowOrder as LowOrder
 from .objective import MiniBatches as MiniBatches
 from .objective import Objective as Objective
 from .objective import Preservation as Preservation
+from .objective import Preserving as Preserving
 from .objective import Softened as Softened
 from .objective import narrow as narrow
 from .solvers import ManifoldSolver as ManifoldSolver

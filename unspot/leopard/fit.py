@@ -22,7 +22,14 @@ from unspot.data.statistics import ClassStatistics, mean_difference_basis, white
 from unspot.leopard.discrepancy import PairWeights, Term, discrepancy
 from unspot.leopard.kernels import GaussianMixture
 from unspot.leopard.low_order import AllRows, Blocks, LowOrder, noise
-from unspot.leopard.objective import MiniBatches, Objective, Preservation, Softened, narrow
+from unspot.leopard.objective import (
+    MiniBatches,
+    Objective,
+    Preservation,
+    Preserving,
+    Softened,
+    narrow,
+)
 from unspot.leopard.solvers import History, ManifoldSolver, Noise, PaperSolver
 from unspot.leopard.subspaces import (
     column_space,
@@ -43,8 +50,11 @@ FAR = 1e-6
 #: Steps of fewer products than this, n²r for n rows and rank r, run on one thread. They take
 #: milliseconds, and waiting for other threads took ten times as long on a busy machine.
 FEW_PRODUCTS = 1e8
-#: Most rows whose pairs are compared, at a cost of their square; more rows count by low orders.
+#: Most rows whose pairs are compared, at a cost of their square.
 SAMPLE_ROWS = 10_000
+#: Rows of each class whose pairs are compared, and the fewest of all classes, where the low orders
+#: count all rows: the pairs of more rows cost more and find nothing more (``benchmarks/speed.py``).
+CLASS_ROWS, FEWEST_ROWS = 1_000, 3_000
 #: Most rows that are held out.
 HELD_OUT_ROWS = 5_000
 #: About the spread of HSIC without dependence, for features of unit variance, times the rows: that
@@ -58,15 +68,30 @@ MOMENT_ROWS, MOMENT_FEATURES = 4_000, 8
 
 
 class Settings(NamedTuple):
-    """Parameters of a search beyond those of its solver; see ``LEOPARD``."""
+    """Parameters of a search; see ``LEOPARD``."""
 
     rank: int
+    solver: Solver
     kernel: GaussianMixture
     metric: str = "euclidean"
     preserve: float = 0.0
     normalise: bool = False
-    device: Any = None
+    device: Any = "cpu"
     verbose: bool = False
+
+    @property
+    def init(self) -> Any:
+        """Return the start that ``subspaces.start`` takes."""
+        return self.solver.first_start(self.metric)
+
+    @property
+    def starts_from_moments(self) -> bool:
+        return isinstance(self.init, str) and self.init == "moments"
+
+    @property
+    def on_sphere(self) -> bool:
+        """Tell whether classes are matched by the directions of their rows."""
+        return self.normalise and self.metric != "whitened"
 
 
 class Subspace(NamedTuple):
@@ -78,9 +103,7 @@ class Subspace(NamedTuple):
     rows_used: int
 
 
-def fit_subspace(
-    X: Any, goal: Goal, settings: Settings, solver: Solver, rng: np.random.Generator
-) -> Subspace:
+def fit_subspace(X: Any, goal: Goal, settings: Settings, rng: np.random.Generator) -> Subspace:
     """Find the r-dimensional subspace in which rows tell least about a concept.
 
     Parameters
@@ -89,21 +112,23 @@ def fit_subspace(
     goal : Goal
         What to erase, given what, and what to keep.
     settings : Settings
-    solver : ManifoldSolver or PaperSolver
     rng : Generator
         Decides the sampled rows and mini-batches.
 
     Notes
     -----
-    O(b²r + nr(d + r)) time per step, for all pairs of b ≤ 10,000 rows and the low orders of n.
+    O(b²r + nr(d + r)) time per step, for all pairs of b rows and the low orders of n. Up to ten
+    classes b is at most 6,000, or 3,000 of them and more rows, and at most 10,000 in any case.
     """
-    rows = _draw(X, goal, solver, rng)
-    step = min(len(rows.numbers), getattr(solver, "batch_size", None) or len(rows.numbers))
+    rows = _draw(X, goal, settings, rng)
+    step = min(len(rows.numbers), getattr(settings.solver, "batch_size", None) or len(rows.numbers))
     with one_thread() if step**2 * settings.rank < FEW_PRODUCTS else nullcontext():
-        space = Space.of(X, goal, rows, settings, solver.first_start(settings.metric))
-        prepare = _match_features if goal.codes is None else _match_classes
-        problem = prepare(X, goal, rows, space, settings, solver, rng)
-        V, history = _search(problem, settings, solver, rng)
+        space = Space.of(X, goal, rows, settings)
+        if goal.codes is None:
+            problem = _match_features(goal, rows, space, settings, rng)
+        else:
+            problem = _match_classes(X, goal, rows, space, settings)
+        V, history = _search(problem, settings, rng)
     U = space.embedding_basis(V.cpu().double().numpy())
     return Subspace(U, history, space.statistics, problem.rows_used)
 
@@ -125,8 +150,9 @@ class _Rows(NamedTuple):
         return len(self.chosen) > len(self.numbers)
 
 
-def _draw(X: Any, goal: Goal, solver: Solver, rng: np.random.Generator) -> _Rows:
+def _draw(X: Any, goal: Goal, settings: Settings, rng: np.random.Generator) -> _Rows:
     """Draw the rows to fit on, and held-out rows to stop by; the paper's solver takes all rows."""
+    solver = settings.solver
     if isinstance(solver, PaperSolver):
         numbers = np.arange(len(X))
         whole = X.load() if hasattr(X, "load") and solver.is_full_batch(len(X)) else X
@@ -141,13 +167,30 @@ def _draw(X: Any, goal: Goal, solver: Solver, rng: np.random.Generator) -> _Rows
     chosen, held_out = sample_and_held_out(
         strata, most, rng, min_held_out=least, max_held_out=HELD_OUT_ROWS
     )
-    train = chosen
-    if len(chosen) > SAMPLE_ROWS:
-        part, _ = sample_and_held_out(strata[chosen], SAMPLE_ROWS, rng, held_out_share=0.0)
+    train, n_pairs = chosen, _rows_of_pairs(goal, settings, len(chosen))
+    if len(chosen) > n_pairs:
+        part, _ = sample_and_held_out(strata[chosen], n_pairs, rng, held_out_share=0.0)
         train = chosen[part]
     train, held_out, chosen = (labelled[part] for part in (train, held_out, chosen))
     read = _floats(X[np.concatenate([train, held_out])])  # a file is read once for both
     return _Rows(read[: len(train)], train, read[len(train) :], held_out, chosen)
+
+
+def _rows_of_pairs(goal: Goal, settings: Settings, n_rows: int) -> int:
+    """Choose the number of rows whose pairs are compared, of n rows to fit on."""
+    few = min(SAMPLE_ROWS, max(FEWEST_ROWS, CLASS_ROWS * goal.n_classes))
+    # The low orders cost as much as the pairs of twice as many rows.
+    return few if n_rows > 2 * few and _sums_low_orders(goal, settings) else SAMPLE_ROWS
+
+
+def _sums_low_orders(goal: Goal, settings: Settings) -> bool:
+    """Tell whether rows beyond the sample count by their low orders.
+
+    Those of HSIC are not summed, and the moments of rows of unit norm are no function of the
+    moments of all rows.
+    """
+    small = LowOrder.is_small(goal.n_classes, settings.rank, settings.kernel)
+    return goal.codes is not None and not settings.on_sphere and small
 
 
 def _floats(X: Any) -> Any:
@@ -173,7 +216,7 @@ class Space:
     on_sphere: bool = False
 
     @classmethod
-    def of(cls, X: Any, goal: Goal, rows: _Rows, settings: Settings, init: Any) -> Space:
+    def of(cls, X: Any, goal: Goal, rows: _Rows, settings: Settings) -> Space:
         """Choose the coordinates by mean and covariance of as many rows as there are."""
         codes, K = goal.codes, goal.n_classes
         if codes is None:
@@ -181,14 +224,14 @@ class Space:
         elif not rows.is_sample:
             X, codes = rows.train, codes[rows.numbers]
         # The scatter of each class is K·d² numbers, which only the start from moments needs.
-        per_class = goal.codes is not None and isinstance(init, str) and init == "moments"
+        per_class = goal.codes is not None and settings.starts_from_moments
         statistics = ClassStatistics.from_rows(X, codes, K, per_class=per_class).settled()
         dtype = rows.train.dtype
         if settings.metric == "whitened":
             return cls(statistics, dtype, *whitening(statistics.covariance, invertible=True))
         variance = float(np.diagonal(statistics.covariance).mean())
         unit = 2.0 ** round(np.log2(variance) / 2) if variance > 0 else 1.0
-        on_sphere = settings.normalise and goal.codes is not None
+        on_sphere = settings.on_sphere and goal.codes is not None
         return cls(statistics, dtype, unit=unit, on_sphere=on_sphere)
 
     def coordinates(self, X: Any) -> Any:
@@ -215,14 +258,14 @@ class Space:
             return kernel
         return replace(kernel, bandwidth=kernel.bandwidth / self.unit)
 
-    def preservation(self, like: torch.Tensor) -> Preservation:
-        """Return the share of variance that a subspace keeps, as a function of V."""
+    def preservation(self, like: torch.Tensor, weight: float) -> Preservation:
+        """Return the share of variance that a subspace keeps, times a weight, by V."""
         cov = self.statistics.covariance / self.unit**2
         total = float(np.trace(cov)) or 1.0
         if self.whiten is None:
-            return Preservation(None, like.new_tensor(cov), total)
+            return Preservation(None, like.new_tensor(cov), total, weight)
         B = self.whiten
-        return Preservation(like.new_tensor(B.T @ B), like.new_tensor(B.T @ cov @ B), total)
+        return Preservation(like.new_tensor(B.T @ B), like.new_tensor(B.T @ cov @ B), total, weight)
 
 
 # -- The loss --------------------------------------------------------------------------------------
@@ -237,23 +280,16 @@ class _Problem(NamedTuple):
     held_out: Objective | None = None
     noise: Noise | None = None
     soft: bool = False
+    preservation: Preservation | None = None
 
 
-def _match_classes(
-    X: Any,
-    goal: Goal,
-    rows: _Rows,
-    space: Space,
-    settings: Settings,
-    solver: Solver,
-    rng: np.random.Generator,
-) -> _Problem:
+def _match_classes(X: Any, goal: Goal, rows: _Rows, space: Space, settings: Settings) -> _Problem:
     """Match the densities of classes by MMD² (Eqs. 4–6)."""
     assert goal.codes is not None
-    device, kernel = torch.device(settings.device or "cpu"), space.kernel(settings.kernel)
+    device, kernel, solver = settings.device, space.kernel(settings.kernel), settings.solver
     codes, train = goal.codes[rows.numbers], space.coordinates(rows.train)
-    init = solver.first_start(settings.metric)
-    begin = space.working(start(init, space.statistics, settings.rank)).astype(space.dtype)
+    begin = space.working(start(settings.init, space.statistics, settings.rank))
+    begin = begin.astype(space.dtype)
     V = torch.from_numpy(begin).to(device)
     if isinstance(train, np.ndarray) and not space.on_sphere:  # where no row is far
         _warn_of_outliers(train, space.unit)
@@ -261,24 +297,19 @@ def _match_classes(
         return _Problem(MiniBatches(train, codes, kernel, device, space.on_sphere), V, len(codes))
     weights = PairWeights.between(codes, device)
     loss = Objective(torch.from_numpy(train).to(device), weights, kernel, on_sphere=space.on_sphere)
+    preservation = None
     if settings.preserve:
         # The unit of the trade is the loss that is left without the linear signal. Where that is
         # noise it is 1/n: with zero, or less, no λ would have an effect.
         U = complement(space.working(mean_difference_basis(space.statistics)))
         left = max(loss.value(loss.X.new_tensor(U)), 1 / len(codes))
-        term = space.preservation(loss.X)
-        loss = replace(loss, preservation=term, weight=settings.preserve * left)
+        preservation = space.preservation(loss.X, settings.preserve * left)
     held_out, checked = None, goal.codes[rows.held_out_numbers]
     if len(checked):
         coordinates = loss.X.new_tensor(space.coordinates(rows.held_out))
         held_out = replace(loss, X=coordinates, weights=PairWeights.between(checked, device))
-    # The moments of rows of unit norm are no function of the moments of all rows.
-    if (
-        not rows.is_sample
-        or space.on_sphere
-        or not LowOrder.is_small(goal.n_classes, settings.rank, kernel)
-    ):
-        return _Problem(loss, V, len(codes), held_out)
+    if not rows.is_sample or not _sums_low_orders(goal, settings):
+        return _Problem(loss, V, len(codes), held_out, preservation=preservation)
     covariance = torch.cov(loss.X.T)  # of the same bandwidth as the loss
     low_of_sample, low_of_all = (
         LowOrder(blocks, blocks.counts, kernel, covariance)
@@ -289,17 +320,11 @@ def _match_classes(
     )
     level = Noise(noise(low_of_all.counts), noise(np.bincount(checked).tolist()))
     whole = AllRows(loss, low_of_sample, low_of_all)
-    return _Problem(whole, V, len(rows.chosen), held_out, level)
+    return _Problem(whole, V, len(rows.chosen), held_out, level, preservation=preservation)
 
 
 def _match_features(
-    X: Any,
-    goal: Goal,
-    rows: _Rows,
-    space: Space,
-    settings: Settings,
-    solver: Solver,
-    rng: np.random.Generator,
+    goal: Goal, rows: _Rows, space: Space, settings: Settings, rng: np.random.Generator
 ) -> _Problem:
     """Make rows independent of features of any concept by HSIC."""
     rng, cut = generator(int(rng.integers(2**31))), len(rows.numbers)
@@ -307,7 +332,7 @@ def _match_features(
     terms = goal.terms(rng)
     coordinates = space.coordinates(np.concatenate([rows.train, rows.held_out]))
     _warn_of_outliers(coordinates[:cut], space.unit)
-    tensor = torch.from_numpy(coordinates).to(torch.device(settings.device or "cpu"))
+    tensor = torch.from_numpy(coordinates).to(settings.device)
     kernel = space.kernel(settings.kernel)
     # Units of other terms are what is left without the linear signal.
     basis = _uncorrelated(coordinates[:cut], goal.design()[:cut])
@@ -321,19 +346,20 @@ def _match_features(
     if goal.keep is not None:
         task = Features(goal.keep.features(rng), 1.0, None)
         terms = [*terms, task._replace(weight=-left / remainder([task]))]
-    preservation = space.preservation(tensor) if settings.preserve else None
+    preservation = None
+    if settings.preserve:
+        preservation = space.preservation(tensor, settings.preserve * left)
 
     def objective(part: slice) -> Objective:
-        pairs = _weights(terms, part, tensor)
-        return Objective(tensor[part], pairs, kernel, preservation, settings.preserve * left)
+        return Objective(tensor[part], _weights(terms, part, tensor), kernel)
 
     loss, held_out, level = objective(slice(cut)), None, None
     if cut < len(tensor):
         held_out = objective(slice(cut, len(tensor)))
         level = Noise(*(FEATURE_NOISE * p.weights.size / len(p.weights) for p in (loss, held_out)))
-    init = solver.first_start(settings.metric)
-    begin = _feature_start(init, space, rows.train, psi, settings.rank).astype(space.dtype)
-    return _Problem(loss, torch.from_numpy(begin).to(tensor), cut, held_out, level, soft=True)
+    begin = _feature_start(settings, space, rows.train, psi).astype(space.dtype)
+    V = torch.from_numpy(begin).to(tensor)
+    return _Problem(loss, V, cut, held_out, level, soft=True, preservation=preservation)
 
 
 def _weights(terms: Sequence[Features], rows: slice, like: torch.Tensor) -> PairWeights:
@@ -355,9 +381,10 @@ def _uncorrelated(X: NDArray[Any], columns: Array) -> Array:
     return complement(basis) if basis.shape[1] < len(basis) else np.eye(len(basis))
 
 
-def _feature_start(init: Any, space: Space, X: NDArray[Any], psi: Array, rank: int) -> Array:
-    if not (isinstance(init, str) and init == "moments"):
-        return space.working(start(init, space.statistics, rank))
+def _feature_start(settings: Settings, space: Space, X: NDArray[Any], psi: Array) -> Array:
+    rank = settings.rank
+    if not settings.starts_from_moments:
+        return space.working(start(settings.init, space.statistics, rank))
     strongest = np.argsort(-np.square(psi).sum(axis=0), kind="stable")[:MOMENT_FEATURES]
     centred = X[:MOMENT_ROWS].astype(np.float64) - space.statistics.mean
     features = psi[:MOMENT_ROWS, strongest]
@@ -367,19 +394,21 @@ def _feature_start(init: Any, space: Space, X: NDArray[Any], psi: Array, rank: i
 
 
 def _search(
-    problem: _Problem, settings: Settings, solver: Solver, rng: np.random.Generator
+    problem: _Problem, settings: Settings, rng: np.random.Generator
 ) -> tuple[torch.Tensor, History]:
     """Narrow the start to the rank, and minimise the loss from there."""
-    loss: Any = problem.loss
-    held_out: Any = problem.held_out
+    term, loss = problem.preservation, problem.loss
     seen = loss.sample() if isinstance(loss, MiniBatches) else loss
-    V = narrow(seen, problem.start, settings.rank)
-    if problem.soft:
-        loss, held_out = (part and Softened(part, SOFT) for part in (loss, held_out))
-    return solver.minimise(
-        loss,
+    V = narrow(seen, problem.start, settings.rank, term)
+
+    def whole(part: Any) -> Any:
+        part = Softened(part, SOFT) if problem.soft else part
+        return part if term is None else Preserving(part, term)
+
+    return settings.solver.minimise(
+        whole(loss),
         V,
-        held_out=None if held_out is None else held_out.value,
+        held_out=None if problem.held_out is None else whole(problem.held_out).value,
         noise=problem.noise,
         rng=rng,
         verbose=settings.verbose,

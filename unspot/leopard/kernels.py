@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -71,6 +71,18 @@ class GaussianMixture:
         """The kernel at squared distances, by its definition: what tests compare ``tiles`` with."""
         values = [torch.exp(-squared_distances / (m * sigma2)) for m in self.multipliers]
         return torch.stack(values).sum(0)
+
+
+def as_kernel(kernel: Any) -> GaussianMixture:
+    """Return a mixture of kernels by its name, or check that it is one."""
+    named = {"paper": GaussianMixture.paper, "reference": GaussianMixture.reference}
+    if isinstance(kernel, GaussianMixture):
+        return kernel
+    if kernel not in named:
+        raise ValueError(
+            f"Got kernel={kernel!r}, but expected 'paper', 'reference' or a GaussianMixture."
+        )
+    return named[kernel]()
 
 
 def mean_bandwidth(Y: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unspot.leopard.discrepancy import class_weights
 from unspot.leopard.kernels import GaussianMixture
-from unspot.leopard.objective import Objective, Preservation
+from unspot.leopard.objective import Objective
 
 #: Rows sorted by class (m, d), and how many of each class they are, (K,).
 Block = tuple[NDArray[Any], NDArray[Any]]
@@ -247,20 +247,8 @@ class AllRows:
         (whole, grad), (low, grad_low), (all_low, grad_all) = (
             part(V) for part in (self.sample, self.low_of_sample, self.low_of_all)
         )
-        preserved, grad_preserved = self.sample.preserved(V)
-        grad = grad if grad_preserved is None else grad + grad_preserved
-        rest, slope = _above(noise(self.low_of_sample.counts), whole + preserved - low)
-        grad = grad_all + slope * (grad - grad_low)
-        value = all_low + rest - preserved
-        return value, grad if grad_preserved is None else grad - grad_preserved
-
-    @property
-    def preservation(self) -> Preservation | None:
-        return self.sample.preservation
-
-    @property
-    def weight(self) -> float:
-        return self.sample.weight
+        rest, slope = _above(noise(self.low_of_sample.counts), whole - low)
+        return all_low + rest, grad_all + slope * (grad - grad_low)
 
 
 def _above(level: float, value: float) -> tuple[float, float]:

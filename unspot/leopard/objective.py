@@ -1,8 +1,8 @@
 """The function of a subspace that a fit minimises: the loss of XV minus the share of variance kept.
 
 ``Objective`` holds its rows in memory, ``MiniBatches`` makes one of each mini-batch, ``Softened``
-lets removed directions count in part, and ``narrow`` looks at the gradient of an objective to
-choose directions inside a subspace.
+lets removed directions count in part, ``Preserving`` favours variance, and ``narrow`` looks at the
+gradient of an objective to choose directions inside a subspace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class Preservation:
-    """The share of variance kept by a subspace, tr(UᵀΣU)/tr Σ, as a function of V.
+    """λ times the share of variance kept by a subspace, tr(UᵀΣU)/tr Σ, as a function of V.
 
     V is in working coordinates and U = orth(BV) in those of the embeddings, where B is the
     identity or a whitening. Then UUᵀ = BV(VᵀB²V)⁻¹VᵀB, so the share is tr(M⁻¹N)/tr Σ with
@@ -38,16 +38,24 @@ class Preservation:
     back_squared: Tensor | None  # B², (d, d); None for the identity
     covariance: Tensor  # BΣB, (d, d)
     variance: float  # tr Σ
+    weight: float = 1.0  # λ, in units of the loss
 
     def __call__(self, V: Tensor) -> tuple[float, Tensor]:
-        """Compute the share and its gradient with respect to V, (d, r). O(d²r)."""
+        """Compute the value and its gradient with respect to V, (d, r). O(d²r)."""
         AV = V if self.back_squared is None else self.back_squared @ V
         BV = self.covariance @ V
         M, N = V.T @ AV, V.T @ BV
         inverse = torch.linalg.inv(M)
-        share = float((inverse * N.T).sum()) / self.variance
-        grad = (BV @ inverse - AV @ (inverse @ N @ inverse)) * (2.0 / self.variance)
-        return share, grad
+        unit = self.weight / self.variance
+        grad = (BV @ inverse - AV @ (inverse @ N @ inverse)) * (2.0 * unit)
+        return unit * float((inverse * N.T).sum()), grad
+
+    def of_directions(self, V: Tensor) -> Tensor:
+        """Compute the matrix whose quadratic form is what each direction of span(V) adds."""
+        N = (V.T @ self.covariance @ V).double()
+        if self.back_squared is not None:
+            N = torch.linalg.solve((V.T @ self.back_squared @ V).double(), N)
+        return N * (self.weight / self.variance)
 
 
 def project(X: Tensor, V: Tensor) -> Tensor:
@@ -96,7 +104,7 @@ def _by_blocks(work: Callable[[slice], Any], X: Tensor) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Objective:
-    """L(XV) − λ·(share of variance kept), and its gradient with respect to V.
+    """L(XV) and its gradient with respect to V.
 
     Parameters
     ----------
@@ -105,9 +113,6 @@ class Objective:
     weights : PairWeights
         MMD² between classes, or HSIC with features of any other concept.
     kernel : GaussianMixture
-    preservation : Preservation, optional
-    weight : float
-        λ, already in units of the loss.
     on_sphere : bool
         Whether the projected rows are compared after they are scaled to unit norm.
     """
@@ -115,14 +120,12 @@ class Objective:
     X: Tensor
     weights: PairWeights
     kernel: GaussianMixture
-    preservation: Preservation | None = None
-    weight: float = 0.0
     on_sphere: bool = False
 
     def value(self, V: Tensor) -> float:
         """Compute only the value, for a third of the cost of value and gradient."""
         Y, _ = self._shown(project(self.X, V))
-        return float(discrepancy(Y, self.weights, self.kernel)) - self.preserved(V)[0]
+        return float(discrepancy(Y, self.weights, self.kernel))
 
     def __call__(self, V: Tensor, *, detach_bandwidth: bool = False) -> tuple[float, Tensor]:
         """Compute value and gradient. O(n²r + ndr)."""
@@ -130,17 +133,7 @@ class Objective:
         loss, grad_Y = discrepancy_and_grad(
             Y, self.weights, self.kernel, detach_bandwidth=detach_bandwidth
         )
-        preserved, grad_preserved = self.preserved(V)
-        grad = pull_back(self.X, back(grad_Y)).to(V.dtype)
-        value = float(loss) - preserved
-        return value, grad if grad_preserved is None else grad - grad_preserved
-
-    def preserved(self, V: Tensor) -> tuple[float, Tensor | None]:
-        """Compute λ·(share of variance kept) and its gradient; 0 and None if λ is 0."""
-        if self.preservation is None or self.weight == 0.0:
-            return 0.0, None
-        share, grad = self.preservation(V)
-        return self.weight * share, self.weight * grad
+        return float(loss), pull_back(self.X, back(grad_Y)).to(V.dtype)
 
     def _shown(self, Y: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Return projected rows as the kernel sees them, and the way back of a gradient."""
@@ -197,7 +190,7 @@ class Softened:
     ----------
     objective : Objective
     share : float
-        α, in [0, 1). At 0 the value is that of the objective (which then must not favour variance).
+        α, in [0, 1). At 0 the value is that of the objective.
 
     Notes
     -----
@@ -217,26 +210,37 @@ class Softened:
 
     def value(self, V: Tensor) -> float:
         """Compute only the value."""
-        loss = self.objective.value(self._metric(V))
-        return loss + self._preserved_by_all() - self.objective.preserved(V)[0]
+        return self.objective.value(self._metric(V))
 
     def __call__(self, V: Tensor) -> tuple[float, Tensor]:
         """Compute value and gradient."""
         loss, grad_S = self.objective(self._metric(V))
-        preserved, grad_preserved = self.objective.preserved(V)
-        grad = (1.0 - self.share) * ((grad_S + grad_S.T) @ V)
-        value = loss + self._preserved_by_all() - preserved
-        return value, grad if grad_preserved is None else grad - grad_preserved
+        return loss, (1.0 - self.share) * ((grad_S + grad_S.T) @ V)
 
     def _metric(self, V: Tensor) -> Tensor:
         return self.share * torch.eye(len(V)).to(V) + (1.0 - self.share) * (V @ V.T)
 
-    def _preserved_by_all(self) -> float:
-        """Return what the objective has subtracted: S spans all directions, so all variance."""
-        return self.objective.weight if self.objective.preservation is not None else 0.0
+
+@dataclass(frozen=True)
+class Preserving:
+    """Any of these losses minus λ·(share of variance kept)."""
+
+    objective: Any
+    term: Preservation
+
+    def value(self, V: Tensor) -> float:
+        """Compute only the value."""
+        return float(self.objective.value(V)) - self.term(V)[0]
+
+    def __call__(self, V: Tensor) -> tuple[float, Tensor]:
+        """Compute value and gradient."""
+        (loss, grad), (preserved, grad_preserved) = self.objective(V), self.term(V)
+        return loss - preserved, grad - grad_preserved
 
 
-def narrow(objective: Any, V: Tensor, rank: int) -> Tensor:
+def narrow(
+    objective: Any, V: Tensor, rank: int, preservation: Preservation | None = None
+) -> Tensor:
     """Choose the r directions in span(V) in which the classes differ least, orthonormal (d, r).
 
     In a metric M the loss depends on (y − y′)ᵀM(y − y′) for y = Vᵀx, and its gradient at M = I is
@@ -253,6 +257,8 @@ def narrow(objective: Any, V: Tensor, rank: int) -> Tensor:
         Orthonormal, s ≥ r.
     rank : int
         r.
+    preservation : Preservation, optional
+        Favours directions of much variance.
 
     Notes
     -----
@@ -269,15 +275,10 @@ def narrow(objective: Any, V: Tensor, rank: int) -> Tensor:
     """
     while V.shape[1] > rank:
         smaller = max(rank, V.shape[1] // 2)
-        # The gradient is XᵀG, since Vᵀ times that of the term for variance is zero.
         _, gradient = objective(V)
         D = 0.5 * (V.T @ gradient).double()
-        term = objective.preservation
-        if term is not None and objective.weight != 0.0:  # what each direction adds to that term
-            N = (V.T @ term.covariance @ V).double()
-            if term.back_squared is not None:
-                N = torch.linalg.solve((V.T @ term.back_squared @ V).double(), N)
-            D = D - N * (objective.weight / term.variance)
+        if preservation is not None:
+            D = D - preservation.of_directions(V)
         _, vectors = torch.linalg.eigh((D + D.T) / 2)
         V = V @ vectors[:, :smaller].to(V.dtype)
     return V

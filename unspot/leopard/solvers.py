@@ -26,6 +26,9 @@ from unspot.checks import check_choice, check_count
 from unspot.io.progress import phase
 from unspot.leopard.objective import MiniBatches
 
+#: Steps without a gain after which the rate of the search is judged.
+LEAST_STEPS = 3
+
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 
 
@@ -129,8 +132,7 @@ class ManifoldSolver:
                     if progress.keeps(search.loss, score):
                         best_V, history.kept = search.V, len(history.loss) - 1
                     out_of_budget = search.evaluations >= self.max_evaluations
-                    out_of_patience = progress.steps_without_gain >= self.patience
-                    if out_of_patience or out_of_budget or not search.step():
+                    if progress.is_over or out_of_budget or not search.step():
                         break
         except KeyboardInterrupt:
             if self.on_interrupt == "raise" or history.kept < 0:
@@ -149,9 +151,9 @@ class _Progress:
     """Best step so far, and the number of steps without improvement."""
 
     def __init__(self, solver: ManifoldSolver, noise: Noise | None) -> None:
-        self._tolerance, self._noise = solver.tolerance, noise
-        self._best = self._to_beat = math.inf
-        self.steps_without_gain = 0
+        self._tolerance, self._patience, self._noise = solver.tolerance, solver.patience, noise
+        self._best = self._to_beat = self._loss = math.inf
+        self._steps_without_gain = 0
 
     def keeps(self, loss: float, score: float) -> bool:
         """Tell whether this step is the best so far."""
@@ -163,10 +165,24 @@ class _Progress:
             keep = advances = allowed and loss < self._to_beat - self._noise.loss
             reached = loss
         self._best = min(self._best, score)
-        self.steps_without_gain = 0 if advances else self.steps_without_gain + 1
+        self._steps_without_gain = 0 if advances else self._steps_without_gain + 1
+        self._loss = loss
         if advances:
             self._to_beat = reached
         return keep
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether patience is at its end, or no gain is in sight.
+
+        Steps gain less and less. If the rate of the steps since the last gain is too small for
+        another one within the patience, waiting is in vain.
+        """
+        steps = self._steps_without_gain
+        if self._noise is None or steps < LEAST_STEPS:
+            return steps >= self._patience
+        rate = (self._to_beat - self._loss) / steps
+        return steps >= self._patience or rate * self._patience < self._noise.loss
 
 
 class _Search:
@@ -349,6 +365,18 @@ class PaperSolver:
             assert self.batch_size is not None
             return objective.epoch(self.batch_size, rng)
         return iter([objective])
+
+
+def as_solver(solver: Any) -> ManifoldSolver | PaperSolver:
+    """Return a solver by its name, or check that it is one."""
+    named = {"manifold": ManifoldSolver(), "paper": PaperSolver()}
+    chosen = named.get(solver) if isinstance(solver, str) else solver
+    if not isinstance(chosen, (ManifoldSolver, PaperSolver)):
+        raise ValueError(
+            f"Got solver={solver!r}, but expected 'manifold', 'paper', a ManifoldSolver or a "
+            "PaperSolver."
+        )
+    return chosen
 
 
 #: The paper's settings (appendix C).
