@@ -15,7 +15,7 @@ from unspot.datasets import load_glove_gender
 
 data = load_glove_gender()
 path = rank_path(
-    Cascade(LEOPARD(solver=ManifoldSolver(max_rows=3000), random_state=0)),
+    Cascade(second=LEOPARD(solver=ManifoldSolver(max_rows=3000), random_state=0)),
     data,
     ranks=[80, 60, 40, 20, 10],
     metrics=["attack", "neighbours"],

@@ -35,7 +35,7 @@ erasers = {
     "original": None,
     "LEACE": LEACE().fit(data.train.X, data.train.z),
     "cascade, rank 30": Cascade(
-        LEOPARD(rank=30, solver=ManifoldSolver(max_rows=3000), random_state=0)
+        second=LEOPARD(rank=30, solver=ManifoldSolver(max_rows=3000), random_state=0)
     ).fit(data.train.X, data.train.z),
 }
 

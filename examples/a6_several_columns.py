@@ -34,11 +34,11 @@ print(data)
 
 train = data.train
 erasers = {
-    "gender": Cascade(LEOPARD(rank=20, solver=ManifoldSolver(max_rows=2000), random_state=0)).fit(
-        train.X, data.of("gender").train.z
-    ),
+    "gender": Cascade(
+        second=LEOPARD(rank=20, solver=ManifoldSolver(max_rows=2000), random_state=0)
+    ).fit(train.X, data.of("gender").train.z),
     "gender and rarity": Cascade(
-        LEOPARD(rank=20, solver=ManifoldSolver(max_rows=2000), random_state=0)
+        second=LEOPARD(rank=20, solver=ManifoldSolver(max_rows=2000), random_state=0)
     ).fit(train.X, train.z),
 }
 for concept in erasers["gender and rarity"].eraser_.metadata["concepts"]:

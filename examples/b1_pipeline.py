@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 
-from unspot import LEACE, LEOPARD, Cascade
+from unspot import LEACE, Cascade
 from unspot.datasets import load_translations
 
 data = load_translations()
@@ -53,10 +53,10 @@ for name, X in {"original": test.X, "erased": erased}.items():
 
 search = GridSearchCV(
     make_pipeline(
-        Cascade(LEOPARD(random_state=0)).set_fit_request(z=True),
+        Cascade(random_state=0).set_fit_request(z=True),
         LogisticRegression(max_iter=2000),
     ),
-    {"cascade__eraser__rank": [64, 192]},
+    {"cascade__rank": [64, 192]},
     cv=3,
 )
 search.fit(train.X, train.y, z=train.z)

@@ -22,11 +22,11 @@ rng = np.random.default_rng(0)
 z = rng.choice(["f", "m"], 40_000)
 X = rng.normal(size=(len(z), 16)) + 0.2 * (z == "f")[:, None]
 train, tonight = slice(30_000), slice(30_000, None)
-LEACE().fit(X[train], z[train]).eraser_.save(folder / "good.safetensors")
+LEACE().fit(X[train], z[train]).save(folder / "good.safetensors")
 # Fitted on rows of another population, where the concept lies in another direction.
 other = rng.normal(size=(30_000, 16))
 other[:, 0] += z[train] == "f"
-LEACE().fit(other, z[train]).eraser_.save(folder / "stale.safetensors")
+LEACE().fit(other, z[train]).save(folder / "stale.safetensors")
 np.savez(folder / "tonight.npz", X=X[tonight].astype("float32"), z=z[tonight])
 
 # %%

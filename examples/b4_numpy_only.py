@@ -20,11 +20,11 @@ from unspot.leopard import ManifoldSolver
 from unspot.datasets import load_glove_gender
 
 data = load_glove_gender()
-eraser = Cascade(LEOPARD(rank=40, solver=ManifoldSolver(max_rows=2000), random_state=0)).fit(
+eraser = Cascade(second=LEOPARD(rank=40, solver=ManifoldSolver(max_rows=2000), random_state=0)).fit(
     data.train.X, data.train.z
 )
 folder = Path(tempfile.mkdtemp())
-eraser.eraser_.save(folder / "gender.safetensors")
+eraser.save(folder / "gender.safetensors")
 np.save(folder / "rows.npy", data.test.X)
 
 # %%

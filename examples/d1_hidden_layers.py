@@ -121,5 +121,5 @@ with erasers.attach(model):
     print("after:", measure())
 
 # %%
-# LEACE stops linear models. Against others, pass ``eraser=Cascade(LEOPARD(rank=16))`` and certify
+# LEACE stops linear models. Against others, pass ``eraser=Cascade(rank=16)`` and certify
 # the states of each layer like any other rows.

@@ -11,8 +11,7 @@ from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, rank_path
 from unspot.checks import default_ranks
-from unspot.choice.fits import FAR_EVALUATIONS
-from unspot.choice.path import check_ranks, held_out_discrepancy
+from unspot.choice.path import FAR_EVALUATIONS, check_ranks, held_out_discrepancy
 from unspot.erasers.baselines import PCAProjection
 from unspot.erasers.transport import Transport
 from unspot.leopard import ManifoldSolver, PaperSolver
@@ -35,7 +34,9 @@ def data():
 @pytest.fixture(scope="module", params=["standard", "cascaded"])
 def path(request, data):
     eraser = LEOPARD(random_state=0)
-    return rank_path(Cascade(eraser) if request.param == "cascaded" else eraser, data, [9, 6, 3])
+    return rank_path(
+        Cascade(second=eraser) if request.param == "cascaded" else eraser, data, [9, 6, 3]
+    )
 
 
 def test_every_rank_has_its_projector(path, data):
@@ -58,7 +59,7 @@ def test_low_ranks_are_as_good_as_from_scratch(path, data):
     cascaded = path.method == "Cascade"
     for point in path.points[1:]:
         eraser = LEOPARD(point.rank, random_state=0)
-        scratch = (Cascade(eraser) if cascaded else eraser).fit(data.train.X, data.train.z)
+        scratch = (Cascade(second=eraser) if cascaded else eraser).fit(data.train.X, data.train.z)
         assert point.held_out == pytest.approx(held_out(point.eraser))
         assert point.held_out <= held_out(scratch.eraser_) + 2e-3
 
@@ -69,9 +70,9 @@ def test_warm_ranks_take_few_evaluations(path):
 
 
 def test_cascaded_ranks_share_a_linear_stage_and_equalise_means(data):
-    path = rank_path(Cascade(LEOPARD(random_state=0)), data, [9, 3])
+    path = rank_path(Cascade(random_state=0), data, [9, 3])
     high, low = (point.estimator for point in path)
-    assert high.linear_ is low.linear_
+    assert high.first_ is low.first_
     for point in path:
         erased = point.eraser(data.train.X)
         means = [erased[data.train.z == k].mean(axis=0) for k in ("a", "b")]
@@ -79,11 +80,11 @@ def test_cascaded_ranks_share_a_linear_stage_and_equalise_means(data):
 
 
 def test_ranks_after_transport_share_it_too(data):
-    eraser = Cascade(LEOPARD(random_state=0), first=[Transport(), LEACE(method="orthogonal")])
+    eraser = Cascade(Cascade(Transport(), LEACE(method="orthogonal")), LEOPARD(random_state=0))
     path = rank_path(eraser, data, [8, 3])
     high, low = (point.estimator for point in path)
     assert high.first_ is low.first_
-    expected = clone(eraser).set_params(eraser=LEOPARD(8, random_state=0))
+    expected = clone(eraser).set_params(rank=8)
     expected.fit(data.train.X, data.train.z)
     np.testing.assert_allclose(
         high.transform(data.test.X), expected.transform(data.test.X), atol=1e-6
@@ -94,8 +95,8 @@ def test_ranks_after_transport_share_it_too(data):
 
 def test_cascaded_path_equals_a_cascade(data):
     """At the highest rank nothing is warm, so the path has just what a fit has."""
-    top = rank_path(Cascade(LEOPARD(random_state=0)), data, [8])[8].estimator
-    alone = Cascade(LEOPARD(8, random_state=0)).fit(data.train.X, data.train.z)
+    top = rank_path(Cascade(random_state=0), data, [8])[8].estimator
+    alone = Cascade(rank=8, random_state=0).fit(data.train.X, data.train.z)
     np.testing.assert_allclose(top.eraser_.P, alone.eraser_.P, atol=1e-8)
     assert set(top.eraser_.metadata) == set(alone.eraser_.metadata)
     assert list(top.classes_) == ["a", "b"]
@@ -107,7 +108,7 @@ def test_whole_numbers_and_half_precision(data, dtype):
     def path(X):
         like = Dataset.from_arrays(X, data.train.z, sizes=(0.5, 0.3, 0.2), random_state=0)
         quick = LEOPARD(solver=ManifoldSolver(max_evaluations=3), random_state=0)
-        return rank_path(Cascade(quick), like, [8, 4])
+        return rank_path(Cascade(second=quick), like, [8, 4])
 
     X = (100 * data.train.X).round().astype(dtype)
     for found, expected in zip(path(X), path(X.astype(np.float64)), strict=True):
@@ -133,7 +134,7 @@ def test_the_given_estimator_is_left_alone(data):
     "eraser",
     [
         PCAProjection(),
-        Cascade(PCAProjection()),
+        Cascade(second=PCAProjection()),
         LEOPARD(solver=PaperSolver(epochs=3), random_state=0),
     ],
 )
@@ -235,11 +236,11 @@ def test_bad_ranks(data, ranks, message):
 
 
 def test_ranks_of_a_cascade_are_of_what_linear_erasure_leaves(data):
-    with pytest.raises(ValueError, match=r"Got rank=12, .*1 to 11, .*linear erasure leaves of 12"):
-        rank_path(Cascade(LEOPARD()), data, [12, 5])
+    with pytest.raises(ValueError, match=r"Got rank=12, .*1 to 11, .*the first stage leaves of 12"):
+        rank_path(Cascade(), data, [12, 5])
 
 
-@pytest.mark.parametrize("eraser", [LEACE(), Cascade(LEACE())])
+@pytest.mark.parametrize("eraser", [LEACE(), Cascade(second=LEACE())])
 def test_an_eraser_without_a_rank(data, eraser):
     with pytest.raises(ValueError, match="Got LEACE, which has no rank"):
         rank_path(eraser, data, [5])

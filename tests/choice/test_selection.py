@@ -209,12 +209,12 @@ def test_a_second_choice_attacks_no_rank_again(path, monkeypatch):
 @pytest.mark.parametrize("cascaded", [False, True])
 def test_it_is_fitted_again_as_the_path_was_down_from_the_higher_ranks(data, cascaded):
     eraser = LEOPARD(solver=ManifoldSolver(max_rows=300), random_state=0)
-    path = rank_path(Cascade(eraser) if cascaded else eraser, data, [6, 4, 2])
+    path = rank_path(Cascade(second=eraser) if cascaded else eraser, data, [6, 4, 2])
     again = path.fit_again(2)
     down = rank_path(path.eraser, replace(data, train=path.unseen.train), [6, 4, 2])
     np.testing.assert_array_equal(again.eraser_.P, down[2].eraser.P)
     # And who fits it again does so from the start.
-    plain = again.eraser if cascaded else again
+    plain = again.second_stage() if cascaded else again
     assert (plain.rank, plain.solver) == (2, ManifoldSolver(max_rows=300))
 
 

@@ -78,7 +78,7 @@ def test_same_seed_same_bits(small_sample, metric):
 def test_disk_equals_memory_pass_by_pass(small_sample, monkeypatch, tmp_path):
     X, z = _spread_coded(1_500)
     np.save(tmp_path / "x.npy", X)
-    eraser = Cascade(LEOPARD(rank=4, random_state=0, solver=replace(QUICK, max_rows=1_200)))
+    eraser = Cascade(second=LEOPARD(rank=4, random_state=0, solver=replace(QUICK, max_rows=1_200)))
     expected = eraser.fit(X, z).eraser_.P
     monkeypatch.setattr(streams, "LOAD_BYTES", 0)
     monkeypatch.setattr(low_order, "HOLD_BYTES", 0)

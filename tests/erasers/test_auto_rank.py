@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn import config_context
 
 from unspot import LEOPARD, Cascade, Dataset, Eraser, Split, load
 from unspot.checks import default_ranks
 from unspot.choice import path, selection
 from unspot.choice.path import MIN_ASIDE
 from unspot.choice.selection import Selection
-from unspot.erasers import PCAProjection
 from unspot.evaluation.attackers import BUDGETS, attack
 from unspot.evaluation.inference import smallest_bound
 from unspot.io import sources as streams
@@ -36,7 +34,7 @@ def data():
 
 def _fit(kind, data, seed):
     eraser = LEOPARD("auto", random_state=seed)
-    eraser = Cascade(eraser) if kind == "cascaded" else eraser
+    eraser = Cascade(second=eraser) if kind == "cascaded" else eraser
     return eraser.fit(data.train.X, data.train.z)
 
 
@@ -77,7 +75,7 @@ def test_rows_of_a_group_choose_or_fit(cascaded, data, monkeypatch):
     seen = {}
     monkeypatch.setattr(path, "rank_path", lambda eraser, rows: seen.update(rows=rows) or _stop())
     eraser = LEOPARD("auto", random_state=0)
-    eraser = Cascade(eraser) if cascaded else eraser
+    eraser = Cascade(second=eraser) if cascaded else eraser
     with pytest.raises(_Stopped):
         eraser.fit(data.train.X, data.train.z, groups=groups)
     train, aside = seen["rows"].train, seen["rows"].validation
@@ -91,7 +89,7 @@ def test_all_stages_of_a_cascade_are_new_to_the_rows_that_choose(data, monkeypat
     seen = {}
     monkeypatch.setattr(path, "rank_path", lambda *given: seen.update(given=given) or _stop())
     with pytest.raises(_Stopped):
-        Cascade(LEOPARD("auto", random_state=0)).fit(data.train.X, data.train.z)
+        Cascade(rank="auto", random_state=0).fit(data.train.X, data.train.z)
     eraser, rows = seen["given"]
     assert isinstance(eraser, Cascade)
     train, aside = (set(map(bytes, split.X)) for split in (rows.train, rows.validation))
@@ -140,15 +138,6 @@ class _Stopped(Exception):
 
 def _stop():
     raise _Stopped
-
-
-def test_groups_without_a_choice_are_refused(data):
-    rows, groups = data.train, np.zeros(len(data.train))
-    for eraser in (LEOPARD(3), Cascade(LEOPARD(3)), Cascade(PCAProjection(3))):
-        with pytest.raises(ValueError, match=r"groups.*rank='auto'"):
-            eraser.fit(rows.X, rows.z, groups=groups)
-    with config_context(enable_metadata_routing=True):
-        assert LEOPARD("auto").set_fit_request(z=True, groups=True)
 
 
 def test_the_choice_is_written_down(fitted, tmp_path):
@@ -320,7 +309,7 @@ def test_the_rank_of_two_concepts():
     X, age, z = _numbers()
     quick = ManifoldSolver(max_evaluations=20)
     # With seed 0 the linear stage of the rows that fit takes the direction of age, by luck.
-    eraser = Cascade(LEOPARD("auto", max_advantage=0.3, solver=quick, random_state=1))
+    eraser = Cascade(second=LEOPARD("auto", max_advantage=0.3, solver=quick, random_state=1))
     eraser.fit(X, {"age": age, "z": z})
     assert eraser.rank_ in (2, 3)  # the linear stage may take one of three clean directions
     assert np.diagonal(eraser.eraser_.P)[:2].max() < 0.1

@@ -18,9 +18,9 @@ REFITS = {
         {"rank": 1},
         ["selection_"],
     ),
-    "another inner eraser": (
-        Cascade(LEOPARD(rank=2, random_state=0)),
-        {"eraser": LEACE()},
+    "another second stage": (
+        Cascade(rank=2, random_state=0),
+        {"second": LEACE(), "rank": None},
         ["rank_", "history_"],
     ),
 }
@@ -56,7 +56,7 @@ def test_a_refit_on_a_number_has_no_classes(rows):
 
 ERASERS = [
     LEACE(),
-    Cascade(LEACE()),
+    Cascade(second=LEACE()),
     LEOPARD(rank=2),
     INLP(),
     RLACE(),

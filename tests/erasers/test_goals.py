@@ -71,7 +71,7 @@ def test_a_vector_of_numbers():
 def test_the_cascade_of_a_number_begins_with_leace_of_it():
     rng, X = rows()
     age = X[:, 0] + X[:, 2] ** 2 + 0.1 * rng.normal(size=len(X))
-    cascade = Cascade(fast(3)).fit(X, age)
+    cascade = Cascade(second=fast(3)).fit(X, age)
     assert np.abs(covariance(cascade.transform(X), age)).max() < 1e-9
     assert cascade.eraser_.rank == 3
     assert cascade.eraser_.P[2, 2] < GONE
@@ -203,14 +203,14 @@ def test_given_a_number():
 
 def test_the_cascade_passes_on_what_is_given():
     X, z, y = hiring()
-    cascade = Cascade(fast(2)).fit(X, z, given=y)
+    cascade = Cascade(second=fast(2)).fit(X, z, given=y)
     erased = cascade.transform(X)
     for job in range(3):
         assert np.abs(covariance(erased[y == job], z[y == job])).max() < 1e-9
     assert cascade.eraser_.metadata["given"]["classes"] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("eraser", [LEACE(), fast(3), Cascade(fast(3))])
+@pytest.mark.parametrize("eraser", [LEACE(), fast(3), Cascade(second=fast(3))])
 def test_a_concept_that_the_task_decides(eraser):
     X, _z, y = hiring()
     with pytest.raises(ValueError, match="function of what is given"):
@@ -285,7 +285,7 @@ def test_where_what_is_erased_and_kept_meet():
     assert "without keep" in str(error.value)
 
 
-@pytest.mark.parametrize("eraser", [LEACE(), fast(3), Cascade(fast(3))])
+@pytest.mark.parametrize("eraser", [LEACE(), fast(3), Cascade(second=fast(3))])
 def test_what_is_erased_cannot_be_kept(eraser):
     X, z, _ = kept_problem()
     with pytest.raises(ValueError, match="each decides the other") as error:
@@ -327,18 +327,18 @@ def test_the_weight_of_what_is_kept_does_not_depend_on_units():
 
 def test_the_cascade_keeps_the_covariance_in_its_linear_stage():
     X, z, y = kept_problem()
-    cascade = Cascade(fast(4)).fit(X, z, keep=y)
+    cascade = Cascade(second=fast(4)).fit(X, z, keep=y)
     P = cascade.eraser_.P
     assert np.abs(P @ covariance(X, one_hot(z))).max() < 1e-8
     np.testing.assert_allclose(P @ P, P, atol=1e-8)
     assert cascade.eraser_.rank == 4
-    first = cascade.linear_.P
+    first = cascade.first_.P
     moved = first @ covariance(X, one_hot(y)) - covariance(X, one_hot(y))
     assert np.abs(moved).max() < 1e-8
 
 
 @pytest.mark.parametrize(
-    "eraser", [LEACE(), fast(2), Cascade(fast(2)), Obliviator(n_rounds=1, random_state=0)]
+    "eraser", [LEACE(), fast(2), Cascade(second=fast(2)), Obliviator(n_rounds=1, random_state=0)]
 )
 def test_classes_are_those_of_what_is_erased(eraser):
     X, Z = table(100)
@@ -349,7 +349,7 @@ def test_classes_are_those_of_what_is_erased(eraser):
 # -- What cannot be ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("eraser", [KRaM(), INLP(), Cascade(fast(2), first=Transport())])
+@pytest.mark.parametrize("eraser", [KRaM(), INLP(), Cascade(Transport(), fast(2))])
 def test_other_methods_take_one_concept(eraser):
     X, Z = table(100)
     with pytest.raises(ValueError, match=r"LEOPARD, LEACE or Cascade"):

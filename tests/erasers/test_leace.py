@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from unspot import LEACE, LEOPARD, Cascade
+from unspot import LEACE, Cascade
 from unspot.data import Number
 from unspot.data.statistics import ClassStatistics
 from unspot.leopard import complement
@@ -212,7 +212,7 @@ def test_the_projector_on_leaces_range_would_not_guard(three_classes):
     assert complement(left[:, :8]).shape == (10, 2)
 
 
-@pytest.mark.parametrize("eraser", [LEACE(), Cascade(LEOPARD(3))], ids=["LEACE", "Cascade"])
+@pytest.mark.parametrize("eraser", [LEACE(), Cascade(rank=3)], ids=["LEACE", "Cascade"])
 def test_many_classes_leave_nothing_of_the_columns_that_vary(eraser):
     X = np.random.default_rng(0).normal(size=(400, 5))
     X[:, 2] = 7.0

@@ -103,8 +103,8 @@ PLACES = ["path", "list of paths", "memory map", "store", "hdf5", "zarr", "dask"
         LEOPARD(rank=6, solver=replace(QUICK, max_rows=300), metric="whitened", random_state=0),
         LEOPARD(rank=6, solver=BATCHES, random_state=0),
         LEOPARD(rank=6, solver=PaperSolver(epochs=2), random_state=0),
-        Cascade(LEOPARD(rank=6, solver=replace(QUICK, max_rows=300), random_state=0)),
-        Cascade(LEOPARD(rank=6, solver=BATCHES, random_state=0)),
+        Cascade(second=LEOPARD(rank=6, solver=replace(QUICK, max_rows=300), random_state=0)),
+        Cascade(second=LEOPARD(rank=6, solver=BATCHES, random_state=0)),
     ],
     ids=[
         "leace",
@@ -155,7 +155,7 @@ def test_methods_of_one_pass(eraser, data, on_disk):
 
 def test_a_cascade_moves_rows_as_it_reads_them(data, on_disk):
     X, z = data
-    eraser = Cascade(PCAProjection(rank=3), first=[Transport(), LEACE(method="orthogonal")])
+    eraser = Cascade(Cascade(Transport(), LEACE(method="orthogonal")), PCAProjection(rank=3))
     expected = eraser.fit(X, z).transform(X)
     np.testing.assert_allclose(eraser.fit(Store(X), z).transform(X), expected, atol=1e-8)
 
@@ -253,9 +253,13 @@ def test_a_bad_row_is_named(value, data, on_disk, tmp_path):
     X = X.copy()
     X[777, 3] = value
     path = _placed("path", X, z, tmp_path)
-    with pytest.raises(ValueError, match="Got NaN or infinity in row 777 of X"):
+    with pytest.raises(
+        ValueError, match=r"Got 1 values of NaN or infinity in X \(the first in row 777\)"
+    ):
         LEACE().fit(path, z)
-    with pytest.raises(ValueError, match="Got NaN or infinity in row 777 of X"):
+    with pytest.raises(
+        ValueError, match=r"Got 1 values of NaN or infinity in X \(the first in row 777\)"
+    ):
         LEOPARD(random_state=0).fit(path, z)
 
 
@@ -493,7 +497,7 @@ def test_a_goal_of_few_rows_stays():
     "method",
     [
         "LEACE()",
-        "Cascade(LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=1)))",
+        "Cascade(second=LEOPARD(rank=8, solver=ManifoldSolver(max_evaluations=1)))",
     ],
 )
 def test_a_big_file_does_not_become_resident(method, tmp_path):

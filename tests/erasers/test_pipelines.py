@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from unspot import LEACE
+from unspot import LEACE, Cascade
+from unspot.data.goal import Goal
+from unspot.erasers import PCAProjection
+from unspot.erasers.base import BaseEraser
 
 
 @pytest.fixture
@@ -40,3 +43,22 @@ def test_with_the_concept_every_way_works(rows, routing):
     assert cross_val_score(model, X, job, params={"z": z}, cv=2).min() > 0.8
     search = GridSearchCV(model, {"logisticregression__C": [0.1, 1.0]}, cv=2).fit(X, job, z=z)
     np.testing.assert_allclose(search.best_estimator_[0].transform(X), expected)
+
+
+@pytest.mark.parametrize(
+    "eraser", [LEACE(), Cascade(second=PCAProjection(3))], ids=["LEACE", "Cascade"]
+)
+def test_groups_of_the_folds_reach_the_eraser(eraser, rows, routing, monkeypatch):
+    X, job, z = rows
+    groups, seen = np.arange(len(X)) // 10, []
+    fit_rows = BaseEraser._fit_rows
+
+    def noted(self, X, goal: Goal):
+        seen.append(goal.groups)
+        return fit_rows(self, X, goal)
+
+    monkeypatch.setattr(BaseEraser, "_fit_rows", noted)
+    model = make_pipeline(eraser.set_fit_request(z=True), LogisticRegression())
+    params = {"z": z, "groups": groups}
+    assert cross_val_score(model, X, job, params=params, cv=GroupKFold(3)).min() > 0.7
+    assert all(len(np.unique(codes)) == 8 for codes in seen)  # two of three folds

@@ -14,6 +14,7 @@ import unspot
 from unspot import erasers
 from unspot.erasers.registry import make, method, methods
 from unspot.lab import FaRM
+from unspot.leopard import PaperSolver
 
 #: Enough to fit anything in a moment.
 QUICK = {"n_epochs": 2, "n_iterations": 10, "n_rounds": 2, "random_state": 0}
@@ -38,7 +39,6 @@ def test_facts_are_true_of_the_fitted_method(info, data):
     assert hasattr(info.cls, "partial_fit") == info.streaming
     assert ("continuous" in info.concepts) == ("continuous" in info.cls.takes)
     assert ("table" in info.concepts) == ("several" in info.cls.takes)
-    assert not info.needs_labels_at_transform
     assert eraser.transform(data[0]).shape == data[0].shape
 
 
@@ -130,9 +130,11 @@ def test_closed_form_methods_do_not_import_torch_themselves(name):
 
 def test_make_takes_parameters_and_ignores_case():
     assert make("PCA", rank=3).rank == 3
-    assert make("cascade", rank=7).eraser.rank == 7
-    assert isinstance(make("cascade").eraser, unspot.LEOPARD)
-    inner = make("cascade:farm", training={"epochs": 9}).eraser
+    assert make("cascade", rank=7).second.rank == 7
+    assert isinstance(make("cascade").second, unspot.LEOPARD)
+    solver = make("cascade", solver="paper", **{"solver.epochs": 3}).second.solver
+    assert solver == PaperSolver(epochs=3)
+    inner = make("cascade:farm", training={"epochs": 9}).second
     assert isinstance(inner, FaRM)
     assert inner.training == {"epochs": 9}
 
@@ -149,6 +151,7 @@ def test_make_takes_parameters_and_ignores_case():
         ("cascade:fram", {}, r"method 'fram'.*Did you mean .*farm"),
         ("cascade:cascade", {}, "a cascade cannot hold another cascade"),
         ("pca:farm", {}, "only cascade:NAME and transport:NAME hold another"),
+        ("pca", {"solver.epochs": 3}, r"parameter 'solver' for method 'pca'"),
         ("pca", {"rnak": 3}, r"parameter 'rnak' for method 'pca'.*Did you mean 'rank'"),
         ("cascade:farm", {"n_layer": 3}, r"parameter 'n_layer' for method 'farm'.*n_layers"),
     ],
@@ -161,7 +164,8 @@ def test_wrong_names_show_the_nearest(name, params, message):
 def test_transport_goes_before_any_other(data):
     X, z = data
     eraser = make("transport:pca", rank=2).fit(X, z)
-    assert [type(stage).__name__ for stage in eraser.first] == ["Transport", "LEACE"]
+    stages = eraser.first.first, eraser.first.second, eraser.second
+    assert [type(stage).__name__ for stage in stages] == ["Transport", "LEACE", "PCAProjection"]
     moved = eraser.transform(X)
     assert np.linalg.matrix_rank(moved - moved.mean(axis=0), tol=1e-8) == 2
     assert type(make("transport")).__name__ == "Transport"

@@ -29,8 +29,10 @@ GRID = 12  # as column 319 of MiniLM: zero or the smallest number of half precis
 METHODS = {
     "leopard": LEOPARD(rank=13, solver=ManifoldSolver(max_rows=1500), random_state=0),
     "leopard, low rank": LEOPARD(rank=6, solver=ManifoldSolver(max_rows=1500), random_state=0),
-    "cascade": Cascade(LEOPARD(rank=13, solver=ManifoldSolver(max_rows=1500), random_state=0)),
-    "cascade of matching": Cascade(MomentMatching()),
+    "cascade": Cascade(
+        second=LEOPARD(rank=13, solver=ManifoldSolver(max_rows=1500), random_state=0)
+    ),
+    "cascade of matching": Cascade(second=MomentMatching()),
     "leace": LEACE(),
     "leace, orthogonal": LEACE(method="orthogonal"),
     "inlp": INLP(random_state=0),
@@ -174,9 +176,9 @@ def _small_components(Y):
 def test_words_of_the_package():
     """The cascade of the README: before, the residue in double precision told 55 % of 33 %."""
     data = load_glove_gender()
-    eraser = Cascade(LEOPARD(rank=50, solver=ManifoldSolver(max_rows=1500), random_state=0)).fit(
-        data.train.X, data.train.z
-    )
+    eraser = Cascade(
+        second=LEOPARD(rank=50, solver=ManifoldSolver(max_rows=1500), random_state=0)
+    ).fit(data.train.X, data.train.z)
     learn, test = (eraser.transform(s.X.astype(np.float64)) for s in (data.validation, data.test))
     rest = np.linalg.svd(eraser.eraser_.U)[0][:, 50:]
     assert accuracy(learn @ rest, data.validation.z, test @ rest, data.test.z) < 0.37

@@ -19,8 +19,8 @@ VARIANTS = [
     LEACE(method="orthogonal"),
     LEOPARD(metric="whitened", preserve=0.5, kernel="reference", solver=ManifoldSolver(init="pca")),
     LEOPARD(solver=PaperSolver(epochs=3, batch_size=8)),
-    Cascade(LEACE()),
-    Cascade(make("random", random_state=0)),  # the checks seed the outer estimator only
+    Cascade(second=LEACE()),
+    Cascade(second=make("random", random_state=0)),  # the checks seed the outer estimator only
 ]
 
 

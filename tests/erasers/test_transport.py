@@ -201,4 +201,16 @@ def test_vectors_are_refused():
 def test_density_matching_after_transport_of_a_number():
     X, z = law_of_a_number(400)
     inner = LEOPARD(rank=3, random_state=0)
-    assert Cascade(inner, first=Transport()).fit(X, z).reduce(X).shape[1] == 3
+    assert Cascade(Transport(), inner).fit(X, z).reduce(X).shape[1] == 3
+
+
+def test_a_class_with_fewer_rows_than_directions_moves_by_the_pooled_covariance():
+    rng = np.random.default_rng(0)
+    z = np.repeat(["many", "few", "fewer"], [900, 8, 6])
+    X = rng.normal(size=(len(z), 12)) * np.where(z == "many", 1.0, 3.0)[:, None]
+    few = Transport().fit(X, z).eraser_.maps[0]
+    assert np.allclose(few.matrices[0], few.matrices[1])
+    assert not np.allclose(few.matrices[0], few.matrices[2], atol=1e-6)
+    # Without any class of more rows than directions nothing moves: what is left is a projection.
+    none = Transport().fit(X[-14:], z[-14:]).eraser_
+    assert none.is_projection

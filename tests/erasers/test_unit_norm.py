@@ -18,11 +18,13 @@ from unspot.leopard import GaussianMixture, ManifoldSolver, MMDLoss, Objective, 
 FEW = ManifoldSolver(max_evaluations=5)
 METHODS = {
     "leopard": LEOPARD(rank=3, solver=FEW, random_state=0, normalise=True),
-    "cascade": Cascade(LEOPARD(rank=3, solver=FEW, random_state=0), normalise=True),
-    "cascade of its own kind": Cascade(LEOPARD(rank=3, solver=FEW, random_state=0, normalise=True)),
+    "cascade": Cascade(second=LEOPARD(rank=3, solver=FEW, random_state=0), normalise=True),
+    "cascade of its own kind": Cascade(
+        second=LEOPARD(rank=3, solver=FEW, random_state=0, normalise=True)
+    ),
     "leace": LEACE(normalise=True),
     "mean": MeanProjection(normalise=True),
-    "matching": Cascade(MomentMatching(), normalise=True),
+    "matching": Cascade(second=MomentMatching(), normalise=True),
     "transport": Transport(normalise=True),
 }
 
@@ -55,7 +57,7 @@ def test_every_method_takes_it():
 
 def test_erased_rows_are_the_plain_ones_scaled(rows):
     X, z = rows
-    for estimator in (LEACE(), PCAProjection(3), Cascade(PCAProjection(3))):
+    for estimator in (LEACE(), PCAProjection(3), Cascade(second=PCAProjection(3))):
         plain = clone(estimator).fit(X, z).transform(X)
         scaled = clone(estimator).set_params(normalise=True).fit(X, z).transform(X)
         expected = plain / np.linalg.norm(plain, axis=1)[:, None]
@@ -166,7 +168,7 @@ def test_paths_go_over_the_sphere(rows):
     data = Dataset.from_arrays(*rows, random_state=0)
     for estimator in (
         LEOPARD(solver=FEW, random_state=0, normalise=True),
-        Cascade(LEOPARD(solver=FEW, random_state=0), normalise=True),
+        Cascade(second=LEOPARD(solver=FEW, random_state=0), normalise=True),
     ):
         for point in rank_path(estimator, data, ranks=[4, 2]).points:
             kinds = [m.kind for m in point.eraser.maps]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,25 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from unspot.checks import check_count, check_rank, check_share, default_ranks, require
-from unspot.choice.fits import (
-    at_rank,
-    fits,
-    frozen,
-    seeded,
-    stages,
-    starts_warm,
-    with_parameters,
-)
 from unspot.choice.selection import select, way_to_decide
 from unspot.data.dataset import Dataset, Split, stratified_parts
-from unspot.data.rows import balanced_counts, generator
+from unspot.data.goal import Goal
+from unspot.data.rows import as_seed, balanced_counts, generator
 from unspot.eraser import Eraser
-from unspot.erasers.leopard import KERNELS, LEOPARD
+from unspot.erasers.base import fit_concept
+from unspot.erasers.cascade import Cascade, FirstStage
+from unspot.erasers.leopard import LEOPARD
 from unspot.evaluation.evaluations import after_refit, check_metrics, on_validation, over_seeds
 from unspot.io.progress import steps
-from unspot.leopard import mmd2
+from unspot.leopard import ManifoldSolver, mmd2
+from unspot.leopard.kernels import as_kernel
+from unspot.leopard.solvers import as_solver
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
@@ -49,6 +47,18 @@ ASIDE = 0.4
 ROWS_OF_CHOICE = 10_000
 #: With fewer rows of a class, nobody can say whether an attacker does better than chance.
 MIN_ASIDE = 10
+
+#: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
+#: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
+#: without a gain: ``benchmarks/rank_path.py``.
+NEAR = 0.87
+NEAR_EVALUATIONS, NEAR_PATIENCE = 10, 6
+#: A fit at a much lower rank draws new rows: on the rows that a subspace was fitted on, all its
+#: directions look alike. At full rank it draws this share of the rows. At lower ranks it draws
+#: more, for the same work: an evaluation costs O(b²r).
+FAR_EVALUATIONS, FAR_PATIENCE = 16, 5
+FAR_SHARE = 0.5
+MIN_WARM_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +94,7 @@ class PathPoint:
     @property
     def eraser(self) -> Eraser:
         """Return the frozen eraser of this rank."""
-        result: Eraser = frozen(self.estimator)
+        result: Eraser = _frozen(self.estimator)
         return result
 
     def row(self) -> dict[str, Any]:
@@ -99,7 +109,7 @@ class PathPoint:
     ) -> PathPoint:
         """Measure metrics on the test rows of the data."""
         eraser = self.estimator and self.eraser  # none leaves the rows as they are
-        scores, _ = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
+        scores = over_seeds(eraser, data, metrics, seeds=seeds, random_state=random_state)
         return replace(self, metrics=scores)
 
 
@@ -191,11 +201,10 @@ class RankPath:
     def _fit_between(self, rank: int) -> PathPoint:
         # From the rank above of the path itself, whatever else was asked for before.
         above = self[min(other for other in self.ranks if other > rank)]
-        plain = at_rank(self.eraser, rank, self.random_state)
-        ranked, stage = stages(plain, self.data.train)
+        ranked = _Ranked.of(self.eraser, self.data.train)
         started = time.perf_counter()
-        fitted = next(fits(ranked, stage, [rank], above.estimator))
-        held_out = held_out_discrepancy(self.data, ranked, self.random_state)
+        fitted = next(ranked.fits([rank], above.estimator))
+        held_out = held_out_discrepancy(self.data, ranked.estimator, self.random_state)
         return _point(fitted, held_out, time.perf_counter() - started)
 
     def including(self, rank: int, *, seeds: int = 1) -> RankPath:
@@ -222,11 +231,10 @@ class RankPath:
         It is fitted as that of the path was, down from the higher ranks: a fit from scratch may
         find another subspace than the one whose leak was measured.
         """
-        plain = at_rank(self.eraser, rank, self.random_state)
-        ranked, stage = stages(plain, self.unseen.train)
-        above = [other for other in self.ranks if other > rank] if starts_warm(ranked) else []
-        *_, fitted = fits(ranked, stage, [*above, rank])
-        return with_parameters(fitted, plain)
+        ranked = _Ranked.of(self.eraser, self.unseen.train)
+        above = [other for other in self.ranks if other > rank] if ranked.starts_warm else []
+        *_, fitted = ranked.fits([*above, rank])
+        return fitted
 
     def fold(self, rows: Split, fit: NDArray[np.int64]) -> RankPath:
         """Fit the path on these rows only, once."""
@@ -234,8 +242,7 @@ class RankPath:
         if key not in self._folds:
             concept = rows.concept if rows.table is None else rows.table
             train = Split(rows.X[fit], concept.take(fit))
-            eraser = at_rank(self.eraser, self.ranks[0], self.random_state)
-            self._folds[key] = rank_path(eraser, Dataset(train, train, train), self.ranks)
+            self._folds[key] = rank_path(self.eraser, Dataset(train, train, train), self.ranks)
         return self._folds[key]
 
     @cached_property
@@ -302,8 +309,8 @@ def rank_path(
     Parameters
     ----------
     eraser : estimator with a ``rank``
-        ``LEOPARD`` and ``Cascade(LEOPARD())`` start from the directions of the previous subspace
-        with the least discrepancy, and refine them in a few steps. The linear stage of a cascade is
+        ``LEOPARD`` and ``Cascade`` around it start from the directions of the previous subspace
+        with the least discrepancy, and refine them in a few steps. The first stage of a cascade is
         fitted once. Any other eraser, or transformer of your own with a parameter ``rank``, is
         fitted from scratch at every rank.
     data : Dataset
@@ -337,14 +344,14 @@ def rank_path(
     """
     check_count("seeds", seeds)  # before the fits, which take long
     check_metrics(metrics, data)
-    ranked, stage = stages(eraser, data.train)
-    estimator, seed = seeded(ranked)
+    eraser, seed = _seeded(eraser)
+    ranked = _Ranked.of(eraser, data.train)
     judged = on_validation(data, seed)
-    checked = check_ranks(ranks, stage.X.shape[1], stage.what)
-    held_out = held_out_discrepancy(data, estimator, seed)
+    checked = check_ranks(ranks, ranked.X.shape[1], ranked.what)
+    held_out = held_out_discrepancy(data, ranked.estimator, seed)
     points = []
     started = time.perf_counter()
-    fitted_ranks = fits(estimator, stage, checked)
+    fitted_ranks = ranked.fits(checked)
     for _ in steps(checked, "Rank", verbose=verbose):
         point = _point(next(fitted_ranks), held_out, seconds=time.perf_counter() - started)
         if metrics:
@@ -374,10 +381,130 @@ def check_ranks(
     return tuple(falling)
 
 
+# -- Fits at decreasing ranks ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """An estimator whose rank varies, and the rows that it is fitted on.
+
+    In a cascade these are its second stage, and the rows behind its first stage.
+    """
+
+    estimator: Any
+    X: NDArray[Any]
+    train: Split
+    around: tuple[Cascade, Goal, FirstStage] | None = None
+
+    @classmethod
+    def of(cls, eraser: Any, train: Split) -> _Ranked:
+        """Prepare the fits of an eraser; the first stage of a cascade is fitted here."""
+        ranked = cls(eraser, np.asarray(train.X), train)
+        if isinstance(eraser, Cascade):
+            goal = eraser.read_goal(train.concept, n_rows=len(train))
+            first = clone(eraser).fit_first(ranked.X, goal)
+            ranked = cls(eraser.second_stage(), first.rows, train, (eraser, goal, first))
+        estimator = ranked.estimator
+        parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else ()
+        if "rank" not in parameters:
+            raise ValueError(
+                f"Got {type(estimator).__name__}, which has no rank, but expected an eraser with "
+                "one, such as LEOPARD() or Cascade(), or your own with a parameter rank."
+            )
+        return ranked
+
+    @property
+    def what(self) -> str:
+        """Name the number of columns of ``X``, for messages."""
+        return "the number of features" if self.around is None else self.around[-1].what
+
+    @property
+    def starts_warm(self) -> bool:
+        """Tell whether a fit refines a start; the paper's solver always runs to the end."""
+        estimator = self.estimator
+        is_leopard = isinstance(estimator, LEOPARD)
+        return is_leopard and isinstance(as_solver(estimator.solver), ManifoldSolver)
+
+    def fits(self, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:
+        """Fit the estimator at each rank: the first from scratch, the others warm if possible.
+
+        With ``above``, a fit of this function at a higher rank, the first starts warm too.
+        """
+        U = getattr(above, "second_", above.eraser_).U if self.starts_warm and above else None
+        for number, rank in enumerate(ranks, start=int(U is not None)):
+            fitted = clone(self.estimator).set_params(rank=rank)
+            parameters = fitted.get_params(deep=False)
+            if U is not None:
+                fitted.set_params(**_warm(fitted, U, len(self.X), number))
+            with warnings.catch_warnings():  # a path may include the full rank
+                warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
+                fit_concept(fitted, self.X, self.train.concept)
+            fitted.set_params(**parameters)  # for another fit
+            yield self._whole(fitted, rank)
+            U = fitted.eraser_.U if self.starts_warm else None
+
+    def _whole(self, fitted: Any, rank: int) -> Any:
+        """Return the fitted estimator for the embeddings, with its rank."""
+        if self.around is not None:
+            cascade, goal, first = self.around
+            whole, rows = clone(cascade).set_params(rank=rank), np.asarray(self.train.X)
+            fitted = whole._freeze(rows, goal, whole.joined(first, fitted), rows)
+        fitted.rank_ = rank
+        return fitted
+
+
+def _warm(estimator: Any, U: NDArray[Any], n_rows: int, number: int) -> dict[str, Any]:
+    """Set up a short fit that starts inside span(U), on new rows if the rank is far."""
+    rank, solver = estimator.rank, as_solver(estimator.solver)
+    assert isinstance(solver, ManifoldSolver)  # what starts_warm says
+    near = rank >= NEAR * U.shape[1]
+    brief = replace(
+        solver,
+        init=U,
+        max_evaluations=min(solver.max_evaluations, NEAR_EVALUATIONS if near else FAR_EVALUATIONS),
+        patience=min(solver.patience, NEAR_PATIENCE if near else FAR_PATIENCE),
+    )
+    if near:
+        return {"solver": brief}
+    share = min(1.0, FAR_SHARE * (len(U) / rank) ** 0.5)
+    rows = max(MIN_WARM_ROWS, round(share * min(solver.max_rows, n_rows)))
+    seed = estimator.random_state + number
+    return {"solver": replace(brief, max_rows=rows), "random_state": seed}
+
+
+def _seeded(eraser: Any) -> tuple[Any, int]:
+    """Clone an eraser with a number as its seed, and return that number too."""
+    ranked = eraser.second_stage() if isinstance(eraser, Cascade) else eraser
+    seed = as_seed(getattr(ranked, "random_state", 0))
+    if not hasattr(eraser, "random_state"):
+        return eraser, seed
+    return clone(eraser).set_params(random_state=seed), seed
+
+
+@dataclass(frozen=True)
+class _TransformerEraser:
+    """A fitted transformer with the interface of an eraser."""
+
+    transformer: Any
+
+    def __call__(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.transformer.transform(X))
+
+    reduce = __call__
+
+
+def _frozen(fitted: Any) -> Any:
+    """Return the eraser of a fit, or wrap another transformer."""
+    return fitted.eraser_ if hasattr(fitted, "eraser_") else _TransformerEraser(fitted)
+
+
+# -- The automatic rank ----------------------------------------------------------------------------
+
+
 def fit_auto(
     estimator: Any,
     X: Any,
-    labels: Any,
+    goal: Goal,
     max_advantage: float | None,
     *,
     random_state: Any = None,
@@ -396,8 +523,8 @@ def fit_auto(
     estimator : LEOPARD, or Cascade around one
         Unfitted.
     X : array of shape (n, d), or ``Rows``
-    labels : Concept
-        Rows of one of its groups stay together.
+    goal : Goal
+        Rows of one of its groups stay together. Attackers choose without conditions.
     max_advantage : float or None
     random_state : int, RandomState or None
         Decides the sample.
@@ -406,12 +533,13 @@ def fit_auto(
     """
     if max_advantage is not None:
         check_share("max_advantage", max_advantage)
-    share = _share_to_choose_with(labels, max_rows)
+    share = _share_to_choose_with(goal.erase, max_rows)
     sizes = (share * (1 - ASIDE), share * ASIDE, *([1.0 - share] if share < 1.0 else []))
     rng = generator(random_state)
-    parts = stratified_parts(labels.strata, sizes, rng, labels.groups)[:2]
-    _refuse_small_classes(labels, parts[1])
-    train, aside = (_split(_floats(X[rows]), labels.take(rows)) for rows in parts)
+    parts = stratified_parts(goal.erase.strata, sizes, rng, goal.groups)[:2]
+    _refuse_small_classes(goal.erase, parts[1])
+    some = ((_floats(X[rows]), goal.take(rows)) for rows in parts)
+    train, aside = (Split(rows, part.erase, groups=part.groups) for rows, part in some)
     data = Dataset(train, aside, aside)
     way_to_decide(data, max_advantage)  # before the fits, which take long
     # The caller fits again, on all rows: nobody here has test rows.
@@ -423,10 +551,6 @@ def _class_names(data: Dataset) -> list[str] | None:
     """Name the classes, if the concept has classes."""
     classes = data.train.concept.describe()["classes"]
     return None if classes is None else list(map(str, classes))
-
-
-def _split(X: NDArray[Any], concept: Any) -> Split:
-    return Split(X, concept, groups=concept.groups)
 
 
 def _share_to_choose_with(labels: Any, max_rows: int) -> float:
@@ -464,7 +588,7 @@ def _point(fitted: Any, held_out: Callable[[Eraser], float], seconds: float) -> 
     return PathPoint(
         fitted.rank_,
         fitted,
-        held_out(frozen(fitted)),
+        held_out(_frozen(fitted)),
         loss=float(losses[-1]) if len(losses) else None,
         evaluations=int(counts[-1]) if len(counts) else None,
         seconds=seconds,
@@ -483,9 +607,7 @@ def held_out_discrepancy(data: Dataset, estimator: Any, seed: int) -> Callable[[
     by_class = [rng.permutation(np.flatnonzero(codes == k))[:n] for k, n in enumerate(taken)]
     rows = np.sort(np.concatenate(by_class))
     X, codes = np.asarray(data.validation.X[rows]), codes[rows]
-    kernel: Any = estimator.kernel if isinstance(estimator, LEOPARD) else None
-    if kernel in KERNELS:
-        kernel = KERNELS[kernel]()
+    kernel = as_kernel(estimator.kernel if isinstance(estimator, LEOPARD) else "paper")
 
     def discrepancy(eraser: Eraser) -> float:
         return float(mmd2(torch.from_numpy(np.array(eraser.reduce(X))), codes, kernel))

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
 from unspot.data.dataset import Dataset, Split, parts_of, split_parts
-from unspot.evaluation.attackers import BUDGETS, rows_needed, scores_of
+from unspot.evaluation.attack_models import rows_needed
+from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.evaluations import check_metrics, over_seeds
+from unspot.evaluation.inference import scores_of
 from unspot.evaluation.measure import Attacked, attack_both_ways, attack_folds
 from unspot.io.progress import phase
 
@@ -195,7 +197,7 @@ def _value(path: RankPath, point: PathPoint, name: str) -> float:
     if name not in metrics:
         with phase("Choosing", note=f"rank {point.rank}"):
             seed = path.random_state
-            metrics, _ = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
+            metrics = over_seeds(point.eraser, path.judged, [name], seeds=1, random_state=seed)
         if name not in metrics:
             raise ValueError(f"Got metric {name!r}, which is undefined at rank {point.rank}.")
     return metrics[name][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unspot.data.concept import read_covariate
 from unspot.data.features import centred
+from unspot.data.groups import group_codes
 from unspot.data.rows import generator
 from unspot.data.statistics import ClassStatistics, CrossStatistics
 
@@ -31,21 +32,23 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class Goal:
-    """Concept to erase, covariate that is given, and task to keep."""
+    """Concept to erase, covariate that is given, task to keep, and the groups that rows come in."""
 
     erase: Any
     given: Any = None
     keep: Any = None
+    groups: NDArray[np.int64] | None = None  # (n,), for a fit that splits its rows
 
     @classmethod
-    def read(cls, erase: Any, given: Any, keep: Any) -> Goal:
-        """Read what is given and kept, and refuse what leaves nothing to erase or to keep."""
+    def read(cls, erase: Any, given: Any = None, keep: Any = None, groups: Any = None) -> Goal:
+        """Read what comes with a concept, and refuse what leaves nothing to erase or to keep."""
         beside = {
             name: read_covariate(values, name, len(erase))
             for name, values in (("given", given), ("keep", keep))
             if values is not None
         }
-        goal = cls(erase, **beside)
+        codes = None if groups is None else group_codes(groups, len(erase))
+        goal = cls(erase, **beside, groups=codes)
         goal._refuse_contradictions()
         return goal
 
@@ -75,8 +78,9 @@ class Goal:
 
     def take(self, rows: Any) -> Goal:
         """Select some of the rows."""
-        parts = {name: part.take(rows) for name, part in vars(self).items() if part is not None}
-        return replace(self, **parts)
+        conditions = {name: getattr(self, name).take(rows) for name in self.conditions}
+        groups = None if self.groups is None else self.groups[rows]
+        return Goal(self.erase.take(rows), **conditions, groups=groups)
 
     def describe(self) -> dict[str, Any]:
         """Return the goal's entries in the metadata of an eraser."""
@@ -100,7 +104,7 @@ class Goal:
             self._term(column.target, column.missing, rng) for column in self.erase.columns.values()
         ]
 
-    def design(self, random_state: Any = 0) -> Array:
+    def design(self) -> Array:
         """Return the columns that erased rows must not correlate with, centred, (n, q).
 
         One-hots of classes and the numbers themselves, conditional on what is given. A missing
@@ -111,7 +115,7 @@ class Goal:
             columns = centred(target.design())
             if self.given is not None:
                 given = self.given.take(~missing)
-                columns = given.condition_design(columns, generator(random_state))
+                columns = given.condition_design(columns, generator(0))
             full = np.zeros((len(missing), columns.shape[1]))
             full[~missing] = columns
             parts.append(full)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from unspot.checks import warn
 from unspot.data.columns import doubt
 from unspot.data.concept import read
 from unspot.data.goal import Goal
-from unspot.data.groups import group_codes
 from unspot.data.rows import generator, identity, in_memory, refuse_extreme, refuse_nonfinite
 from unspot.data.statistics import CrossStatistics, support
 from unspot.eraser import Eraser
@@ -57,8 +55,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     A method writes ``_fit_eraser``, and says what it ``takes``. A method with a parameter
     ``normalise`` can scale erased rows to unit norm, for embeddings that are compared by cosines;
-    ``Cascade(…, normalise=True)`` and ``eraser_.normalised()`` do it for any method.
+    ``Cascade(normalise=True)`` and ``eraser_.normalised()`` do it for any method.
     """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     #: Kinds of concept that the method erases, and "given" and "keep" if it takes these.
     takes: ClassVar[tuple[str, ...]] = ("categories",)
@@ -116,10 +116,12 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             A task that must stay predictable from erased rows. For LEOPARD, LEACE, Cascade and
             Obliviator.
         groups : array-like of shape (n,), optional
-            With ``rank="auto"``: the group of each row, such as the author of each text. Rows of
-            one group are then either fitted on or set aside to choose the rank.
+            The group of each row, such as the author of each text. With ``rank="auto"`` rows of one
+            group are either fitted on or set aside to choose the rank; other fits set no rows
+            aside and ignore it. Metadata routing passes it by default, so that the groups of
+            ``GroupKFold`` count here too.
         """
-        self._refuse_unused(z, groups)
+        self._refuse_routing_without_z(z)
         concept = y if z is None else z
         with phase(f"Fitting {type(self).__name__}", verbose=getattr(self, "verbose", False)):
             self._forget()
@@ -134,36 +136,32 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             X = self._validated(X, reset=True)
             return self._fit_rows(X, self.read_goal(concept, given, keep, groups, len(X)))
 
-    def _refuse_unused(self, z: Any, groups: Any) -> None:
-        """Raise an error if metadata routing asks for z in vain, or if nothing uses the groups."""
+    def _refuse_routing_without_z(self, z: Any) -> None:
+        """Raise an error if metadata routing asks for z in vain."""
         if z is None and self.get_metadata_routing().fit.requests.get("z") is True:
             raise ValueError(
                 f"Got no z, which {type(self).__name__}().set_fit_request(z=True) asks for: the "
                 "eraser would take y, what the pipeline is to predict, for the concept. Pass the "
                 "concept as well: model.fit(X, y, z=z), or params={'z': z} in cross_val_score."
             )
-        if groups is not None and not self._chooses_rank():
-            raise ValueError(
-                f"Got groups for {type(self).__name__}, but expected them with rank='auto' only, "
-                "which sets rows aside. Pass groups to certify or evaluate instead."
-            )
-
-    def _chooses_rank(self) -> bool:
-        return getattr(self, "rank", None) == "auto"
 
     def _fit_rows(self, X: Any, goal: Goal) -> BaseEraser:
-        """Fit on rows and a goal that are checked already, as a cascade does with its stages."""
-        self.n_features_in_ = int(X.shape[1])
-        if goal.erase.has_classes:
-            self.classes_ = goal.erase.classes
+        """Fit on rows and a goal that are read already, as a cascade does with its stages."""
+        self._check_goal(goal)
         rows, part = X, goal
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, goal)
         with pieces_in_threads():
-            fit = self._fit_goal(rows, part)
-            eraser = within_support(fit.eraser, lambda: fit.statistics or _spread(rows))
-            if self._normalises():
-                eraser = eraser.normalised(ROUNDING * _usual_norm(rows))
+            return self._freeze(X, goal, self._fit_goal(rows, part), rows)
+
+    def _freeze(self, X: Any, goal: Goal, fit: Fit, rows: Any) -> BaseEraser:
+        """Store the eraser of a fit on some rows of X, without residues and with its metadata."""
+        self.n_features_in_ = int(X.shape[1])
+        if goal.erase.has_classes:
+            self.classes_ = goal.erase.classes
+        eraser = within_support(fit.eraser.before_norm, lambda: fit.statistics or _spread(rows))
+        if fit.eraser.is_normalised or getattr(self, "normalise", False):
+            eraser = eraser.normalised(ROUNDING * _usual_norm(rows))
         hashes = identity(X, goal.numbers) if fit.identity is None else fit.identity
         metadata = self._facts(goal.describe(), len(X), hashes)
         if rows is not X:
@@ -181,8 +179,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return erase_batch(self.eraser_, self._validated(X, reset=False), reduce=True, where="X")
 
-    def _normalises(self) -> bool:
-        return getattr(self, "normalise", False)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the frozen ``eraser_`` to one file, which ``unspot.load`` reads."""
+        check_is_fitted(self)
+        self.eraser_.save(path)
 
     def _forget(self) -> None:
         """Drop the results of an earlier fit: a refit is like a first fit, even if it fails."""
@@ -215,12 +215,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def read_goal(
         self, z: Any, given: Any = None, keep: Any = None, groups: Any = None, n_rows: int = 0
     ) -> Goal:
-        """Read and check what ``fit`` takes with n rows."""
-        goal = Goal.read(self._read_concept(z, groups, n_rows), given, keep)
-        self._check_goal(goal)
-        return goal
+        """Read what ``fit`` takes with n rows."""
+        return Goal.read(self._read_concept(z, n_rows), given, keep, groups)
 
-    def _read_concept(self, z: Any, groups: Any, n_rows: int) -> Any:
+    def _read_concept(self, z: Any, n_rows: int) -> Any:
         """Read the concept; a table of one column without gaps is that column."""
         concept = read(z, n_rows=n_rows, min_rows=self.min_rows_per_class)
         (column, *others) = concept.columns.values()
@@ -231,9 +229,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             concept = concept.observed(min_rows=self.min_rows_per_class)
             if not is_said and (sentence := doubt(concept.classes)):
                 warn(sentence)
-        if groups is None:
-            return concept
-        return replace(concept, groups=group_codes(groups, n_rows))
+        return concept
 
     def _check_goal(self, goal: Goal) -> None:
         """Raise an error if the method cannot take the concept or a condition."""
@@ -329,20 +325,6 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     least = 0.0 if isinstance(eraser.maps[0], Oblique) else 1e-13
     basis = support(spread.mean, spread.covariance, spread.n_rows, least=least)
     return eraser if basis is None else eraser.within(*basis, np.array(spread.mean))
-
-
-def rows_within_support(
-    X: NDArray[Any],
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
-    """Find a basis S (d, s) of the directions in which rows vary, and the rows in its coordinates.
-
-    For methods whose maps would fill the other directions with noise of their own. S is None if the
-    rows vary in all directions.
-    """
-    rows = X.astype(np.float64, copy=False)
-    spread = CrossStatistics.from_rows(rows, np.zeros((len(rows), 1))).settled()
-    basis = support(spread.mean, spread.covariance, spread.n_rows)
-    return (None, rows) if basis is None else (basis[0], rows @ basis[0])
 
 
 def _jsonable(value: Any) -> Any:

@@ -1,10 +1,9 @@
-"""Cascade: one eraser after another; linear erasure first by default (Algorithm 2)."""
+"""Cascade: one eraser behind another; LEACE and then LEOPARD by default (Algorithm 2)."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,229 +15,224 @@ from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
 from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit
 from unspot.erasers.leace import LEACE
-from unspot.io.sources import float_dtype
+from unspot.io.sources import Rows, float_dtype
 from unspot.leopard.subspaces import column_space
 from unspot.maps import Compress, Expand, Map
 
 
 class Cascade(BaseEraser):
-    """An eraser inside what a first one leaves (Algorithm 2).
+    """Erase in two stages, the second inside what the first leaves (Algorithm 2).
 
-    By default the first stage is the orthogonalised LEACE projection P_L = U_L U_Lᵀ, which makes
-    the class means equal; then the inner eraser is fitted on the d − q coordinates U_Lᵀx. Around
-    L̄EOPARD the result is one orthogonal projector P = U_L P′ U_Lᵀ of the inner rank.
+    ``Cascade(rank=50)`` is the paper's cascade. Its first stage is the orthogonalised LEACE
+    projection P_L = U_L U_Lᵀ, which makes the class means equal; then L̄EOPARD is fitted on the
+    d − q coordinates U_Lᵀx. The result is one orthogonal projector P = U_L P′ U_Lᵀ of that rank.
+    Other stages are named: ``Cascade(Transport(), LEOPARD(rank=60))``.
 
     Parameters
     ----------
-    eraser : estimator, optional
-        Any eraser of unspot; by default ``LEOPARD()``.
-    first : estimator or list of estimators, optional
-        What comes before it, in this order; by default ``LEACE(method="orthogonal")``. Each is
-        fitted on what those before it leave.
+    first : estimator, optional
+        Any eraser of unspot, by default ``LEACE(method="orthogonal")``; or a transformer of
+        scikit-learn with orthonormal ``components_``, such as ``PCA(40)``, beside which everything
+        is dropped. A cascade as the first stage makes three stages.
+    second : estimator, optional
+        Any eraser of unspot, by default ``LEOPARD()``.
+    rank : int, float or "auto", optional
+        The rank of the second stage; by default its own.
     normalise : bool
-        Scale erased rows to unit norm. The inner eraser knows of it.
+        Scale erased rows to unit norm. The second stage knows of it.
+    random_state : int, RandomState or None
+        The seed of the second stage; by default its own.
 
     Attributes
     ----------
     eraser_ : Eraser
-    estimator_ : estimator
-        The fitted inner eraser, in coordinates of what the first stages leave.
-    first_ : tuple of Eraser
-        The first stages.
-    linear_ : Eraser
-        The last of them; by default the only one.
+    first_ : Eraser
+        The first stage.
+    second_ : Eraser
+        The second stage, in coordinates of what the first leaves.
     rank_, selection_, history_
-        Those of the inner eraser, where it has them.
+        Those of the second stage, where it has them.
     classes_ : ndarray
 
     Examples
     --------
-    >>> from unspot import LEOPARD
     >>> rng = np.random.default_rng(0)
     >>> z = np.repeat(["a", "b"], 100)
     >>> X = rng.normal(size=(200, 6)) + 2.0 * (z == "b")[:, None]
-    >>> erased = Cascade(LEOPARD(rank=4, random_state=0)).fit(X, z).transform(X)
+    >>> erased = Cascade(rank=4, random_state=0).fit(X, z).transform(X)
     >>> gap = erased[z == "a"].mean(axis=0) - erased[z == "b"].mean(axis=0)
     >>> bool(abs(gap).max() < 1e-9)
     True
+
+    LEACE within three principal components:
+
+    >>> from sklearn.decomposition import PCA
+    >>> from unspot import LEACE
+    >>> Cascade(PCA(3), LEACE()).fit(X, z).reduce(X).shape
+    (200, 2)
     """
 
-    takes: ClassVar[tuple[str, ...]] = ANY_GOAL  # if all stages do
+    takes: ClassVar[tuple[str, ...]] = ANY_GOAL  # if both stages do
     reads_rows: ClassVar[bool] = True
-    first_: tuple[Eraser, ...]
 
-    def __init__(self, eraser: Any = None, *, first: Any = None, normalise: bool = False) -> None:
-        self.eraser = eraser
+    def __init__(
+        self,
+        first: Any = None,
+        second: Any = None,
+        *,
+        rank: int | float | Literal["auto"] | None = None,
+        normalise: bool = False,
+        random_state: Any = None,
+    ) -> None:
         self.first = first
+        self.second = second
+        self.rank = rank
         self.normalise = normalise
-
-    @property
-    def linear_(self) -> Eraser:
-        return self.first_[-1]
+        self.random_state = random_state
 
     @property
     def min_rows_per_class(self) -> int:  # type: ignore[override]
-        return int(self.inner().min_rows_per_class)
+        return int(self.second_stage().min_rows_per_class)
 
-    def inner(self) -> Any:
-        """Clone the inner eraser, which knows of the last step to unit norm."""
-        if self.eraser is None:
-            from unspot.erasers.leopard import LEOPARD
+    def second_stage(self) -> Any:
+        """Clone the second stage, with the parameters that the cascade sets."""
+        from unspot.erasers.leopard import LEOPARD
 
-            return LEOPARD(normalise=self.normalise)
-        inner = _checked("eraser", self.eraser, "LEOPARD(rank=50)")
-        knows = "normalise" in inner.get_params(deep=False)
-        return inner.set_params(normalise=True) if self.normalise and knows else inner
-
-    def _first(self, *, keeps: bool = False) -> list[Any]:
-        """Clone the first stages."""
-        if self.first is None:
-            # No orthogonal projection keeps the covariance with a task.
-            return [LEACE(method="oblique" if keeps else "orthogonal")]
-        stages = self.first if isinstance(self.first, (list, tuple)) else [self.first]
-        if not stages:
-            raise ValueError("Got first=[], but expected at least one eraser, or None for LEACE.")
-        return [_checked("first", stage, "Transport()") for stage in stages]
-
-    def _check_goal(self, goal: Goal) -> None:
-        for stage in (*self._first(), self.inner()):
-            stage._check_goal(goal)
-
-    def _chooses_rank(self) -> bool:
-        return bool(self.inner()._chooses_rank())
-
-    def _normalises(self) -> bool:
-        return self.normalise or self.inner()._normalises()
+        second = LEOPARD() if self.second is None else self.second
+        if not isinstance(second, BaseEraser):
+            raise ValueError(
+                f"Got second={second!r}, but expected an eraser such as LEOPARD(rank=50)."
+            )
+        known = second.get_params(deep=False)
+        changed = {} if self.rank is None else {"rank": self.rank}
+        if self.normalise and "normalise" in known:
+            changed["normalise"] = True
+        if self.random_state is not None and "random_state" in known:
+            changed["random_state"] = self.random_state
+        return clone(second).set_params(**changed)
 
     def _fit_goal(self, X: Any, goal: Goal) -> Fit:
-        stages = self.fit_first(X, goal)
-        path, inner, facts = stages.path, self.inner(), {}
-        self.first_ = stages.erasers
-        if path.width == 0:  # LEACE has warned
-            return Fit(path.eraser(linear_rank=0), stages.statistics, stages.identity)
-        if isinstance(getattr(inner, "rank", None), (int, float, np.number)):
-            check_rank(inner.rank, path.width, path.what)
+        first, second, facts = self.fit_first(X, goal), self.second_stage(), {}
+        if first.width == 0:  # LEACE has warned
+            self.first_ = first.eraser
+            nothing = Eraser(first.eraser.maps, {"linear_rank": 0})
+            return Fit(nothing, first.statistics, first.identity)
+        rank = getattr(second, "rank", None)
+        if isinstance(rank, (int, float, np.number)):
+            check_rank(rank, first.width, first.what)
         with warnings.catch_warnings():
-            if inner._chooses_rank():
-                self.selection_ = inner.select_rank(self, X, goal)
+            if rank == "auto":
+                self.selection_ = second.select_rank(self, X, goal)
                 facts = {"selection": self.selection_.describe()}
-                inner.set_params(rank=self.selection_.rank)
+                second.set_params(rank=self.selection_.rank)
                 # All ranks may do, behind a linear stage.
                 warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
-            self.estimator_ = inner._fit_rows(stages.rows, goal)
+            second._fit_rows(first.rows, goal)
+        return self.joined(first, second, **facts)
+
+    def fit_first(self, X: Any, goal: Goal) -> FirstStage:
+        """Fit the first stage."""
+        # No orthogonal projection keeps the covariance with a task.
+        default = LEACE(method="orthogonal" if goal.keep is None else "oblique")
+        stage = default if self.first is None else clone(self.first, safe=False)
+        if isinstance(stage, BaseEraser):
+            eraser = stage._fit_rows(X, goal).eraser_
+            # It saw the rows of the cascade, and has summed up and hashed them.
+            statistics = getattr(stage, "statistics_", None)
+            hashes = {k: v for k, v in eraser.metadata.items() if k in ("fingerprint", *KNOWN)}
+        else:
+            rows = self._in_memory(X, goal)[0] if isinstance(X, Rows) else X
+            eraser, statistics, hashes = Eraser.projection(_components(stage, rows)), None, None
+        down, up = _coordinates(eraser)
+        return FirstStage(eraser, down, up, _moved(X, down), statistics, hashes)
+
+    def joined(self, first: FirstStage, second: Any, **facts: Any) -> Fit:
+        """Join two fitted stages to one eraser of the embeddings."""
+        self.first_, self.second_ = first.eraser, second.eraser_
         for name in ("history_", "rank_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        eraser = compose(path, self.estimator_.eraser_, **facts)
-        return Fit(eraser, stages.statistics, stages.identity)
-
-    def fit_first(self, X: Any, goal: Goal) -> FirstStages:
-        """Fit the first stages, each on what those before it leave."""
-        path, rows, fitted = Path(), X, []
-        keeps = goal.keep is not None
-        for stage in self._first(keeps=keeps):
-            fitted.append(stage._fit_rows(rows, goal))
-            eraser = fitted[-1].eraser_
-            eraser = _in_coordinates(eraser) if keeps else eraser
-            path, rows = path.then(eraser), Path().then(eraser).rows(rows)
-        # The first stage saw the same rows, and has summed up and hashed them.
-        metadata = fitted[0].eraser_.metadata
-        return FirstStages(
-            tuple(stage.eraser_ for stage in fitted),
-            path,
-            rows,
-            getattr(fitted[0], "statistics_", None),
-            {key: metadata[key] for key in ("fingerprint", *KNOWN) if key in metadata},
-        )
+            if hasattr(second, name):
+                setattr(self, name, getattr(second, name))
+        inner = second.eraser_.before_norm
+        maps = inner.maps
+        if inner.is_projection and inner.mean is None:
+            maps = (Compress(inner.U), Expand(inner.U))
+        # Nobody can pass the second stage's rows again: they are in coordinates of the first.
+        about = {k: v for k, v in second.eraser_.metadata.items() if k not in KNOWN}
+        metadata = {"inner": {**about, **facts}, "linear_rank": first.width}
+        eraser = Eraser(_merged((*first.down, *maps, *first.up)), metadata)
+        if second.eraser_.is_normalised:  # at the end: coordinates have the same norms as rows
+            eraser = eraser.normalised()
+        return Fit(eraser, first.statistics, first.identity)
 
 
-def compose(path: Path, inner: Eraser, **facts: Any) -> Eraser:
-    """Put an inner eraser behind first stages, as one eraser of the embeddings."""
-    # Nobody can pass the inner eraser's rows again: they are in coordinates of the first stage.
-    about = {key: value for key, value in inner.metadata.items() if key not in KNOWN}
-    # A step to unit norm comes at the end: coordinates have the same norms as rows.
-    return path.then(inner.before_norm).eraser(inner={**about, **facts}, linear_rank=path.width)
+class FirstStage(NamedTuple):
+    """A fitted first stage: maps down to coordinates of what it leaves, and back up."""
 
-
-@dataclass(frozen=True)
-class Path:
-    """Maps from rows down to the coordinates that some erasers leave, and back up."""
-
-    down: tuple[Map, ...] = ()
-    up: tuple[Map, ...] = ()
-
-    def then(self, eraser: Eraser) -> Path:
-        """Continue through another eraser."""
-        down: tuple[Map, ...] = eraser.maps
-        up: tuple[Map, ...] = ()
-        if eraser.is_projection and eraser.mean is None:
-            down, up = (Compress(eraser.U),), (Expand(eraser.U),)
-        elif isinstance(eraser.maps[-1], Expand):
-            down, up = eraser.maps[:-1], eraser.maps[-1:]
-        return Path((*self.down, *down), (*up, *self.up))
+    eraser: Eraser
+    down: tuple[Map, ...]
+    up: tuple[Map, ...]
+    rows: Any  # in these coordinates
+    statistics: Any  # of the rows of the cascade, if the stage has them
+    identity: dict[str, Any] | None
 
     @property
     def width(self) -> int:
-        """Number of coordinates at the end."""
+        """Return the number of coordinates."""
         return self.down[-1].n_out
 
     @property
     def what(self) -> str:
-        """Name of this number, for messages."""
-        return f"the dimensions that linear erasure leaves of {self.down[0].n_in}"
-
-    def rows(self, X: Any) -> Any:
-        """Map rows to the end of the path, in single or double precision."""
-        if len(self.down) == 1 and isinstance(self.down[0], Compress):
-            return coordinates(X, self.down[0].U)
-        move, dtype = Eraser(self.down), float_dtype(np.dtype(X.dtype))
-        if isinstance(X, np.ndarray):
-            return move(X.astype(dtype, copy=False))
-        return X.mapped(lambda rows: move(rows.astype(dtype, copy=False)), self.width)
-
-    def eraser(self, **metadata: Any) -> Eraser:
-        """Build the eraser that goes down and up again, by as few maps as possible."""
-        maps: list[Map] = []
-        for step in (*self.down, *self.up):
-            last = maps[-1] if maps else None
-            if isinstance(step, Compress) and isinstance(last, Compress):
-                maps[-1] = Compress(last.U @ step.U)
-            elif isinstance(step, Expand) and isinstance(last, Expand):
-                maps[-1] = Expand(step.U @ last.U)
-            else:
-                maps.append(step)
-        if len(maps) == 2 and isinstance(maps[0], Compress):
-            return Eraser.projection(maps[0].U, **metadata)
-        return Eraser(tuple(maps), metadata)
+        """Name this number, for messages."""
+        return f"the dimensions that the first stage leaves of {self.eraser.n_features}"
 
 
-class FirstStages(NamedTuple):
-    """Result of the first stages."""
-
-    erasers: tuple[Eraser, ...]
-    path: Path
-    rows: Any  # at the end of the path
-    statistics: Any  # of the rows at its beginning
-    identity: dict[str, Any]
-
-
-def _in_coordinates(eraser: Eraser) -> Eraser:
-    """Let a linear eraser end in coordinates of what it leaves, and the way back up."""
-    if eraser.is_projection or not eraser.is_linear or eraser.rank == eraser.n_features:
-        return eraser
-    U = column_space(eraser.P, floor=1e-8)
-    return Eraser((*eraser.maps, Compress(U), Expand(U)), eraser.metadata)
+def _components(transformer: Any, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Fit a transformer of scikit-learn, and return its orthonormal components, (d, r)."""
+    fitted = transformer.fit(X) if hasattr(transformer, "fit") else None
+    components = np.asarray(getattr(fitted, "components_", np.ones((2, 1))), dtype=np.float64)
+    if not np.allclose(components @ components.T, np.eye(len(components)), atol=1e-4):
+        raise ValueError(
+            f"Got first={transformer!r}, but expected an eraser such as Transport(), or a "
+            "transformer with orthonormal components_ such as PCA(40)."
+        )
+    return components.T
 
 
-def _checked(name: str, eraser: Any, such_as: str) -> Any:
-    if not isinstance(eraser, BaseEraser):
-        raise ValueError(f"Got {name}={eraser!r}, but expected an eraser such as {such_as}.")
-    return clone(eraser)
+def _coordinates(eraser: Eraser) -> tuple[tuple[Map, ...], tuple[Map, ...]]:
+    """Split an eraser into maps to coordinates of what it leaves, and maps back up."""
+    if isinstance(eraser.maps[-1], Expand):
+        return eraser.maps[:-1], eraser.maps[-1:]
+    if eraser.is_projection:
+        return (Compress(eraser.U),), (Expand(eraser.U),)
+    if eraser.is_linear and eraser.rank < eraser.n_features:
+        U = column_space(eraser.P, floor=1e-8)
+        return (*eraser.maps, Compress(U)), (Expand(U),)
+    return eraser.maps, ()
 
 
-def coordinates(X: Any, U: NDArray[np.float64]) -> Any:
-    """Map rows to the coordinates of U, in single or double precision."""
+def _moved(X: Any, maps: tuple[Map, ...]) -> Any:
+    """Map rows, in single or double precision."""
     dtype = float_dtype(np.dtype(X.dtype))
+    if len(maps) == 1 and isinstance(maps[0], Compress):
+        X = X.astype(dtype, copy=False) if isinstance(X, np.ndarray) else X
+        return X @ maps[0].U.astype(dtype)
+    move = Eraser(maps)
     if isinstance(X, np.ndarray):
-        X = X.astype(dtype, copy=False)
-    return X @ U.astype(dtype)
+        return move(X.astype(dtype, copy=False))
+    return X.mapped(lambda rows: move(rows.astype(dtype, copy=False)), maps[-1].n_out)
+
+
+def _merged(maps: tuple[Map, ...]) -> tuple[Map, ...]:
+    """Merge neighbours, so that two projections become one."""
+    merged: list[Map] = []
+    for step in maps:
+        last = merged[-1] if merged else None
+        if isinstance(step, Compress) and isinstance(last, Compress):
+            merged[-1] = Compress(last.U @ step.U)
+        elif isinstance(step, Expand) and isinstance(last, Expand):
+            merged[-1] = Expand(step.U @ last.U)
+        else:
+            merged.append(step)
+    if len(merged) == 2 and isinstance(merged[0], Compress):
+        return Eraser.projection(merged[0].U).maps
+    return tuple(merged)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, cast
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,6 @@ class LEACE(BaseEraser):
     takes: ClassVar[tuple[str, ...]] = ANY_GOAL
     reads_rows: ClassVar[bool] = True
     statistics_: Any  # ClassStatistics or CrossStatistics
-    _eraser: Eraser | None
 
     def __init__(
         self,
@@ -148,11 +148,11 @@ class LEACE(BaseEraser):
             seen = getattr(self, "statistics_", None)
         batch = concept.statistics(X, per_class=False)
         self.statistics_ = batch if seen is None else seen.merge(batch)
-        self._eraser = None  # solved on the next use, since a stream has many batches
+        self.__dict__.pop("eraser_", None)  # it is that of fewer rows
 
     def _refuse_goal_of_fit(self) -> None:
         """Raise an error after a fit whose statistics hold more than one concept."""
-        facts = {} if getattr(self, "_eraser", None) is None else self.eraser_.metadata
+        facts = vars(self)["eraser_"].metadata if "eraser_" in vars(self) else {}
         goals = [name for name in ("given", "keep", "concepts") if name in facts]
         if goals:
             what = "several concepts" if goals[-1] == "concepts" else f"{goals[-1]}=…"
@@ -171,29 +171,17 @@ class LEACE(BaseEraser):
             self.statistics_ = _among(self.classes_, self.statistics_, before)
         return labels.coded_as(self.classes_)
 
-    @property
-    def eraser_(self) -> Eraser:
-        if getattr(self, "_eraser", None) is None:
-            check_is_fitted(self, "statistics_")
-            eraser = within_support(self._solve(self.statistics_), lambda: self.statistics_)
-            if self.normalise:
-                mean, covariance = self.statistics_.mean, self.statistics_.covariance
-                square = float(np.trace(covariance) + mean @ mean)
-                eraser = eraser.normalised(ROUNDING * square**0.5)
-            metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
-            self._eraser = Eraser(eraser.maps, {**metadata, **eraser.metadata})
-        return cast(Eraser, self._eraser)
-
-    @eraser_.setter
-    def eraser_(self, eraser: Eraser) -> None:
-        self._eraser = eraser
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._eraser = None
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "statistics_")  # asking for the eraser would solve for it
+    @cached_property
+    def eraser_(self) -> Eraser:  # type: ignore[override]
+        """Solve for the eraser of a stream, on the first use after a batch."""
+        check_is_fitted(self, "statistics_")
+        eraser = within_support(self._solve(self.statistics_), lambda: self.statistics_)
+        if self.normalise:
+            mean, covariance = self.statistics_.mean, self.statistics_.covariance
+            square = float(np.trace(covariance) + mean @ mean)
+            eraser = eraser.normalised(ROUNDING * square**0.5)
+        metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
+        return Eraser(eraser.maps, {**metadata, **eraser.metadata})
 
     def _fit_goal(self, X: Any, goal: Goal) -> Fit:
         self.statistics_ = goal.statistics(X)

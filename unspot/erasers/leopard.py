@@ -9,10 +9,14 @@ from unspot.data.goal import Goal
 from unspot.data.rows import generator
 from unspot.eraser import Eraser
 from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit
-from unspot.leopard import GaussianMixture, ManifoldSolver, PaperSolver
-from unspot.leopard.fit import Settings, fit_subspace
 
-KERNELS = {"paper": GaussianMixture.paper, "reference": GaussianMixture.reference}
+try:
+    from unspot.leopard import GaussianMixture, ManifoldSolver, PaperSolver
+    from unspot.leopard.fit import Settings, fit_subspace
+    from unspot.leopard.kernels import as_kernel
+    from unspot.leopard.solvers import as_solver
+except ModuleNotFoundError as error:
+    raise ImportError(f"LEOPARD needs {error.name}: pip install {error.name}.") from error
 
 
 class LEOPARD(BaseEraser):
@@ -72,9 +76,10 @@ class LEOPARD(BaseEraser):
 
     Notes
     -----
-    O(b²r + nr(d + r)) time per step for n rows, of which all pairs of b ≤ 10,000 are looked at, and
-    O(bd + Kr²) memory. ``rank="auto"`` costs about two fits, and a few attacks of seconds each;
-    with cross-fitting five paths on two fifths of the rows more.
+    O(b²r + nr(d + r)) time per step for n rows, of which all pairs of b are looked at, and
+    O(bd + Kr²) memory: b is 3,000 for up to three classes, 1,000 per class for more, and 10,000 at
+    most. ``rank="auto"`` costs about two fits, and a few attacks of seconds each; with
+    cross-fitting five paths on two fifths of the rows more.
 
     Numbers, several concepts, and what is ``given`` or to ``keep`` have features ψ instead of
     classes (``unspot.data.features``), and the loss is HSIC instead of MMD²
@@ -138,7 +143,7 @@ class LEOPARD(BaseEraser):
         self.verbose = verbose
 
     def _fit_goal(self, X: Any, goal: Goal) -> Fit:
-        solver, kernel = self._solver(), self._kernel()
+        solver, kernel = as_solver(self.solver), as_kernel(self.kernel)
         self._check(solver, goal)
         selection = self.select_rank(self, X, goal) if self.rank == "auto" else None
         self.rank_ = check_rank(selection.rank if selection else self.rank, X.shape[1])
@@ -152,14 +157,15 @@ class LEOPARD(BaseEraser):
             )
         settings = Settings(
             self.rank_,
+            solver,
             kernel,
             self.metric,
             self.preserve,
             self.normalise,
-            self.device,
+            self.device or "cpu",
             self.verbose,
         )
-        subspace = fit_subspace(X, goal, settings, solver, generator(self.random_state))
+        subspace = fit_subspace(X, goal, settings, generator(self.random_state))
         history = subspace.history
         self.history_ = history.arrays()
         facts |= {"loss": history.loss[history.kept], "rows_used": subspace.rows_used}
@@ -173,35 +179,16 @@ class LEOPARD(BaseEraser):
         """
         from unspot.choice.path import fit_auto
 
-        self._check(self._solver(), goal)
+        solver = as_solver(self.solver)
+        self._check(solver, goal)
         return fit_auto(
             whole,
             X,
-            goal.erase,
+            goal,
             self.max_advantage,
             random_state=self.random_state,
-            max_rows=getattr(self._solver(), "max_rows", 1_000_000),
+            max_rows=getattr(solver, "max_rows", 1_000_000),
         ).selection_
-
-    def _solver(self) -> ManifoldSolver | PaperSolver:
-        named = {"manifold": ManifoldSolver(), "paper": PaperSolver()}
-        solver = named.get(self.solver) if isinstance(self.solver, str) else self.solver
-        if not isinstance(solver, (ManifoldSolver, PaperSolver)):
-            raise ValueError(
-                f"Got solver={self.solver!r}, but expected 'manifold', 'paper', a ManifoldSolver "
-                "or a PaperSolver."
-            )
-        return solver
-
-    def _kernel(self) -> GaussianMixture:
-        if isinstance(self.kernel, GaussianMixture):
-            return self.kernel
-        if self.kernel not in KERNELS:
-            raise ValueError(
-                f"Got kernel={self.kernel!r}, but expected 'paper', 'reference' or a "
-                "GaussianMixture."
-            )
-        return KERNELS[self.kernel]()
 
     def _check(self, solver: ManifoldSolver | PaperSolver, goal: Goal) -> None:
         """Check the parameters, alone and for the goal."""

@@ -5,7 +5,8 @@ Classes are imported on first use, so listing the methods does not load torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """Facts about a method, in one line and six fields.
+    """Facts about a method, for tables and for ``make``.
 
     Parameters
     ----------
@@ -34,8 +35,6 @@ class MethodInfo:
         Whether the fit is a formula rather than an optimisation.
     streaming : bool
         Whether it can be fitted in pieces, by ``partial_fit``.
-    needs_labels_at_transform : bool
-        Whether the concept's labels of new rows must be known to erase them.
     concepts : tuple of str
         The kinds of concept it erases: "categories", "continuous", and "table" if it takes
         several concepts, and what is given or kept.
@@ -47,7 +46,6 @@ class MethodInfo:
     linear: bool = False
     closed_form: bool = False
     streaming: bool = False
-    needs_labels_at_transform: bool = False
     concepts: tuple[str, ...] = ("categories",)
 
     @property
@@ -183,10 +181,11 @@ def make(name: str, **params: Any) -> BaseEraser:
     Parameters
     ----------
     name : str
-        A name of ``methods()``; "cascade:NAME" cascades any other (LEACE first, then NAME), and
-        "transport:NAME" puts transport and LEACE first.
+        A name of ``methods()``; "cascade:NAME" is ``Cascade(second=…)`` with any other (LEACE
+        first), and "transport:NAME" puts transport and LEACE first.
     **params
-        The estimator's parameters; for a cascade, those of the method inside.
+        The estimator's parameters; for a cascade, those of its second stage. A field of the solver
+        has its name: ``**{"solver.max_rows": 3000}``.
 
     Examples
     --------
@@ -195,31 +194,41 @@ def make(name: str, **params: Any) -> BaseEraser:
     PCAProjection(rank=10)
     """
     outer, _, inner = str(name).strip().lower().partition(":")
-    if outer == "cascade" or (outer == "transport" and inner):
-        if inner == "cascade":
-            raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
-        normalise = params.pop("normalise", False)  # the last step of the whole
-        first = None
-        if outer == "transport":
-            first = [_instance("transport", {}), _instance("leace", {"method": "orthogonal"})]
-        cascade: Any = method("cascade").cls
-        whole: BaseEraser = cascade(
-            _instance(inner or "leopard", params), first=first, normalise=normalise
-        )
-        return whole
-    if inner:
+    if outer != "cascade" and not inner:
+        return _instance(outer, params)
+    if outer not in ("cascade", "transport"):
         raise ValueError(
             f"Got method {name!r}, but only cascade:NAME and transport:NAME hold another method."
         )
-    return _instance(outer, params)
+    if inner == "cascade":
+        raise ValueError(f"Got method {name!r}, but a cascade cannot hold another cascade.")
+    cascade: Any = method("cascade").cls
+    first = None
+    if outer == "transport":
+        first = cascade(_instance("transport", {}), _instance("leace", {"method": "orthogonal"}))
+    normalise = params.pop("normalise", False)  # the last step of the whole
+    whole: BaseEraser = cascade(first, _instance(inner or "leopard", params), normalise=normalise)
+    return whole
 
 
 def _instance(name: str, params: dict[str, Any]) -> BaseEraser:
     info = method(name)
-    for key in params:
-        if key not in info.parameters:
-            raise ValueError(
-                f"Got parameter {key!r} for method {name!r}, but expected one of: "
-                f"{', '.join(info.parameters)}.{did_you_mean(key, info.parameters)}"
-            )
+    _refuse_unknown([key.partition(".")[0] for key in params], info.parameters, f"method {name!r}")
+    fields = {key.partition(".")[2]: params[key] for key in params if "." in key}
+    if fields:
+        from unspot.leopard.solvers import as_solver
+
+        solver = as_solver(params.get("solver", "manifold"))
+        _refuse_unknown(fields, list(vars(solver)), f"the solver of {name!r}")
+        params = {key: value for key, value in params.items() if "." not in key}
+        params["solver"] = replace(solver, **fields)
     return info.cls(**params)
+
+
+def _refuse_unknown(params: Iterable[str], known: Sequence[str], what: str) -> None:
+    for key in params:
+        if key not in known:
+            raise ValueError(
+                f"Got parameter {key!r} for {what}, but expected one of: {', '.join(known)}."
+                f"{did_you_mean(key, known)}"
+            )

@@ -39,7 +39,7 @@ class Transport(BaseEraser):
       dropped, and is calibrated for the number of rows.
 
     What is left are higher moments, and what the estimates miss. To trade more neighbours for less
-    of it, put a projection behind it: ``Cascade(LEOPARD(50), first=Transport())``.
+    of it, put a projection behind it: ``Cascade(Transport(), LEOPARD(50))``.
 
     A number has its quarters as classes, and what correlates with it is dropped too.
 
@@ -79,7 +79,10 @@ class Transport(BaseEraser):
 
     def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
         labels = concept.as_classes(_CLASSES_OF_A_NUMBER)
-        statistics = labels.statistics(X).settled()
+        # A class moves only if it has more rows than there are directions; without one that may,
+        # the covariances of classes, K·d² numbers, are not needed.
+        largest, (_, d) = labels.counts.max(), X.shape
+        statistics = labels.statistics(X, per_class=largest > d - len(labels.counts)).settled()
         removed = mean_difference_basis(statistics)
         if labels is not concept:  # a number, whose line goes too
             removed = _with_line(removed, concept.statistics(X))
@@ -87,7 +90,13 @@ class Transport(BaseEraser):
         linear = within_support(Eraser.projection(complement(removed)), lambda: statistics)
         if linear.rank == 0:
             return linear
-        matrices = linear.U @ _maps(_inside(statistics, linear.U))
+        U = linear.U
+        spread = _spread(U.T @ statistics.within @ U / statistics.n_rows)
+        if largest <= len(spread[0]):
+            return linear
+        if statistics.class_scatter is None:
+            statistics = labels.statistics(X).settled()
+        matrices = U @ _maps(statistics, U, *spread)
         shifts = statistics.mean @ linear.U - statistics.mean @ matrices
         return Eraser((Mixture(shifts, matrices, *_posterior(statistics)), Expand(linear.U)))
 
@@ -137,31 +146,32 @@ def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
     return np.asarray(np.clip(shrunk, np.minimum(values, 1), np.maximum(values, 1)))
 
 
-def _inside(statistics: ClassStatistics, U: Array) -> ClassStatistics:
-    """Statistics of the rows in the coordinates of U."""
-    scatter = U.T @ np.asarray(statistics.class_scatter) @ U
-    return ClassStatistics(statistics.counts, statistics.means @ U, scatter.sum(0), scatter)
+def _maps(statistics: ClassStatistics, U: Array, deviations: Array, directions: Array) -> Array:
+    """Compute the matrix (K, r, r) of every class in the coordinates of U.
 
-
-def _maps(statistics: ClassStatistics) -> Array:
-    """The matrix (K, d, d) of every class; directions without variance stay as they are."""
-    deviations, directions = _spread_within(statistics)
-    whitener = directions / deviations
-    covariances = []
-    for C, count, n_rows in zip(
-        statistics.class_covariances, statistics.counts, _effective_rows(statistics), strict=True
-    ):
-        values, vectors = np.linalg.eigh(whitener.T @ C @ whitener)
-        # The formula takes the pooled covariance for known. The fewer rows, the less is that true.
-        trust = 1 - len(values) / count
-        spectrum = 1 + trust * (shrunk_eigenvalues(values, n_rows) - 1) if trust > 0 else 1.0
+    ``_spread`` of the rows in these coordinates has the deviations and directions. Directions
+    without variance stay as they are.
+    """
+    counts, scatter = statistics.counts, np.asarray(statistics.class_scatter)
+    # The formula takes the pooled covariance for known. The fewer rows, the less is that true, and
+    # a class with no more rows than directions has the pooled covariance.
+    trust = 1 - len(deviations) / counts
+    moving = np.flatnonzero(trust > 0)
+    whitener, effective = U @ (directions / deviations), _effective_rows(statistics)
+    covariances = [np.diag(deviations**2)] * (len(moving) < len(counts))
+    for k in moving:
+        values, vectors = np.linalg.eigh(whitener.T @ (scatter[k] / counts[k]) @ whitener)
+        spectrum = 1 + trust[k] * (shrunk_eigenvalues(values, effective[k]) - 1)
         # In coordinates of the directions, in the units of the rows.
         root = deviations[:, None] * vectors * np.sqrt(spectrum)
         covariances.append(root @ root.T)
-    common = barycentre(np.stack(covariances), statistics.counts / statistics.n_rows)
+    group = np.zeros(len(counts), dtype=np.int64)  # classes of one covariance have one map
+    group[moving] = np.arange(len(covariances) - len(moving), len(covariances))
+    common = barycentre(np.stack(covariances), np.bincount(group, counts) / statistics.n_rows)
     stay = np.eye(len(deviations))
     moves = (transport_matrix(C, common) - stay for C in covariances)
-    return np.stack([np.eye(len(directions)) + directions @ A @ directions.T for A in moves])
+    matrices = np.stack([np.eye(len(directions)) + directions @ A @ directions.T for A in moves])
+    return np.asarray(matrices[group])
 
 
 def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
@@ -171,7 +181,7 @@ def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
     it would be too sure. Means are nearer to each other than they seem, by the factor of James and
     Stein; and the inverse of a covariance of s directions is too large by about n/(n − s).
     """
-    deviations, directions = _spread_within(statistics)
+    deviations, directions = _spread(statistics.within / statistics.n_rows)
     whitener, n_rows = directions / deviations, statistics.n_rows
     centred = statistics.means - statistics.mean
     signal = np.sum((centred @ whitener) ** 2, axis=1)
@@ -185,9 +195,9 @@ def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
     return coef, intercept
 
 
-def _spread_within(statistics: ClassStatistics) -> tuple[Array, Array]:
-    """Standard deviations (s,) and directions (d, s) of the pooled covariance within classes."""
-    values, vectors = np.linalg.eigh(statistics.within / statistics.n_rows)
+def _spread(covariance: Array) -> tuple[Array, Array]:
+    """Standard deviations (s,) and directions (d, s) of a covariance."""
+    values, vectors = np.linalg.eigh(covariance)
     kept = values > NO_VARIANCE * max(values[-1], 0.0)
     return np.sqrt(values[kept]), vectors[:, kept]
 
