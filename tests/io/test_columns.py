@@ -2,7 +2,8 @@
 
 import pytest
 
-from unspot.io.columns import choose_features, in_short, missing
+from unspot.io.columns import choose_features, in_short
+from unspot.io.files import missing
 
 KINDS = {"id": "integer", "e_0": "float", "e_1": "float", "e_10": "float", "gender": "other"}
 
@@ -111,14 +112,6 @@ def test_the_way_out_is_said_for_the_command_line_and_for_python(kinds, example)
     assert f"--features '{example}'" in str(error.value)
     assert f"in Python features='{example}'" in str(error.value)
     assert "unspot.io.as_source" in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["gender,job", "gender, job"])
-def test_two_columns_where_one_is_expected(name):
-    error = missing(name, ["gender", "job", "age"], "t.csv")
-    assert "has no such column. One concept is erased at a time" in str(error)
-    assert "make one column of labels: gender + '/' + job. It has: age" in str(error)
-    assert "One concept" not in str(missing("gender,jub", ["gender", "job"], "t.csv"))
 
 
 def test_near_matches_ignore_case_and_long_lists_are_cut():

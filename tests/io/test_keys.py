@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from unspot import LEACE
-from unspot.io import open_table, read_table
-from unspot.io.arrow import csv_delimiter
+from unspot.io import read_table, sources
+from unspot.io.files import csv_delimiter
 
 N = 8
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -76,8 +76,9 @@ def test_rows_without_a_partner_have_no_label(rows, labels):
 
 def test_they_are_left_out_on_request(rows, labels):
     file = labels(SHUFFLED[SHUFFLED < 6])
-    for read in (read_table, open_table):
-        table = read(rows["parquet"], labels_file=file, key="id", drop_missing=True)
+    for on_disk in (False, True):
+        how = {"key": "id", "drop_missing": True, "on_disk": on_disk}
+        table = read_table(rows["parquet"], labels_file=file, **how)
         np.testing.assert_allclose(table.X, X[:6])
         assert table.z.tolist() == Z[:6].tolist()
         assert table.dropped.startswith("Left out 2 of 8 rows: 2 have no label")
@@ -99,8 +100,9 @@ def test_a_label_of_any_role_may_be_missing(tmp_path):
     assert read_table(tmp_path / "gaps.parquet", features="e_*", drop_missing=True).dropped == ""
 
 
-def test_rows_on_disk_stay_there(tmp_path):
+def test_rows_on_disk_stay_there(tmp_path, monkeypatch):
     """A fit on rows of which some are left out equals a fit on the others in memory."""
+    monkeypatch.setattr(sources, "LOAD_BYTES", 0)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(500, 4))
     z = np.where(rows[:, 0] > 0, "f", "m").astype(object)
@@ -108,7 +110,7 @@ def test_rows_on_disk_stay_there(tmp_path):
     kept = np.flatnonzero(z != None)  # noqa: E711
     frame = pd.DataFrame(rows, columns=list("abcd")).assign(z=z)
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=64)
-    table = open_table(tmp_path / "rows.parquet", concept="z", drop_missing=True, in_memory=0)
+    table = read_table(tmp_path / "rows.parquet", concept="z", drop_missing=True, on_disk=True)
     assert not isinstance(table.X, np.ndarray)
     assert table.X.shape == (len(kept), 4)
     np.testing.assert_allclose(table.X.read(3, 90), rows[kept[3:90]])

@@ -65,6 +65,7 @@ def test_markup_in_names_is_text():
     terminal = Terminal()
     with shown(terminal), phase("Cell", note="[red]a[/red]"):
         wait_for(terminal, "[red]a[/red]")
+    assert "\x1b[31m" not in terminal.getvalue()  # no colour
 
 
 def test_names_do_not_command_the_terminal():
@@ -142,5 +143,6 @@ def test_a_stream_that_is_gone_does_not_end_the_work():
     log = io.StringIO()
     with shown(log):
         log.close()
-        with phase("Fitting"):
-            pass
+        with phase("Fitting", 1) as fitting:
+            fitting.advance()
+    assert fitting.done == 1

@@ -146,7 +146,7 @@ def test_a_source_is_its_own_source(source):
 
 @pytest.mark.parametrize("rows", [[N], [-1], [[0, 1]], [0.5]])
 def test_rows_out_of_range_are_refused(source, rows):
-    with pytest.raises(ValueError, match=r"but expected (0 to 52|a list of row numbers)"):
+    with pytest.raises(ValueError, match="but expected a list of row numbers from 0 to 52"):
         source.take(rows)
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot.io import RowSource, arrow, open_table, read_table, sources
-from unspot.io.arrow import matrix
+from unspot.io import RowSource, files, read_table, sources
+from unspot.io.columns import matrix
 
 N, D = 7, 3
 X = np.random.default_rng(0).normal(size=(N, D))
@@ -129,13 +129,13 @@ def test_an_empty_cell_is_a_missing_label(tmp_path):
     assert read_table(tmp_path / "t.csv", concept="gender").z.tolist() == ["f", None]
 
 
-def test_half_precision_and_integers_keep_their_dtype(tmp_path):
-    for dtype in (np.float16, np.float32, np.int8):
+def test_numbers_of_parquet_are_read_as_single_or_double_precision(tmp_path):
+    for dtype, read_as in (("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("i1", "f8")):
         values = pa.array(X.astype(dtype).ravel())
         column = pa.FixedSizeListArray.from_arrays(values, D)
         pq.write_table(pa.table({"emb": column}), tmp_path / "h.parquet")
         table = read_table(tmp_path / "h.parquet")
-        assert table.X.dtype == dtype
+        assert table.X.dtype == read_as
         np.testing.assert_array_equal(table.X, X.astype(dtype))
 
 
@@ -160,13 +160,12 @@ def test_a_column_in_many_chunks_is_read_whole(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "wide.parquet", "fixed.parquet", "folder"])
-@pytest.mark.parametrize("in_memory", [0, 2**28])
-def test_an_opened_table_is_the_same_but_parquet_stays_on_disk(write, kind, in_memory):
+@pytest.mark.parametrize("small", [0, 2**28])
+def test_large_parquet_can_stay_on_disk(write, kind, small, monkeypatch):
+    monkeypatch.setattr(sources, "LOAD_BYTES", small)
     features = "e_*" if kind in ("csv", "wide.parquet") else None
-    table = open_table(
-        write(kind), features=features, concept="gender", task="job", in_memory=in_memory
-    )
-    on_disk = in_memory == 0 and kind not in ("npz", "csv")
+    table = read_table(write(kind), features=features, concept="gender", task="job", on_disk=True)
+    on_disk = small == 0 and kind not in ("npz", "csv")
     assert isinstance(table.X, RowSource) is on_disk
     rows = table.X.take(np.arange(N)) if on_disk else table.X
     np.testing.assert_allclose(rows, X, rtol=1e-15)
@@ -200,17 +199,19 @@ def test_parts_that_do_not_agree(tmp_path):
         read_table(tmp_path / "parts", concept="g")
 
 
-def test_an_opened_table_with_labels_elsewhere(write, tmp_path):
+def test_rows_on_disk_with_labels_elsewhere(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "LOAD_BYTES", 0)
     (tmp_path / "z.txt").write_text("\n".join(Z))
     path = write("fixed.parquet")
-    table = open_table(path, task="job", labels_file=tmp_path / "z.txt", in_memory=0)
+    table = read_table(path, task="job", labels_file=tmp_path / "z.txt", on_disk=True)
+    assert isinstance(table.X, RowSource)
     assert table.z.tolist() == Z.tolist()
     assert table.y.tolist() == Y.tolist()
     with pytest.raises(ValueError, match="Did you mean 'gender'"):
-        open_table(path, concept="gendr", in_memory=0)
+        read_table(path, concept="gendr", on_disk=True)
     (tmp_path / "z.txt").write_text("f")
     with pytest.raises(ValueError, match=r"Got 1 labels in z of .* for 7 rows of X"):
-        open_table(path, labels_file=tmp_path / "z.txt", in_memory=0)
+        read_table(path, labels_file=tmp_path / "z.txt", on_disk=True)
 
 
 # -- bad input ----------------------------------------------------------------------------------
@@ -366,41 +367,37 @@ def test_without_pyarrow_the_message_has_the_install_command(write, monkeypatch)
 @pytest.fixture
 def opened(monkeypatch):
     """The names of the Parquet files in the order in which they are opened."""
-    names, real = [], arrow.open_parquet
+    names, real = [], files.open_parquet
 
     def counted(path):
         names.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(arrow, "open_parquet", counted)
+    monkeypatch.setattr(files, "open_parquet", counted)
     monkeypatch.setattr(sources, "open_parquet", counted)
     return names
 
 
 @pytest.mark.parametrize("kind", ["wide.parquet", "list.parquet", "fixed.parquet"])
-def test_a_table_opens_its_file_once(write, opened, kind):
+def test_how_often_a_table_opens_its_file(write, opened, kind):
     features = "e_*" if kind == "wide.parquet" else "emb"
-    open_table(write(kind), features=features, concept="gender", task="job")
-    assert opened == [f"data.{kind}"]
+    read_table(write(kind), features=features, concept="gender", task="job")
+    assert opened == [f"data.{kind}"] * 3  # the labels, the footer, the rows
 
 
-def test_a_table_opens_each_part_once(write, opened):
-    open_table(write("folder"), concept="gender")
-    assert opened == ["a.parquet", "b.parquet"]
-
-
-def test_rows_on_disk_are_opened_once_per_pass(write, opened):
-    table = open_table(write("folder"), concept="gender", in_memory=0)
-    assert opened == ["a.parquet", "b.parquet"] * 2  # the footers, then the labels
+def test_rows_on_disk_are_opened_once_per_pass(write, opened, monkeypatch):
+    monkeypatch.setattr(sources, "LOAD_BYTES", 0)
+    table = read_table(write("folder"), concept="gender", on_disk=True)
+    assert opened == ["a.parquet", "b.parquet"] * 2  # the labels, then the footers
     opened.clear()
     assert sum(len(chunk) for chunk in table.X.chunks(2)) == N
     assert opened == ["a.parquet", "b.parquet"]
 
 
-def test_labels_are_read_from_a_file_that_is_opened_once(tmp_path, write, opened):
+def test_how_often_a_file_of_labels_is_opened(tmp_path, write, opened):
     np.save(tmp_path / "x.npy", X)
     read_table(tmp_path / "x.npy", concept="gender", task="job", labels_file=write("fixed.parquet"))
-    assert opened == ["data.fixed.parquet"]
+    assert opened == ["data.fixed.parquet"] * 2  # the names, then the columns
 
 
 @pytest.mark.parametrize(

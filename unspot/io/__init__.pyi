@@ -1,5 +1,4 @@
 from .sources import RowSource as RowSource
 from .sources import as_source as as_source
-from .sources import open_table as open_table
 from .tables import Table as Table
 from .tables import read_table as read_table

@@ -1,38 +1,26 @@
-"""Which columns hold the vectors, by name, pattern or kind, and what a matrix of them must be."""
+"""Choose the columns that hold the vectors, and convert columns of Arrow to arrays.
+
+Vectors are columns of list, large_list or fixed_size_list, or many columns of numbers.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import did_you_mean
+from unspot.io.files import listed, missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: What a column can hold: one vector per row, one number, one whole number, or anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
-
-
-def missing(name: str, known: Iterable[str], where: str, what: str = "column") -> ValueError:
-    """Make the error for a name that is not there, with the near matches.
-
-    Examples
-    --------
-    >>> print(missing("gendre", ["gender", "emb"], "a.csv"))
-    Got column 'gendre', but a.csv has no such column. Did you mean 'gender'? It has: emb, gender.
-    """
-    names = sorted(known)
-    hints = (did_you_mean(typed, names) for typed in (name, name.lower(), name.upper()))
-    guess = next(filter(None, hints), "")
-    parts = [part.strip() for part in name.split(",")]
-    if len(parts) > 1 and set(parts) <= set(names):
-        joined = " + '/' + ".join(parts)
-        guess = f" One concept is erased at a time: make one column of labels: {joined}."
-    return ValueError(
-        f"Got {what} {name!r}, but {where} has no such {what}.{guess} It has: {_listed(names)}."
-    )
 
 
 def choose_features(
@@ -73,7 +61,7 @@ def choose_features(
     vectors = [name for name in chosen if kinds[name] == VECTOR]
     if vectors and len(chosen) > 1:
         raise ValueError(
-            f"Got {len(chosen)} feature columns of {where}, of which {_listed(vectors)} hold whole "
+            f"Got {len(chosen)} feature columns of {where}, of which {listed(vectors)} hold whole "
             "vectors, but expected one vector column or many columns of numbers. "
             + _way_out(vectors[0])
         )
@@ -126,7 +114,7 @@ def missing_of_fit(
     known = list(there)
     lost = [name for name in fitted if name not in known]
     return ValueError(
-        f"Got {where} without {what} {_listed(lost)}, but this eraser was fitted on "
+        f"Got {where} without {what} {listed(lost)}, but this eraser was fitted on "
         f"{in_short(fitted)}.{did_you_mean(lost[0], known)} Add what is missing. If the vectors "
         "have other names here, give them in the order of the fit, with --features or in Python "
         "features=[…]."
@@ -148,7 +136,7 @@ def in_short(names: Sequence[str]) -> str:
     groups = sorted(alike.values(), key=len, reverse=True)
     shown = [f"{g[0]} … {g[-1]}" if len(g) > 2 else ", ".join(g) for g in groups]
     count = f" ({len(names)} columns)" if len(names) > 1 else ""
-    return _listed(shown) + count if names else ""
+    return listed(shown) + count if names else ""
 
 
 def _parts(features: str | Sequence[str], kinds: Mapping[str, str]) -> list[str]:
@@ -176,7 +164,7 @@ def _by_name(
         chosen.update(dict.fromkeys(matches))
     if bad := [name for name in chosen if kinds[name] == OTHER]:
         raise ValueError(
-            f"Got feature column {_listed(bad)} of {where}, which does not hold only numbers"
+            f"Got feature column {listed(bad)} of {where}, which does not hold only numbers"
             f"{first_text(bad[0])}, but expected numbers or vectors of numbers."
         )
     return list(chosen)
@@ -193,12 +181,12 @@ def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], s
         example = next((name for name, _ in _patterns(floats).most_common(1)), "e_*")
         raise ValueError(
             f"Got {where} with {len(floats)} columns of fractional numbers and also whole numbers "
-            f"in {_listed(integers)}, which may be features or not. {_way_out(example)}"
+            f"in {listed(integers)}, which may be features or not. {_way_out(example)}"
         )
     if not floats:
         raise ValueError(
             f"Got {where} with no column of vectors or fractional numbers. It has: "
-            f"{_listed(list(kinds))}. {_way_out('emb')}"
+            f"{listed(list(kinds))}. {_way_out('emb')}"
         )
     _refuse_gaps(floats, kinds, where, first_text)
     return floats
@@ -212,7 +200,7 @@ def _refuse_gaps(
     other = [name for name, kind in kinds.items() if kind == OTHER]
     if gaps := [name for name in other if _patterns([name]).keys() & alike.keys()]:
         raise ValueError(
-            f"Got column {_listed(gaps)} of {where}, which does not hold only numbers"
+            f"Got column {listed(gaps)} of {where}, which does not hold only numbers"
             f"{first_text(gaps[0])}, among columns of numbers with similar names: it would be "
             "left out, and never erased. Correct it, or name all columns that are features, with "
             "--features or in Python features=[…] (for a file, of unspot.io.as_source)."
@@ -233,16 +221,11 @@ def _way_out(example: str) -> str:
     )
 
 
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(name or "a column without a name" for name in names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "nothing"
-
-
-def check_matrix(X: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return X if it is a table of numbers with rows; else raise an error."""
+def check_matrix(X: NDArray[Any], where: str, *, min_rows: int = 1) -> NDArray[Any]:
+    """Return X if it is a table of numbers with enough rows; else raise an error."""
     if X.ndim != 2:
         raise ValueError(f"Got X of shape {X.shape} in {where}, but expected (rows, features).")
-    if X.shape[0] == 0 or X.shape[1] == 0:
+    if X.shape[0] < min_rows or X.shape[1] == 0:
         raise ValueError(
             f"Got an empty table: X of shape {X.shape} in {where}, but expected at least one row "
             "and one feature."
@@ -250,3 +233,156 @@ def check_matrix(X: NDArray[Any], where: str) -> NDArray[Any]:
     if X.dtype.kind not in "fiub":
         raise ValueError(f"Got X of dtype {X.dtype} in {where}, but expected numbers.")
     return X
+
+
+# -- Columns as matrices ---------------------------------------------------------------------------
+
+
+def column_kinds(schema: pa.Schema) -> dict[str, str]:
+    """Find the kind of every column: "vector", "float", "integer" or "other"."""
+    return {field.name: _kind(field.type) for field in schema}
+
+
+def _kind(type_: pa.DataType) -> str:
+    from pyarrow import types
+
+    if is_list(type_):
+        return VECTOR if _kind(type_.value_type) in (FLOAT, INTEGER) else OTHER
+    if types.is_floating(type_) or types.is_decimal(type_):
+        return FLOAT
+    return INTEGER if types.is_integer(type_) else OTHER
+
+
+def is_list(type_: pa.DataType) -> bool:
+    """Check for a list, large_list or fixed_size_list."""
+    from pyarrow import types
+
+    return bool(
+        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
+    )
+
+
+def matrix(batch: Any, features: Sequence[str], *, where: str, first_row: int = 0) -> NDArray[Any]:
+    """Convert the feature columns of an Arrow table or batch to one (n, d) array.
+
+    Without a copy for a vector column in one piece. Missing values and rows of another length are
+    errors that name the row, counted from ``first_row``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> matrix(pa.table({"emb": [[1.0, 2.0], [3.0, 4.0]]}), ["emb"], where="t")
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    columns = [_one_piece(batch.column(name)) for name in features]
+    for name, column in zip(features, columns, strict=True):
+        _refuse_nulls(column, name, where, first_row)
+    if len(columns) == 1 and is_list(columns[0].type):
+        return _vectors(columns[0], features[0], where, first_row)
+    parts = [_numbers(column) for column in columns]
+    dtype = np.result_type(*parts) if parts else np.dtype(float)
+    out = np.empty((len(parts[0]), len(parts)), dtype)
+    for j, part in enumerate(parts):
+        out[:, j] = part
+    return out
+
+
+def matrix_dtype(schema: pa.Schema, features: Sequence[str]) -> np.dtype[Any]:
+    """Find the dtype that ``matrix`` has for a table of this schema.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> matrix_dtype(pa.schema({"a": pa.float32(), "b": pa.int64()}), ["a", "b"])
+    dtype('float64')
+    """
+    return matrix(schema.empty_table(), features, where="a table without rows").dtype
+
+
+def _one_piece(column: Any) -> Any:
+    """Combine a chunked column into one array; a single chunk is not copied."""
+    if not hasattr(column, "chunks"):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks()
+
+
+def _refuse_nulls(column: Any, name: str, where: str, first_row: int, width: int = 1) -> None:
+    """Refuse missing values of a column, or missing numbers in its vectors of ``width`` numbers."""
+    if column.null_count:
+        place = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise ValueError(
+            f"Got {column.null_count} missing values in column {name!r} of {where} (the first in "
+            f"row {first_row + place // width}), but expected numbers in every row. Drop or impute "
+            "those rows."
+        )
+
+
+def _vectors(column: Any, name: str, where: str, first_row: int) -> NDArray[Any]:
+    flat = column.flatten()  # obeys the offset of a slice
+    width = _width(column, name, where, first_row)
+    _refuse_nulls(flat, name, where, first_row, width)
+    return _numbers(flat).reshape(len(column), width)
+
+
+def _width(column: Any, name: str, where: str, first_row: int) -> int:
+    if hasattr(column.type, "list_size"):
+        return int(column.type.list_size)
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    if not len(lengths):
+        return 0
+    other = lengths != lengths[0]
+    if other.any():
+        row = int(np.argmax(other))
+        raise ValueError(
+            f"Got a vector of length {lengths[row]} in row {first_row + row} of column {name!r} of "
+            f"{where}, but the first has length {lengths[0]}: expected vectors of one length."
+        )
+    return int(lengths[0])
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    import pyarrow as pa
+
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    result: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return result
+
+
+def values(column: Any) -> NDArray[Any]:
+    """Convert a column of labels to a numpy array; a dictionary column to its values."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_integer(column.type) and column.null_count:  # 7 must not become 7.0
+        return np.array(column.to_pylist(), dtype=object)
+    result: NDArray[Any] = column.to_numpy()
+    return result
+
+
+def first_text(column: Any) -> str:
+    """Describe the first value of a column that is not a number, as a part of a sentence.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> first_text(pa.array(["1.5", None, "oops"]))
+    " (row 2: 'oops')"
+    """
+    for row, value in enumerate(column.to_pylist()):
+        if value not in (None, "") and not _is_number(value):
+            text = repr(value)
+            return f" (row {row}: {text if len(text) < 40 else text[:39] + '…'})"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,9 +1,9 @@
-"""Write files whole or not at all, read numpy files without unpickling, and know formats."""
+"""Write files whole or not at all, and open files of every format with errors that name them."""
 
 from __future__ import annotations
 
+import csv
 import errno
-import hashlib
 import math
 import mmap
 import os
@@ -11,7 +11,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
@@ -23,7 +23,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    NamedTuple,
     TypeVar,
     Union,
     get_args,
@@ -128,12 +127,6 @@ def refuse_existing(path: Path, *, force: bool) -> None:
 # -- Hashes ----------------------------------------------------------------------------------------
 
 
-def file_hash(path: Path) -> str:
-    """Compute the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 # -- Formats, by the ending of the name ------------------------------------------------------------
 
 
@@ -208,14 +201,13 @@ def read_npy(path: Path) -> NDArray[Any]:
     """Map the array of a ``.npy`` file into memory, read-only. Cost: reads only the header."""
     import numpy as np
 
-    def header_of(file: Any) -> Header:
+    def header() -> tuple[Any, ...]:
         file.seek(0)
         return _read_header(file, path.stat().st_size)
 
     with reading(path), path.open("rb") as file:
-        header = parsed(partial(header_of, file))
-        order: Any = "F" if header.fortran_order else "C"
-        return np.memmap(path, header.dtype, "r", file.tell(), header.shape, order)
+        shape, fortran, dtype = parsed(header)
+        return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
 
 
 def release_pages(array: NDArray[Any]) -> None:
@@ -233,8 +225,6 @@ def release_pages(array: NDArray[Any]) -> None:
 
 def read_npz(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
     """Read some arrays of a ``.npz`` file, by name."""
-    from unspot.io.columns import missing
-
     with _open_npz(path) as file:
         arrays = {}
         for name in names:
@@ -253,27 +243,19 @@ def _check_member(archive: zipfile.ZipFile, name: str) -> None:
         _read_header(file, archive.getinfo(member).file_size)
 
 
-class Header(NamedTuple):
-    """The header of a ``.npy`` file."""
-
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: np.dtype[Any]
-
-
-def _read_header(file: Any, n_bytes: int) -> Header:
+def _read_header(file: Any, n_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read the header of an open ``.npy`` file, and refuse a file of another size than it says."""
     import numpy as np
 
     version = np.lib.format.read_magic(file)
     how = "read_array_header_1_0" if version == (1, 0) else "read_array_header_2_0"
-    header = Header(*getattr(np.lib.format, how)(file))
-    if header.dtype.hasobject:
+    shape, fortran_order, dtype = getattr(np.lib.format, how)(file)
+    if dtype.hasobject:
         raise ValueError("Python objects in dtype")
-    if any(length < 0 for length in header.shape):
-        raise ValueError(f"its header says shape {header.shape}")
+    if any(length < 0 for length in shape):
+        raise ValueError(f"its header says shape {shape}")
     # Without overflow, however large the numbers of a damaged header are.
-    expected, there = math.prod(header.shape) * header.dtype.itemsize, n_bytes - file.tell()
+    expected, there = math.prod(shape) * dtype.itemsize, n_bytes - file.tell()
     if there < expected:
         raise ValueError(
             f"it ends too early, after {there:,} of {expected:,} bytes. Was it copied or written "
@@ -281,7 +263,7 @@ def _read_header(file: Any, n_bytes: int) -> Header:
         )
     if there > expected:  # two files in one, or a damaged header: rows would be lost
         raise ValueError("it has more bytes than its header says")
-    return header
+    return shape, fortran_order, dtype
 
 
 def npz_names(path: Path) -> list[str]:
@@ -341,6 +323,216 @@ def _unreadable_array(path: Path, error: Exception, part: str) -> Exception:
             "labels with numpy.array(labels, dtype=str)."
         )
     return ValueError(f"Got {part}{str(path)!r}, which cannot be read as a numpy file ({error}).")
+
+
+# -- Tables: CSV and Parquet, by Arrow -------------------------------------------------------------
+
+
+def require_pyarrow(what: str = "Reading a CSV or Parquet file") -> Any:
+    """Import pyarrow, or raise an error with the command that installs it."""
+    from unspot.checks import require
+
+    require(what, "io", "pyarrow")
+    import pyarrow
+
+    return pyarrow
+
+
+def file_schema(path: Path) -> Any:
+    """Read the schema of a CSV file, by its first block, or of the first of some Parquet files."""
+    if not is_text(path):
+        return open_parquet(parquet_parts([path])[0]).schema_arrow
+    require_pyarrow("Reading a CSV file")
+    from pyarrow import csv as arrow_csv
+
+    try:
+        with reading_arrow(path), arrow_csv.open_csv(path, None, *csv_options(path)) as reader:
+            reader.read_next_batch()
+            _ = reader.schema.names  # decodes them
+            return reader.schema
+    except StopIteration:
+        raise ValueError(f"Got an empty table: {str(path)!r} has no rows.") from None
+
+
+def read_csv(path: Path, **convert: Any) -> Any:
+    """Read a text table; ``convert`` is for Arrow's ``ConvertOptions``."""
+    require_pyarrow("Reading a CSV file")
+    from pyarrow import csv as arrow_csv
+
+    with reading_arrow(path):
+        parse, convert_options = csv_options(path, **convert)
+        table = arrow_csv.read_csv(path, None, parse, convert_options)
+        _ = table.schema.names  # decodes them
+    if not len(table):
+        raise ValueError(f"Got an empty table: {str(path)!r} has no rows.")
+    return table
+
+
+def csv_texts(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
+    """Read columns of a text table to the letter."""
+    import pyarrow as pa
+
+    check_columns(file_schema(path).names, names, path)
+    types = dict.fromkeys(names, pa.string())
+    table = read_csv(
+        path, include_columns=list(types), column_types=types, strings_can_be_null=False
+    )
+    return {name: table[name].to_pylist() for name in types}
+
+
+def csv_options(path: Path, **convert: Any) -> tuple[Any, Any]:
+    """Make the options by which Arrow parses and converts a text table."""
+    from pyarrow import csv as arrow_csv
+
+    # Texts may contain line breaks, wherever a block of the file ends.
+    parse = arrow_csv.ParseOptions(delimiter=csv_delimiter(path), newlines_in_values=True)
+    return parse, arrow_csv.ConvertOptions(**convert)
+
+
+def csv_delimiter(path: Path) -> str:
+    """Find what separates the columns of a text table.
+
+    A ``.tsv`` has tabs. In a ``.csv`` it is what divides the header into most names: some countries
+    write ``e_0;e_1``.
+    """
+    if path.suffix.lower() == ".tsv":
+        return "	"
+    with reading_arrow(path), path.open(encoding="utf-8", errors="replace") as file:
+        header = file.readline()
+    return max(",;	", key=lambda delimiter: len(_cells(header, delimiter)))
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # Arrow will say what is wrong with it
+        return []
+
+
+def is_text(path: Path) -> bool:
+    """Check the ending for a table of text: ``.csv`` or ``.tsv``."""
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def read_parquet(paths: Sequence[Path], names: Sequence[str]) -> Any:
+    """Read columns of Parquet files into one Arrow table.
+
+    ``pyarrow.dataset`` would fill a column that a file lacks with nulls, and not name the file that
+    differs from the others.
+    """
+    import pyarrow as pa
+
+    tables = []
+    for path in paths:
+        file = open_parquet(path)
+        check_columns(file.schema_arrow.names, names, path)
+        with reading_arrow(path):
+            tables.append(file.read(list(dict.fromkeys(names))))
+    try:  # integers become fractions, and singles doubles, where parts differ in them
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"Got {str(paths[0].parent)!r}, whose parts do not agree in the types of their columns "
+            f"({str(error).splitlines()[0]}). Write them with one schema."
+        ) from None
+
+
+def check_columns(names: Sequence[str], wanted: Sequence[str], path: Path) -> None:
+    """Refuse a file that lacks a wanted column, or has it twice: either may be meant.
+
+    Examples
+    --------
+    >>> check_columns(["id", "id", "emb"], ["emb"], Path("a.parquet"))
+    """
+    for name in wanted:
+        if name not in names:
+            raise missing(name, names, str(path))
+        if names.count(name) > 1:
+            raise ValueError(
+                f"Got {str(path)!r} with two columns of the name {name!r}, but expected one. "
+                "Rename or drop one of them."
+            )
+
+
+def parquet_parts(paths: Iterable[Path]) -> list[Path]:
+    """List the Parquet files among files and folders, sorted within each folder."""
+    parts: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            parts.append(path)
+            continue
+        files = sorted(file for file in path.rglob("*.parquet") if not is_hidden(file, path))
+        if not files:
+            raise ValueError(f"Got the folder {str(path)!r}, but there is no .parquet file in it.")
+        parts += files
+    return parts
+
+
+def open_parquet(path: Path) -> Any:
+    """Open a ``pyarrow.parquet.ParquetFile``, or raise an error that names the file."""
+    require_pyarrow("Reading a Parquet file")
+    from pyarrow import parquet
+
+    if not path.is_file():
+        raise FileNotFoundError(f"Got {str(path)!r}, but there is no such file.")
+    with reading_arrow(path):
+        # Small buffers and no map: a row group of gigabytes is read as a stream, and not whole.
+        file = parquet.ParquetFile(
+            path,
+            memory_map=False,
+            pre_buffer=False,
+            buffer_size=1 << 16,
+            page_checksum_verification=True,
+        )
+        _ = file.schema_arrow.names  # decodes them
+        return file
+
+
+@contextmanager
+def reading_arrow(path: Path) -> Iterator[None]:
+    """Turn Arrow's errors of reading a CSV or Parquet file into one that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except UnicodeError as error:  # Arrow's texts are UTF-8, the path included
+        what = "name is" if isinstance(error, UnicodeEncodeError) else "column names are"
+        raise ValueError(
+            f"Got {str(path)!r}, whose {what} not UTF-8, but expected it to be. Rename it, or save "
+            "it as UTF-8."
+        ) from None
+    except (pa.ArrowException, OSError) as error:
+        kind = "CSV" if is_text(path) else "Parquet"
+        if kind == "CSV" and path.stat().st_size == 0:
+            raise ValueError(
+                f"Got an empty table: {str(path)!r} has no rows, not even a header."
+            ) from None
+        cause = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise ValueError(f"Got {str(path)!r}, which cannot be read as {kind} ({cause}).") from None
+
+
+def missing(name: str, known: Iterable[str], where: str, what: str = "column") -> ValueError:
+    """Make the error for a name that is not there, with the near matches.
+
+    Examples
+    --------
+    >>> print(missing("gendre", ["gender", "emb"], "a.csv"))
+    Got column 'gendre', but a.csv has no such column. Did you mean 'gender'? It has: emb, gender.
+    """
+    from unspot.checks import did_you_mean
+
+    names = sorted(known)
+    hints = (did_you_mean(typed, names) for typed in (name, name.lower(), name.upper()))
+    guess = next(filter(None, hints), "")
+    return ValueError(
+        f"Got {what} {name!r}, but {where} has no such {what}.{guess} It has: {listed(names)}."
+    )
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """List names in one line, and how many more there are."""
+    shown = ", ".join(name or "a column without a name" for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "nothing"
 
 
 # -- Content of JSON files -------------------------------------------------------------------------

@@ -12,25 +12,37 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspot.checks import check_count
-from unspot.data.rows import in_memory
-from unspot.io.arrow import (
+from unspot.data.rows import in_memory, refuse_nonfinite
+from unspot.io.columns import (
+    OTHER,
+    check_matrix,
+    choose_features,
     column_kinds,
+    first_text,
     matrix,
     matrix_dtype,
-    open_parquet,
-    parquet_parts,
-    reading_arrow,
     values,
 )
-from unspot.io.columns import OTHER, check_matrix, choose_features, missing
-from unspot.io.files import file_format, prefetched, read_npy, release_pages
-from unspot.io.tables import Read, Table, read_table
+from unspot.io.files import (
+    check_columns,
+    file_format,
+    is_text,
+    open_parquet,
+    parquet_parts,
+    prefetched,
+    read_csv,
+    read_npy,
+    read_npz,
+    read_parquet,
+    reading_arrow,
+    release_pages,
+)
 
 Floats = NDArray[np.floating[Any]]
 
@@ -41,35 +53,86 @@ CHUNK_ROWS = 8192
 #: The most bytes that a method which needs its rows in memory reads; of more it takes a sample.
 SAMPLE_BYTES = 2**31
 
-#: Rows taken from a memory map between two releases of its pages, and from one slice of a store.
-_BLOCK = 4096
+#: Rows of a store that says nothing of its chunks, and rows of Parquet, decoded at a time.
+_BLOCK = 8192
+#: How much of a memory map rows are taken from between two releases of its pages.
+_MAPPED_BYTES = 2**24
 
-#: Rows of Parquet decoded at a time; a row group of any size is read in such pieces.
-_BATCH = 8192
 
+class RowSource:
+    """Rows that out-of-core fits read: ``read`` or ``chunks`` must be defined, ``take`` may be.
 
-@runtime_checkable
-class RowSource(Protocol):
-    """Protocol of the rows that out-of-core fits read."""
+    Attributes
+    ----------
+    shape : (int, int)
+        Rows and features.
+    dtype : dtype
+        float32 or float64: the dtype of what is read.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, features)."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64: the dtype of what is read."""
+    def nbytes(self) -> int:
+        """The memory that all rows would take."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> Floats:
         """Read rows ``start`` to ``stop``."""
-
-    def take(self, rows: ArrayLike) -> Floats:
-        """Read rows by number, in the order given."""
+        nothing: Floats = np.empty((0, self.shape[1]), self.dtype)
+        return np.concatenate([nothing, *self.chunks(_BLOCK, start, stop)])
 
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
         """Yield rows ``start`` to ``stop``, at most ``rows_per_chunk`` at a time."""
+        check_count("rows_per_chunk", rows_per_chunk)
+        end = self.shape[0] if stop is None else min(stop, self.shape[0])
+        for first in range(start, end, rows_per_chunk):
+            yield self.read(first, min(first + rows_per_chunk, end))
+
+    def take(self, rows: ArrayLike) -> Floats:
+        """Read rows by number, in the order given; blocks without such a row are not read."""
+        wanted = _check_rows(rows, self.shape[0])
+        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
+        if not len(wanted):
+            return out
+        order = np.argsort(wanted, kind="stable")
+        blocks = self._blocks(wanted[order])
+        cuts = np.flatnonzero(np.diff(blocks)) + 1
+        for block, places in zip(blocks[[0, *cuts]], np.split(order, cuts), strict=True):
+            out[places] = self._take_from(int(block), wanted[places])
+        return out
+
+    def _blocks(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the number of the block that each row is read with."""
+        return rows // _BLOCK
+
+    def _take_from(self, block: int, rows: NDArray[np.int64]) -> Floats:
+        """Read rows of one block by number, which ascend."""
+        row, parts = int(rows[0]), []
+        for X in self.chunks(_BLOCK, row, int(rows[-1]) + 1):
+            here = slice(*np.searchsorted(rows, [row, row + len(X)]))
+            parts.append(X[rows[here] - row])
+            row += len(X)
+        return np.concatenate(parts)
+
+    def load(self) -> Floats:
+        """Read all rows into memory."""
+        out: Floats = np.empty(self.shape, self.dtype)
+        start = 0
+        for chunk in self.chunks(CHUNK_ROWS):
+            out[start : start + len(chunk)] = chunk
+            start += len(chunk)
+        return out
+
+    def column(self, name: str) -> Any:
+        """Read another column: the labels of the concept."""
+        raise ValueError(
+            f"Got labels {name!r}, a name, but only Parquet files have labels by name. Pass one "
+            "label for each row."
+        )
 
 
 def as_source(
@@ -101,156 +164,69 @@ def as_source(
     """
     if isinstance(X, RowSource):
         return X
+    taken = [] if labels is None else [labels]
     if isinstance(X, (str, os.PathLike)):
-        path = Path(X)
-        if file_format(path) == ".parquet":
-            return ParquetSource([path], features=features, labels=labels)
-        return ArraySource(read_table(path, features=features).X)
-    if isinstance(X, (list, tuple)) and X and isinstance(X[0], (str, os.PathLike)):
+        return as_source(open_vectors(Path(X), features, taken)[0])
+    if _are_paths(X):
         paths = [Path(path) for path in X]
         if file_format(paths[0], (".npy", ".parquet")) == ".npy":
             return _npy_parts(paths)
-        return ParquetSource(paths, features=features, labels=labels)
-    if isinstance(X, np.ndarray):
-        return ArraySource(X)
-    if hasattr(X, "detach"):  # a tensor, without importing torch
-        return ArraySource(in_memory(X))
-    if hasattr(X, "to_numpy"):  # a data frame, without importing pandas
-        return ArraySource(X.to_numpy())
-    if all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):
-        return SliceSource(X)
-    return ArraySource(np.asarray(X))
+        return ParquetSource(paths, features=features, labels=taken)
+    return SliceSource(X) if _is_store(X) else ArraySource(np.asanyarray(in_memory(X)))
 
 
-def open_table(
-    path: str | os.PathLike[str], *, in_memory: int = LOAD_BYTES, **settings: Any
-) -> Table:
-    """Read a table, but leave the vectors of Parquet files above ``in_memory`` bytes on disk.
+def open_vectors(
+    path: Path, features: str | Sequence[str] | None, taken: Sequence[str]
+) -> tuple[Any, list[str]]:
+    """Open the vectors of a file: a memory map, an array, or a ``ParquetSource``.
 
-    Their ``X`` is then a ``ParquetSource``; the ``fit`` of every eraser takes it. Cost: the labels.
-
-    Parameters
-    ----------
-    path : path
-    in_memory : int
-        The size on disk up to which Parquet files are read whole.
-    **settings
-        As in ``read_table``.
+    Returns
+    -------
+    X : array or ParquetSource
+    names : list of str
+        The columns, or the array of a ``.npz``, that X comes from.
     """
-    path = Path(path)
-    parts = parquet_parts([path]) if file_format(path) == ".parquet" else []
-    n_bytes = sum(part.stat().st_size for part in parts if part.is_file())
-    take = partial(_some_rows, most=in_memory)
-    reader = _leave_on_disk if n_bytes > in_memory else None
-    return read_table(path, reader=reader, take=take, **settings)
+    suffix = file_format(path)
+    if suffix == ".parquet":
+        source = ParquetSource([path], features=features, labels=taken)
+        return source, source.features
+    if suffix == ".npz":
+        name = "X" if features is None else str(features)
+        return read_npz(path, [name])[name], [name]
+    if is_text(path):
+        table = read_csv(path)
+        names = _choose(features, table.schema, table.column, taken, path)
+        return matrix(table, names, where=str(path)), names
+    if features is not None:
+        raise no_columns(str(features), path)
+    return read_npy(path), []
 
 
-def _some_rows(X: Any, rows: NDArray[np.int64], most: int) -> Any:
-    """Take rows by number: into memory if they are small, else left where they are."""
-    if isinstance(X, np.ndarray) and X.nbytes <= most:
-        return X[rows]
-    return SomeRows(as_source(X), rows)
+def no_columns(name: str, path: Path) -> ValueError:
+    """Make the error for a name that is asked of a file without columns."""
+    return ValueError(
+        f"Got {name!r}, but {str(path)!r} is one array and has no columns. Give the labels in a "
+        "second file, with --labels, in the order of the rows."
+    )
 
 
-def _leave_on_disk(path: Path, features: Any, roles: dict[str, str]) -> Read:
-    source = ParquetSource([path], features=features, labels=list(roles.values()))
-    labels = {role: source.column(name) for role, name in roles.items()}
-    return source, source.features, labels
+def _choose(
+    features: Any, schema: Any, column: Callable[[str], Any], taken: Sequence[str], path: Path
+) -> list[str]:
+    """Choose the columns that hold the vectors; ``column`` reads one, to show what is wrong."""
+    return choose_features(
+        features,
+        column_kinds(schema),
+        taken=taken,
+        where=str(path),
+        first_text=lambda name: first_text(column(name)),
+    )
 
 
 # -- Arrays, memory maps and stores ----------------------------------------------------------------
 
 
-class _Source:
-    """Base of sources: rows by number in the order of the source, and chunks by ``read``."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-
-    def read(self, start: int, stop: int) -> Floats:
-        raise NotImplementedError
-
-    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        """Write the wanted rows into ``out``; ``order`` sorts them."""
-        raise NotImplementedError
-
-    def take(self, rows: ArrayLike) -> Floats:
-        wanted = _check_rows(rows, self.shape[0])
-        out: Floats = np.empty((len(wanted), self.shape[1]), self.dtype)
-        if len(wanted):
-            self._fill(out, wanted, np.argsort(wanted, kind="stable"))
-        return out
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        check_count("rows_per_chunk", rows_per_chunk)
-        end = self.shape[0] if stop is None else min(stop, self.shape[0])
-        for first in range(start, end, rows_per_chunk):
-            yield self.read(first, min(first + rows_per_chunk, end))
-
-
-class ArraySource(_Source):
-    """A numpy array or memory map.
-
-    The pages of a memory map are given back after every chunk, so that reading a file of any size
-    keeps the resident memory at the size of a chunk.
-    """
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self._array = check_matrix(array, "the array")
-        self.shape = (int(array.shape[0]), int(array.shape[1]))
-        self.dtype = float_dtype(array.dtype)
-
-    def read(self, start: int, stop: int) -> Floats:
-        rows = np.array(self._array[start:stop], dtype=self.dtype, order="C")
-        release_pages(self._array)
-        return rows
-
-    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        for start in range(0, len(order), _BLOCK):
-            block = order[start : start + _BLOCK]
-            out[block] = self._array[wanted[block]]
-            release_pages(self._array)
-
-
-class SomeRows(_Source):
-    """Some rows of another source, in its order.
-
-    Parameters
-    ----------
-    source : RowSource
-    rows : array of int
-        Their numbers, ascending.
-    """
-
-    def __init__(self, source: RowSource, rows: NDArray[np.int64]) -> None:
-        self._all, self._rows = source, rows
-        self.shape = (len(rows), source.shape[1])
-        self.dtype = source.dtype
-
-    def read(self, start: int, stop: int) -> Floats:
-        return self._all.take(self._rows[start:stop])
-
-    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        out[:] = self._all.take(self._rows[wanted])
-
-    def chunks(
-        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[Floats]:
-        """See ``RowSource.chunks``; chunks may be shorter."""
-        wanted = self._rows[start:stop]
-        if not len(wanted):
-            return
-        first, last = int(wanted[0]), int(wanted[-1]) + 1
-        for X in self._all.chunks(rows_per_chunk, first, last):
-            here = slice(*np.searchsorted(wanted, [first, first + len(X)]))
-            if here.start < here.stop:
-                yield X[wanted[here] - first]
-            first += len(X)
-
-
-class SliceSource(_Source):
+class SliceSource(RowSource):
     """Anything with shape, dtype and row slices: HDF5, zarr and Dask arrays, or your own.
 
     Rows are read in slices of the store's own chunks; chunks without a wanted row are not read.
@@ -272,11 +248,8 @@ class SliceSource(_Source):
     def read(self, start: int, stop: int) -> Floats:
         return np.ascontiguousarray(self._store[start:stop], dtype=self.dtype)
 
-    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        cuts = np.flatnonzero(np.diff(wanted[order] // self._block)) + 1
-        for part in np.split(order, cuts):
-            first, last = int(wanted[part[0]]), int(wanted[part[-1]])
-            out[part] = self.read(first, last + 1)[wanted[part] - first]
+    def _blocks(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows // self._block
 
 
 def _rows_of_a_chunk(chunks: Any) -> int:
@@ -284,6 +257,61 @@ def _rows_of_a_chunk(chunks: Any) -> int:
         return _BLOCK  # not chunked, or a method of that name
     rows = chunks[0]  # a number for h5py and zarr; for Dask, the sizes of all chunks
     return max(1, *rows) if isinstance(rows, tuple) else int(rows)
+
+
+class ArraySource(SliceSource):
+    """A numpy array or memory map.
+
+    The pages of a memory map are given back after every chunk, so that reading a file of any size
+    keeps the resident memory at the size of a chunk.
+    """
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        super().__init__(check_matrix(array, "the array"))
+        self._block = max(1, _MAPPED_BYTES // (array.shape[1] * array.itemsize))
+
+    def read(self, start: int, stop: int) -> Floats:
+        rows = np.array(self._store[start:stop], dtype=self.dtype, order="C")
+        release_pages(self._store)
+        return rows
+
+    def _take_from(self, block: int, rows: NDArray[np.int64]) -> Floats:
+        X: Floats = self._store[rows]
+        release_pages(self._store)
+        return X
+
+
+class SomeRows(RowSource):
+    """Some rows of another source, in its order.
+
+    Parameters
+    ----------
+    source : RowSource
+    rows : array of int
+        Their numbers, ascending.
+    """
+
+    def __init__(self, source: RowSource, rows: NDArray[np.int64]) -> None:
+        self._all, self._rows = source, rows
+        self.shape = (len(rows), source.shape[1])
+        self.dtype = source.dtype
+
+    def take(self, rows: ArrayLike) -> Floats:
+        return self._all.take(self._rows[_check_rows(rows, len(self._rows))])
+
+    def chunks(
+        self, rows_per_chunk: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Floats]:
+        """See ``RowSource.chunks``; chunks may be shorter."""
+        wanted = self._rows[start:stop]
+        if not len(wanted):
+            return
+        first, last = int(wanted[0]), int(wanted[-1]) + 1
+        for X in self._all.chunks(rows_per_chunk, first, last):
+            here = slice(*np.searchsorted(wanted, [first, first + len(X)]))
+            if here.start < here.stop:
+                yield X[wanted[here] - first]
+            first += len(X)
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -299,15 +327,10 @@ def _check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
     wanted = np.asarray(rows)
     if wanted.size == 0:
         return np.empty(0, dtype=np.int64)
-    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+    numbers = wanted.ndim == 1 and wanted.dtype.kind in "iu"
+    if not numbers or wanted.min() < 0 or wanted.max() >= n_rows:
         raise ValueError(
-            f"Got rows of shape {wanted.shape} and dtype {wanted.dtype}, but expected a list of "
-            "row numbers."
-        )
-    if wanted.min() < 0 or wanted.max() >= n_rows:
-        raise ValueError(
-            f"Got row numbers from {wanted.min()} to {wanted.max()}, but expected 0 to "
-            f"{n_rows - 1}."
+            f"Got rows {rows!r:.60}, but expected a list of row numbers from 0 to {n_rows - 1}."
         )
     return wanted.astype(np.int64, copy=False)
 
@@ -315,76 +338,73 @@ def _check_rows(rows: ArrayLike, n_rows: int) -> NDArray[np.int64]:
 # -- Many files ------------------------------------------------------------------------------------
 
 
-class Parts(_Source):
+class Parts(RowSource):
     """Concatenate the rows of many sources, each of which is open only while it is read.
 
     Parameters
     ----------
+    paths : sequence of Path
+        The files of the parts.
     counts : sequence of int
         The number of rows of each part.
+    dtypes : sequence of dtype
+        Those of the parts that have rows.
     open_part : callable
         Opens a part by its number.
     """
 
     def __init__(
         self,
+        paths: Sequence[Path],
         counts: Sequence[int],
-        open_part: Callable[[int], RowSource],
         width: int,
-        dtype: np.dtype[Any],
+        dtypes: Sequence[np.dtype[Any]],
+        open_part: Callable[[int], RowSource],
     ) -> None:
+        if not dtypes:
+            where = repr(str(paths[0])) if len(paths) == 1 else f"all {len(paths)} files"
+            raise ValueError(f"Got an empty table: there are no rows in {where}.")
         self._open, self._starts = open_part, np.cumsum([0, *counts])
-        self.shape, self.dtype = (int(self._starts[-1]), width), dtype
-
-    def read(self, start: int, stop: int) -> Floats:
-        parts = [part.read(low, high) for part, low, high in self._overlaps(start, stop)]
-        return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *parts], dtype=self.dtype)
+        self.shape = (int(self._starts[-1]), width)
+        self.dtype = np.result_type(*map(float_dtype, dtypes))
 
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
         check_count("rows_per_chunk", rows_per_chunk)
-        for part, low, high in self._overlaps(start, self.shape[0] if stop is None else stop):
-            for X in part.chunks(rows_per_chunk, low, high):
-                yield X.astype(self.dtype, copy=False)
-
-    def _overlaps(self, start: int, stop: int) -> Iterator[tuple[RowSource, int, int]]:
-        """Open the parts that hold rows ``start`` to ``stop``, each with its own row numbers."""
+        last = self.shape[0] if stop is None else stop
         for i, (first, end) in enumerate(pairwise(self._starts.tolist())):
-            low, high = max(start, first), min(stop, end)
+            low, high = max(start, first), min(last, end)
             if low < high:
-                yield self._open(i), low - first, high - first
+                part = self._open(i).chunks(rows_per_chunk, low - first, high - first)
+                yield from (X.astype(self.dtype, copy=False) for X in part)
 
-    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        cuts = np.searchsorted(wanted[order], self._starts)
-        for i, (low, high) in enumerate(pairwise(cuts)):
-            if low < high:
-                rows = order[low:high]
-                out[rows] = self._open(i).take(wanted[rows] - self._starts[i])
+    def _blocks(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._starts, rows, side="right") - 1
+
+    def _take_from(self, block: int, rows: NDArray[np.int64]) -> Floats:
+        return self._open(block).take(rows - self._starts[block])
 
 
 def _npy_parts(paths: Sequence[Path]) -> Parts:
     """Open ``.npy`` files: reads only their headers. Some may have no rows."""
-    arrays = []
+    counts, dtypes, width = [], [], None
     for path in paths:
         file_format(path, (".npy",))
-        X = read_npy(path)
-        # Unlike a single file, one part of many may have no rows.
-        without_rows = X.ndim == 2 and X.shape[0] == 0 < X.shape[1]
-        check_matrix(np.zeros((1, X.shape[1]), X.dtype) if without_rows else X, str(path))
-        arrays.append((X.shape, X.dtype))
-        if X.shape[1] != arrays[0][0][1]:
-            raise ValueError(
-                f"Got vectors of length {X.shape[1]} in {str(path)!r}, but the first part has "
-                f"length {arrays[0][0][1]}."
-            )
-    dtypes = [float_dtype(dtype) for shape, dtype in arrays if shape[0]]
-    if not dtypes:
-        where = repr(str(paths[0])) if len(paths) == 1 else f"all {len(paths)} files"
-        raise ValueError(f"Got an empty table: there are no rows in {where}.")
-    counts = [shape[0] for shape, _ in arrays]
-    width, dtype = arrays[0][0][1], np.result_type(*dtypes)
-    return Parts(counts, lambda i: ArraySource(read_npy(paths[i])), width, dtype)
+        X = check_matrix(read_npy(path), str(path), min_rows=0)
+        width = X.shape[1] if width is None else width
+        _check_width(X, width, path)
+        counts.append(len(X))
+        dtypes += [X.dtype] if len(X) else []
+    return Parts(paths, counts, width or 0, dtypes, lambda i: ArraySource(read_npy(paths[i])))
+
+
+def _check_width(X: NDArray[Any], width: int, path: Path) -> None:
+    if X.shape[1] != width:
+        raise ValueError(
+            f"Got vectors of length {X.shape[1]} in {str(path)!r}, but the first part has length "
+            f"{width}."
+        )
 
 
 class ParquetSource(Parts):
@@ -396,15 +416,15 @@ class ParquetSource(Parts):
         Files, or folders of them.
     features : str or list of str, optional
         The vector column, or many number columns; by default as in ``read_table``.
-    labels : str or list of str, optional
+    labels : list of str
         Columns with labels, which are not features unless they are named as such.
 
     Notes
     -----
-    Opening reads only the footers. ``take`` and ``read`` decode the row groups that hold a wanted
-    row, a few thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the
-    best for it. (``pyarrow.dataset`` decodes all files for this.) To pass over rows in order use
-    ``chunks``, which decodes every row group once.
+    Opening reads only the footers. ``take`` decodes the row groups that hold a wanted row, a few
+    thousand rows at a time; files written with row groups of 10⁴ to 10⁵ rows are the best for it.
+    (``pyarrow.dataset`` decodes all files for this.) To pass over rows in order use ``chunks``,
+    which decodes every row group once.
     """
 
     def __init__(
@@ -412,41 +432,42 @@ class ParquetSource(Parts):
         paths: Sequence[Path],
         *,
         features: str | Sequence[str] | None = None,
-        labels: str | Sequence[str] | None = None,
+        labels: Sequence[str] = (),
     ) -> None:
         self.paths = parquet_parts(paths)
         self.features: list[str] = []
-        taken = [labels] if isinstance(labels, str) else labels or ()
         groups: list[NDArray[np.int64]] = []  # where the row groups of each file begin
         width, dtypes = 0, []
         for path in self.paths:
             file = open_parquet(path)
-            if not groups:
-                kinds = column_kinds(file.schema_arrow)
-                self.features = choose_features(features, kinds, taken=taken, where=str(path))
-            _check_columns(file, self.features, path)
+            self.features = self.features or _choose(
+                features, file.schema_arrow, partial(_column, file), labels, path
+            )
+            _check_features(file, self.features, path)
             groups.append(_group_starts(file.metadata))
             if file.metadata.num_rows:
                 width = width or _width(file, self.features, path)
-                dtypes.append(float_dtype(matrix_dtype(file.schema_arrow, self.features)))
-        if not dtypes:
-            where = repr(str(path)) if len(self.paths) == 1 else f"{len(self.paths)} files"
-            raise ValueError(f"Got an empty table: {where} has no rows.")
-        dtype = np.result_type(*dtypes)
+                dtypes.append(matrix_dtype(file.schema_arrow, self.features))
         counts = [int(starts[-1]) for starts in groups]
         super().__init__(
-            counts, lambda i: _ParquetPart(self.paths[i], groups[i], self), width, dtype
+            self.paths,
+            counts,
+            width,
+            dtypes,
+            lambda i: _ParquetPart(self.paths[i], groups[i], self),
         )
 
     def column(self, name: str) -> NDArray[Any]:
-        """Read another column whole: the labels of the concept."""
-        columns = []
-        for path in self.paths:
-            file = open_parquet(path)
-            _check_columns(file, [name], path, numbers=False)
-            with reading_arrow(path):
-                columns.append(values(file.read([name])[name]))
-        return np.concatenate(columns)
+        if name in self.features:
+            raise ValueError(
+                f"Got labels {name!r}, which is also one of the features of X. Open the file with "
+                f"as_source(…, labels={name!r}), or name its features."
+            )
+        return values(read_parquet(self.paths, [name])[name])
+
+
+def _column(file: Any, name: str) -> Any:
+    return file.read([name])[name]
 
 
 def _group_starts(metadata: Any) -> NDArray[np.int64]:
@@ -455,15 +476,12 @@ def _group_starts(metadata: Any) -> NDArray[np.int64]:
     return np.cumsum([0, *sizes])
 
 
-class _ParquetPart(_Source):
-    """One of the files of a ``ParquetSource``."""
+class _ParquetPart(RowSource):
+    """One of the files of a ``ParquetSource``, whose blocks are its row groups."""
 
     def __init__(self, path: Path, starts: NDArray[np.int64], whole: ParquetSource) -> None:
         self._path, self._starts, self._features = path, starts, whole.features
         self.shape, self.dtype = (int(starts[-1]), whole.shape[1]), whole.dtype
-
-    def read(self, start: int, stop: int) -> Floats:
-        return self.take(np.arange(start, stop))
 
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
@@ -474,46 +492,26 @@ class _ParquetPart(_Source):
         decoded too, once, and dropped.
         """
         end = self.shape[0] if stop is None else stop
-        first, last = np.searchsorted(self._starts, [start, end - 1], side="right") - 1
-        for row, batch in self._batches([*range(first, last + 1)], rows_per_chunk):
-            low, high = max(start - row, 0), min(end - row, batch.num_rows)
-            if low < high:
-                yield self._matrix(batch.slice(low, high - low), row + low)
-            if row + batch.num_rows >= end:
-                return
-
-    def _fill(self, out: Floats, wanted: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        rows = wanted[order]
-        groups = np.searchsorted(self._starts, rows, side="right") - 1
-        for group in np.unique(groups):
-            here = slice(*np.searchsorted(groups, [group, group + 1]))
-            self._fill_from_group(out, int(group), rows[here], order[here])
-
-    def _fill_from_group(
-        self, out: Floats, group: int, rows: NDArray[np.int64], places: NDArray[np.int64]
-    ) -> None:
-        for row, batch in self._batches([group], _BATCH):
-            here = slice(*np.searchsorted(rows, [row, row + batch.num_rows]))
-            if here.start < here.stop:
-                out[places[here]] = self._matrix(batch, row)[rows[here] - row]
-            if here.stop == len(rows):
-                return
-
-    def _batches(self, groups: Sequence[int], size: int) -> Iterator[tuple[int, Any]]:
-        """Decode row groups in batches, each with the number of its first row."""
-        file, row = open_parquet(self._path), int(self._starts[groups[0]])
+        first, last = self._blocks(np.array([start, end - 1]))
+        file, row = open_parquet(self._path), int(self._starts[first])
+        groups = list(range(first, last + 1))
         with reading_arrow(self._path):
-            for batch in file.iter_batches(size, row_groups=groups, columns=self._features):
-                yield row, batch
+            for batch in file.iter_batches(
+                rows_per_chunk, row_groups=groups, columns=self._features
+            ):
+                low, high = max(start - row, 0), min(end - row, batch.num_rows)
+                if low < high:
+                    yield self._matrix(batch.slice(low, high - low), row + low)
                 row += batch.num_rows
+                if row >= end:
+                    return
+
+    def _blocks(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._starts, rows, side="right") - 1
 
     def _matrix(self, batch: Any, row: int) -> Floats:
         X = matrix(batch, self._features, where=str(self._path), first_row=row)
-        if X.shape[1] != self.shape[1]:
-            raise ValueError(
-                f"Got vectors of length {X.shape[1]} in {str(self._path)!r}, but the first part "
-                f"has length {self.shape[1]}."
-            )
+        _check_width(X, self.shape[1], self._path)
         return X.astype(self.dtype, copy=False)
 
 
@@ -524,15 +522,13 @@ def _width(file: Any, features: Sequence[str], path: Path) -> int:
     return int(matrix(first_row, features, where=str(path)).shape[1])
 
 
-def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool = True) -> None:
+def _check_features(file: Any, names: Sequence[str], path: Path) -> None:
     """Refuse a file that lacks one of the columns, or has one that does not hold numbers."""
     schema = file.schema_arrow
-    if absent := set(names) - set(schema.names):
-        raise missing(min(absent), schema.names, str(path))
-    if not (numbers and file.metadata.num_rows):  # without rows, there may be no type either
-        return
+    check_columns(schema.names, names, path)
     kinds = column_kinds(schema)
-    if other := [name for name in names if kinds[name] == OTHER]:
+    other = [name for name in names if kinds[name] == OTHER]
+    if other and file.metadata.num_rows:  # without rows, there may be no type either
         raise ValueError(
             f"Got column {other[0]!r} of type {schema.field(other[0]).type} in {str(path)!r}, but "
             "expected numbers or vectors of numbers, as in the first part."
@@ -542,7 +538,7 @@ def _check_columns(file: Any, names: Sequence[str], path: Path, *, numbers: bool
 # -- Rows of a fit ---------------------------------------------------------------------------------
 
 
-class Rows:
+class Rows(RowSource):
     """Rows of a source, checked for NaN and infinity as they are read; itself a source.
 
     Parameters
@@ -579,11 +575,6 @@ class Rows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    @property
-    def nbytes(self) -> int:
-        """The memory that all rows would take."""
-        return self.shape[0] * self.shape[1] * self.dtype.itemsize
-
     def __getitem__(self, rows: slice | ArrayLike) -> Floats:
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
@@ -598,7 +589,6 @@ class Rows:
         return Rows(self, change=change, width=width)
 
     def read(self, start: int, stop: int) -> Floats:
-        stop = min(stop, len(self))
         return self._checked(self._source.read(start, stop), start)
 
     def take(self, rows: ArrayLike) -> Floats:
@@ -613,27 +603,7 @@ class Rows:
         checked = self._checked_in_order(chunks, start)
         return checked if isinstance(self._source, Rows) else prefetched(checked)
 
-    def load(self) -> Floats:
-        """All rows in memory."""
-        out: Floats = np.empty(self.shape, self.dtype)
-        start = 0
-        for chunk in self.chunks(CHUNK_ROWS):
-            out[start : start + len(chunk)] = chunk
-            start += len(chunk)
-        return out
-
     def column(self, name: str) -> Any:
-        """Another column of the source: the concept's labels."""
-        if not hasattr(self._source, "column"):
-            raise ValueError(
-                f"Got labels {name!r}, a name, but only Parquet files have labels by name. Pass "
-                "one label for each row."
-            )
-        if name in getattr(self._source, "features", ()):
-            raise ValueError(
-                f"Got labels {name!r}, which is also one of the features of X. Open the file with "
-                f"as_source(…, labels={name!r}), or name its features."
-            )
         return self._source.column(name)
 
     def _checked_in_order(self, chunks: Iterator[Floats], start: int) -> Iterator[Floats]:
@@ -644,25 +614,8 @@ class Rows:
     def _checked(self, X: Floats, rows: int | NDArray[np.int64]) -> Floats:
         if self._change is not None:
             return self._change(X)
-        if not isinstance(self._source, Rows):
-            _refuse_nonfinite(X, rows)
+        refuse_nonfinite(X, numbers=rows)
         return X
-
-
-def _refuse_nonfinite(X: Floats, rows: int | NDArray[np.int64]) -> None:
-    # One fast pass recognises clean rows. It uses no product: chunks are read in another thread,
-    # and BLAS makes threads wait for each other.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum(dtype=np.promote_types(X.dtype, np.float32))):
-            return
-    bad = ~np.isfinite(X).all(axis=1)
-    if bad.any():
-        first = int(np.argmax(bad))
-        row = rows + first if isinstance(rows, int) else int(rows[first])
-        raise ValueError(
-            f"Got NaN or infinity in row {row} of X, but expected finite numbers. Drop or impute "
-            "such rows."
-        )
 
 
 # -- What a user may pass as X ---------------------------------------------------------------------
@@ -688,22 +641,29 @@ def opened(X: Any, concept: Any) -> tuple[Any, Any]:
     rows = X if isinstance(X, Rows) else Rows(as_source(X, labels=name))
     if name is not None:
         concept = rows.column(name)
-    return (rows if rows.nbytes > LOAD_BYTES else rows.load()), concept
+    return loaded_if_small(rows), concept
+
+
+def loaded_if_small(source: RowSource) -> Any:
+    """Read the rows of a source into memory if they take at most ``LOAD_BYTES``."""
+    return source.load() if source.nbytes <= LOAD_BYTES else source
 
 
 def _is_outside_memory(X: Any) -> bool:
-    from scipy.sparse import issparse
+    return isinstance(X, (str, os.PathLike, RowSource, np.memmap)) or _are_paths(X) or _is_store(X)
 
-    if isinstance(X, np.ndarray):
-        return isinstance(X, np.memmap)
-    if isinstance(X, (str, os.PathLike, RowSource)):
-        return True
-    if isinstance(X, (list, tuple)):
-        return bool(X) and isinstance(X[0], (str, os.PathLike))
+
+def _are_paths(X: Any) -> bool:
+    return isinstance(X, (list, tuple)) and bool(X) and isinstance(X[0], (str, os.PathLike))
+
+
+def _is_store(X: Any) -> bool:
+    """Check for an array of another library on disk: shape, dtype and row slices."""
     store = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
     # Tensors, frames, sparse matrices and arrays of other libraries are in memory already.
-    inside = ("detach", "to_numpy", "__array_namespace__")
-    return store and not issparse(X) and not any(hasattr(X, name) for name in inside)
+    inside = ("detach", "to_numpy", "tocsr", "__array_namespace__")
+    known = isinstance(X, np.ndarray) or any(hasattr(X, name) for name in inside)
+    return store and not known
 
 
 # -- Methods that need their rows in memory --------------------------------------------------------

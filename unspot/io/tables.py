@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.columns import missing_values, uncast
-from unspot.io.arrow import (
-    column_kinds,
+from unspot.io.columns import FLOAT, OTHER, VECTOR, check_matrix, column_kinds, values
+from unspot.io.files import (
+    FORMATS,
     csv_texts,
-    first_text,
-    header_names,
+    file_format,
+    file_schema,
     is_text,
-    matrix,
-    open_arrow,
-    values,
+    missing,
+    npz_names,
+    parquet_parts,
+    read_npy,
+    read_npz,
+    read_parquet,
 )
-from unspot.io.columns import FLOAT, VECTOR, check_matrix, choose_features, missing
-from unspot.io.files import FORMATS, file_format, npz_names, read_npy, read_npz
 from unspot.io.progress import phase
+from unspot.io.sources import (
+    RowSource,
+    SomeRows,
+    as_source,
+    loaded_if_small,
+    no_columns,
+    open_vectors,
+)
 
 #: The role of the column by which labels find their rows.
 _KEY = "key"
@@ -36,7 +45,7 @@ _KEY = "key"
 class Table:
     """Rows of a file: embeddings, and the labels that were asked for."""
 
-    X: Any  # (n, d): an array; from ``open_table`` perhaps a ``RowSource``
+    X: Any  # (n, d): an array, or a ``RowSource`` that stays on disk
     z: Any = None  # (n,), the concept; of several, a dict of such arrays
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), the name of each row
@@ -59,8 +68,7 @@ def read_table(
     labels_file: str | os.PathLike[str] | None = None,
     key: str | None = None,
     drop_missing: bool = False,
-    reader: Reader | None = None,
-    take: Take | None = None,
+    on_disk: bool = False,
 ) -> Table:
     """Read embeddings and labels.
 
@@ -82,8 +90,9 @@ def read_table(
         row. Rows without a partner have no label.
     drop_missing : bool
         Leave out rows that lack one of the labels. ``dropped`` of the table says how many.
-    reader, take : callable, optional
-        Read another format than the file's ending says; take rows of X by number.
+    on_disk : bool
+        Leave large vectors of Parquet files on disk, as a ``RowSource``, which the ``fit`` of every
+        eraser takes.
 
     Notes
     -----
@@ -100,32 +109,35 @@ def read_table(
     """
     path = Path(path)
     roles = {"z": concept, "y": task, "names": names, "groups": groups}
-    reader = reader or READERS[file_format(path)]
-    table = _read_with(reader, path, features, roles, labels_file, key)
-    return without_missing(table, roles, take) if drop_missing else table
+    table = _read(path, features, roles, labels_file, key)
+    table = without_missing(table, roles) if drop_missing else table
+    if not isinstance(table.X, RowSource):
+        return table
+    return replace(table, X=loaded_if_small(table.X) if on_disk else table.X.load())
 
 
-def _read_with(
-    reader: Reader,
+def _read(
     path: Path,
     features: str | Sequence[str] | None,
     roles: Mapping[str, str | None],
     labels_file: str | os.PathLike[str] | None,
-    key: str | None = None,
+    key: str | None,
 ) -> Table:
-    """Read a table: labels from the second file, and X and other labels by ``reader``."""
+    """Open the vectors of a file, and read the labels of both files."""
     if key is not None and labels_file is None:
         raise ValueError(
             f"Got key {key!r} without a second file, but expected the file with the labels that "
             "the key belongs to. Give it with --labels."
         )
     concepts = _concept_names(roles.get("z"), Path(labels_file or path))
-    more = {_role_of(name): name for name in concepts[1:]}
+    more = {f"concept {name}": name for name in concepts[1:]}  # no other role is named so
     roles = {**roles, **more, **({"z": concepts[0]} if more else {})}
     labels = {} if labels_file is None else read_labels(Path(labels_file), roles, key)
     own = {role: name for role, name in roles.items() if name is not None and role not in labels}
+    own |= {} if key is None else {_KEY: key}
     with phase("Reading", note=path.name):
-        X, used, columns = reader(path, features, own if key is None else {**own, _KEY: key})
+        columns = _read_columns(path, own)
+        X, used = open_vectors(path, features, list(own.values()))
     if isinstance(X, np.ndarray):
         check_matrix(X, str(path))
     if labels_file is not None and key is not None:
@@ -162,63 +174,6 @@ def _concept_names(concept: str | None, path: Path) -> list[str]:
     return names
 
 
-def _role_of(concept: str) -> str:
-    """Name the role of one of several concepts, as no other role is named."""
-    return f"concept {concept}"
-
-
-# -- One reader per format: X, the names it came from, and the labels by role ----------------------
-
-Read = tuple[Any, list[str], dict[str, NDArray[Any]]]
-Reader = Callable[[Path, Any, dict[str, str]], Read]
-Take = Callable[[Any, NDArray[np.int64]], Any]
-
-
-def _read_npy(path: Path, features: Any, roles: dict[str, str]) -> Read:
-    for name in (features, *roles.values()):
-        if name is not None:
-            raise ValueError(
-                f"Got {name!r}, but {str(path)!r} is one array and has no columns. Give the labels "
-                "in a second file, with --labels, in the order of the rows."
-            )
-    return read_npy(path), [], {}
-
-
-def _read_npz(path: Path, features: Any, roles: dict[str, str]) -> Read:
-    vectors = "X" if features is None else str(features)
-    arrays = read_npz(path, [vectors, *roles.values()])
-    return arrays[vectors], [vectors], {role: arrays[name] for role, name in roles.items()}
-
-
-def _read_arrow(path: Path, features: Any, roles: dict[str, str]) -> Read:
-    file = open_arrow(path)
-    for name in roles.values():
-        if name not in file.schema.names:
-            raise missing(name, file.schema.names, str(path))
-    if not file.has_rows:
-        raise ValueError(f"Got an empty table: {str(path)!r} has no rows.")
-    used = choose_features(
-        features,
-        column_kinds(file.schema),
-        taken=roles.values(),
-        where=str(path),
-        first_text=lambda name: first_text(file.read([name])[name]),
-    )
-    table = file.read([*used, *roles.values()])
-    labels = _labels(table, roles.values(), path)
-    X = matrix(table, used, where=str(path))
-    return X, used, {role: labels[name] for role, name in roles.items()}
-
-
-READERS: dict[str, Reader] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".csv": _read_arrow,
-    ".tsv": _read_arrow,
-    ".parquet": _read_arrow,
-}
-
-
 # -- Labels in a file of their own, row by row -----------------------------------------------------
 
 
@@ -246,48 +201,51 @@ def read_labels(
     ['f', 'm']
     """
     suffix = file_format(path, (*FORMATS, ".txt"))
-    if key is not None and suffix in (".txt", ".npy"):
-        raise ValueError(
-            f"Got key {key!r}, but {str(path)!r} has no columns. Leave the key out if its labels "
-            "are in the order of the rows, or give a table with a column of keys."
-        )
-    if suffix == ".txt":
-        return {"z": _without_empty(np.array(_lines(path), dtype=object))}
-    if suffix == ".npy":
-        return {"z": np.asarray(read_npy(path))}
-    names, read = _columns(path, suffix)
+    if suffix in (".txt", ".npy"):
+        if key is not None:
+            raise ValueError(
+                f"Got key {key!r}, but {str(path)!r} has no columns. Leave the key out if its "
+                "labels are in the order of the rows, or give a table with a column of keys."
+            )
+        return {"z": _lines(path) if suffix == ".txt" else np.asarray(read_npy(path))}
+    names = _kinds(path)
     if key is not None and key not in names:
         raise missing(key, names, str(path))
+    others = {role: name for role, name in wanted.items() if name in names}
     concept = wanted["z"] or _only([name for name in names if name != key], path)
-    if concept not in names:
-        raise missing(concept, names, str(path))
-    others = {role: name for role, name in wanted.items() if role != "z" and name in names}
-    roles = {"z": concept, **others, **({} if key is None else {_KEY: key})}
-    columns = read(list(roles.values()))
-    return {role: columns[name] for role, name in roles.items()}
+    return _read_columns(path, {**others, "z": concept, **({} if key is None else {_KEY: key})})
+
+
+def _kinds(path: Path) -> dict[str, str]:
+    """List the columns or arrays of a file, with the kinds of columns."""
+    suffix = file_format(path, (*FORMATS, ".txt"))
+    if suffix in (".txt", ".npy"):
+        return {}
+    if suffix == ".npz":
+        return dict.fromkeys(npz_names(path), OTHER)
+    return column_kinds(file_schema(path))
 
 
 def has_column(path: Path, name: str) -> bool:
     """Check a file of labels for a column or array of a name."""
-    suffix = file_format(path, (*FORMATS, ".txt"))
-    return suffix not in (".txt", ".npy") and name in _columns(path, suffix)[0]
+    return name in _kinds(path)
 
 
-def _columns(
-    path: Path, suffix: str
-) -> tuple[list[str], Callable[[list[str]], dict[str, NDArray[Any]]]]:
-    """List the columns or arrays of a file, with a function that reads some of them."""
+def _read_columns(path: Path, roles: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """Read columns or arrays of labels, by role."""
+    names, suffix = list(roles.values()), file_format(path)
+    if not names:
+        return {}
+    if suffix == ".npy":
+        raise no_columns(names[0], path)
     if suffix == ".npz":
-        return npz_names(path), partial(read_npz, path)
-    file = open_arrow(path)
-    return file.schema.names, lambda names: _labels(file.read(names), names, path)
-
-
-def _labels(table: Any, names: Iterable[str], path: Path) -> dict[str, NDArray[Any]]:
-    """Take columns of labels from a table that was read from ``path``; texts are read anew."""
-    if is_text(path):
-        return {name: from_texts(texts) for name, texts in csv_texts(path, names).items()}
-    return {name: values(table.column(name)) for name in names}
+        columns = read_npz(path, names)
+    elif is_text(path):
+        columns = {name: from_texts(texts) for name, texts in csv_texts(path, names).items()}
+    else:
+        table = read_parquet(parquet_parts([path]), names)
+        columns = {name: values(table[name]) for name in names}
+    return {role: columns[name] for role, name in roles.items()}
 
 
 #: A number as programs write it: "007" is a name, as is "+1".
@@ -319,19 +277,13 @@ def from_texts(texts: Sequence[str]) -> NDArray[Any]:
     return np.array(found, dtype=object if None in found else None)
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> NDArray[Any]:
+    """Read one label per line; an empty line is a missing label."""
     try:
         with path.open(encoding="utf-8-sig") as file:  # a byte order mark is not a letter
-            return [line.rstrip("\n") for line in file]
+            return np.array([line.rstrip("\n") or None for line in file], dtype=object)
     except UnicodeDecodeError as error:
         raise ValueError(f"Got {str(path)!r}, which is not UTF-8 text ({error}).") from None
-
-
-def _without_empty(labels: NDArray[Any]) -> NDArray[Any]:
-    """Convert empty texts to missing labels: no class is called ""."""
-    if labels.dtype.kind == "O":
-        labels = np.where(labels == "", None, labels)  # type: ignore[call-overload]
-    return labels
 
 
 def _only(names: list[str], path: Path) -> str:
@@ -412,8 +364,8 @@ def refuse_other_order(path: Path, labels_file: Path, *, taken: Iterable[str | N
     """
     free = _names_of_rows(path) - set(taken)
     for name in sorted(free & _names_of_rows(labels_file)) if free else ():
-        mine, theirs = (_columns(p, file_format(p))[1]([name])[name] for p in (path, labels_file))
-        ids, others = _comparable(mine, theirs)
+        files = (path, labels_file)
+        ids, others = _comparable(*(_read_columns(file, {_KEY: name})[_KEY] for file in files))
         if len(set(others)) == len(others) and ids != others:
             pairs = enumerate(zip(ids, others, strict=False))
             row = next((row for row, (a, b) in pairs if a != b), None)
@@ -427,34 +379,20 @@ def refuse_other_order(path: Path, labels_file: Path, *, taken: Iterable[str | N
 
 def _names_of_rows(path: Path) -> set[str]:
     """List the columns that could name the rows: texts and whole numbers."""
-    suffix = file_format(path, (*FORMATS, ".txt"))
-    if suffix in (".npy", ".txt"):
-        return set()
-    if suffix == ".npz":
-        return set(npz_names(path))
-    if is_text(path):  # to find the types of its columns would parse all of it
-        return set(header_names(path))
-    kinds = column_kinds(open_arrow(path).schema)
-    return {name for name, kind in kinds.items() if kind not in (FLOAT, VECTOR)}
+    return {name for name, kind in _kinds(path).items() if kind not in (FLOAT, VECTOR)}
 
 
 # -- Rows without a label --------------------------------------------------------------------------
 
 
-def without_missing(
-    table: Table,
-    roles: Mapping[str, str | None],
-    take: Take | None = None,
-) -> Table:
-    """Drop rows that lack a label; ``dropped`` says in words how many.
+def without_missing(table: Table, roles: Mapping[str, str | None]) -> Table:
+    """Drop rows that lack a label; ``dropped`` says in words how many, and X stays where it is.
 
     Parameters
     ----------
     table : Table
     roles : mapping
         The name of the column of each role, for the words.
-    take : callable
-        Takes rows of X by number; by default into memory.
 
     Examples
     --------
@@ -487,8 +425,7 @@ def without_missing(
         for name, count in counts.items()
     )
     dropped = f"Left out {int(lacking.sum()):,} of {len(table):,} rows: {reasons}."
-    X = np.asarray(table.X)[rows] if take is None else take(table.X, rows)
-    return replace(table, X=X, **kept, dropped=dropped)
+    return replace(table, X=SomeRows(as_source(table.X), rows), **kept, dropped=dropped)
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.data.rows import nonfinite_rows, refuse_nonfinite
 from unspot.eraser import Eraser
-from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
-from unspot.io.columns import choose_features_of_fit, missing, missing_of_fit
+from unspot.io.columns import choose_features_of_fit, column_kinds, is_list, matrix, missing_of_fit
+from unspot.io.files import missing, require_pyarrow
 
 Features = str | Sequence[str] | None
 
@@ -48,13 +49,12 @@ def erase_batch(
             f"Got {got} in {where}, but expected rows of {eraser.n_features} numbers: that is what "
             "this eraser was fitted on."
         )
-    if bad := _nonfinite(X):
-        raise ValueError(
-            f"Got {bad.values} values of NaN or infinity in {where} (the first in row "
-            f"{first_row + bad.row}), but expected finite numbers. Drop or impute those rows."
-        )
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row
-        erased: NDArray[Any] = eraser.reduce(X) if reduce else eraser(X)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row
+            erased: NDArray[Any] = eraser.reduce(X) if reduce else eraser(X)
+    except ValueError:
+        refuse_nonfinite(X, where, first_row)  # says the place
+        raise
     _refuse_overflow(erased, where, first_row)
     return erased
 
@@ -66,29 +66,11 @@ def width_out(eraser: Eraser, reduce: bool) -> int:
     return int(eraser.reduce(np.zeros((1, eraser.n_features))).shape[-1])
 
 
-class _Bad(NamedTuple):
-    values: int
-    row: int  # the first
-
-
-def _nonfinite(X: NDArray[Any]) -> _Bad | None:
-    if X.dtype.kind != "f" or not X.size:
-        return None
-    # The sum of squares is one fast pass; it is finite for all but bad and huge numbers.
-    if X.dtype.itemsize > 2 and X.flags.c_contiguous:
-        flat = X.reshape(-1)
-        with np.errstate(all="ignore"):
-            if np.isfinite(flat @ flat):
-                return None
-    bad = ~np.isfinite(X)
-    return _Bad(int(bad.sum()), int(np.argmax(bad.any(axis=1)))) if bad.any() else None
-
-
 def _refuse_overflow(erased: NDArray[Any], where: str, first_row: int) -> None:
     """Refuse rows with a number that erasure made larger than its type can hold."""
-    if bad := _nonfinite(erased):
+    if len(bad := nonfinite_rows(erased)):
         raise ValueError(
-            f"Got row {first_row + bad.row} of {where}, which has numbers beyond the largest of "
+            f"Got row {first_row + bad[0]} of {where}, which has numbers beyond the largest of "
             f"{erased.dtype} ({np.finfo(erased.dtype).max:.3g}) after erasure, but expected finite "
             "ones. Store the rows in a wider type, or scale them down."
         )
@@ -101,7 +83,6 @@ def erase_arrow_batch(
     *,
     reduce: bool = False,
     where: str = "the batch",
-    first_row: int = 0,
 ) -> Any:
     """Erase the vectors of an Arrow batch or table; every other column stays as it is.
 
@@ -114,8 +95,8 @@ def erase_arrow_batch(
         the obvious ones if it recorded none.
     reduce : bool
         Write r numbers per row: a shorter vector, or columns ``reduced_0`` … in place of the first.
-    where, first_row : str, int
-        The name of the rows in messages, and the number of the first of them.
+    where : str
+        The name of the rows in messages.
 
     Examples
     --------
@@ -129,16 +110,13 @@ def erase_arrow_batch(
     columns = Erasure(eraser, features).columns(column_kinds(batch.schema), where)
     erase = ArrowEraser(eraser, batch.schema, columns, reduce=reduce, where=where)
     if not isinstance(batch, pa.Table):
-        return erase(batch, first_row)
-    erased = []
-    for piece in batch.to_batches():  # offsets of lists are 32-bit: never one huge piece
-        erased.append(erase(piece, first_row))
-        first_row += len(piece)
-    return pa.Table.from_batches(erased, schema=erase.schema)
+        return erase(batch)
+    # Offsets of lists are 32-bit: never one huge piece.
+    return pa.Table.from_batches(map(erase, batch.to_batches()), schema=erase.schema)
 
 
 class ArrowEraser:
-    """Erases the batches of one Arrow table: what depends on its schema is found once.
+    """Erases the batches of one Arrow table, in their order.
 
     Parameters
     ----------
@@ -156,6 +134,8 @@ class ArrowEraser:
     ----------
     schema : pyarrow.Schema
         The schema after erasure.
+    n_rows : int
+        How many rows were erased so far; errors name rows by their number in the table.
     """
 
     def __init__(
@@ -163,42 +143,42 @@ class ArrowEraser:
     ) -> None:
         self.schema = erased_schema(schema, columns, eraser, reduce=reduce)
         self._eraser, self._columns = eraser, list(columns)
-        self._reduce, self._where = reduce, where
+        self._reduce, self._where, self.n_rows = reduce, where, 0
         others = set(schema.names) - set(columns)
         names = [name for name in self.schema.names if name not in others]
         # The numbers are in the order of the columns, which need not be the order of the table.
         self._names = self._columns if set(names) == set(columns) else names
 
-    def __call__(self, batch: Any, first_row: int = 0) -> Any:
-        """Erase the vectors of a batch, whose first row is called ``first_row`` in messages."""
+    def __call__(self, batch: Any) -> Any:
+        """Erase the vectors of the next batch."""
         import pyarrow as pa
 
+        where: Any = {"where": self._where, "first_row": self.n_rows}
         if batch.num_rows:
-            X = matrix(batch, self._columns, where=self._where, first_row=first_row)
-            erased = erase_batch(
-                self._eraser, X, reduce=self._reduce, where=self._where, first_row=first_row
-            )
+            X = matrix(batch, self._columns, **where)
+            erased = erase_batch(self._eraser, X, reduce=self._reduce, **where)
         else:
             erased = np.empty((0, width_out(self._eraser, self._reduce)))
-        new = self._arrow_columns(erased, first_row)
+        new = self._arrow_columns(erased)
+        self.n_rows += batch.num_rows
         arrays = [new[name] if name in new else batch.column(name) for name in self.schema.names]
         return pa.record_batch(arrays, schema=self.schema)
 
-    def _arrow_columns(self, erased: NDArray[Any], first_row: int) -> dict[str, Any]:
+    def _arrow_columns(self, erased: NDArray[Any]) -> dict[str, Any]:
         types = {name: self.schema.field(name).type for name in self._names}
         if is_list(types[self._names[0]]):
             return {name: _vectors(erased, type_) for name, type_ in types.items()}
         return {
-            name: self._number_column(erased[:, j], type_, first_row)
+            name: self._number_column(erased[:, j], type_)
             for j, (name, type_) in enumerate(types.items())
         }
 
-    def _number_column(self, numbers: NDArray[Any], type_: Any, first_row: int) -> Any:
+    def _number_column(self, numbers: NDArray[Any], type_: Any) -> Any:
         import pyarrow as pa
 
         column = pa.array(np.ascontiguousarray(numbers)).cast(type_)
         if column.type.bit_width < 8 * numbers.itemsize:  # a column narrower than another one
-            _refuse_overflow(np.asarray(column)[:, None], self._where, first_row)
+            _refuse_overflow(np.asarray(column)[:, None], self._where, self.n_rows)
         return column
 
 
@@ -244,14 +224,8 @@ def _vector_type(type_: Any, n_out: int) -> Any:
 def _vectors(erased: NDArray[Any], type_: Any) -> Any:
     import pyarrow as pa
 
-    n, width = erased.shape
     values = pa.array(np.ascontiguousarray(erased).reshape(-1)).cast(type_.value_type)
-    if pa.types.is_fixed_size_list(type_):
-        return pa.FixedSizeListArray.from_arrays(values, type=type_)
-    offsets = np.arange(n + 1) * width
-    if pa.types.is_large_list(type_):
-        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values, type=type_)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=type_)
+    return pa.FixedSizeListArray.from_arrays(values, erased.shape[1]).cast(type_)
 
 
 # -- A job: what is done to every file -------------------------------------------------------------
@@ -276,18 +250,14 @@ class Erasure:
 
     def array(self, names: Sequence[str], where: str) -> str:
         """Choose the array of a ``.npz`` file that holds the vectors."""
-        remembered = self.remembered
-        if self.features is not None:
-            name = self.features if isinstance(self.features, str) else self.features[0]
-        elif len(remembered) == 1:
-            if remembered[0] not in names:
-                raise missing_of_fit(remembered, names, where, "array")
-            name = remembered[0]
-        else:  # many columns of a table are one array here
-            name = "X"
-        if name not in names:
-            raise missing(name, names, where, "array")
-        return name
+        asked = [self.features] if isinstance(self.features, str) else self.features
+        fitted = self.remembered if len(self.remembered) == 1 else ["X"]  # columns are one array
+        name = (asked or fitted)[0]
+        if name in names:
+            return name
+        if name in self.remembered:
+            raise missing_of_fit([name], names, where, "array")
+        raise missing(name, names, where, "array")
 
     def identity(self) -> dict[str, Any]:
         """Collect the facts that decide the output: a job with other facts is another job."""

@@ -7,7 +7,7 @@ A sweep on a cluster needs only joblib's own backend:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -17,16 +17,11 @@ from numpy.typing import NDArray
 from unspot.checks import require
 from unspot.data.columns import encode_as
 from unspot.data.concept import Classes
+from unspot.data.rows import refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
 from unspot.eraser import Eraser
-from unspot.io.arrow import column_kinds, is_list, matrix, require_pyarrow
-from unspot.io.columns import (
-    FLOAT,
-    VECTOR,
-    choose_features,
-    choose_features_of_fit,
-    in_short,
-)
+from unspot.io.columns import VECTOR, choose_features_of_fit, column_kinds, is_list, matrix
+from unspot.io.files import require_pyarrow
 from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch, width_out
 
 #: How many statistics one task merges.
@@ -77,7 +72,7 @@ def erase(data: Any, eraser: Eraser, *, features: Features = None, reduce: bool 
 
 
 def class_statistics(
-    data: Any, z: Any, *, features: Features = None, per_class: bool = False
+    data: Any, z: Any, *, features: Features = None
 ) -> tuple[ClassStatistics, NDArray[Any]]:
     """Sum the statistics of every class: one task per block, merged in a tree.
 
@@ -90,8 +85,6 @@ def class_statistics(
         For a data frame, the name of the labels' column.
     features : str, list of str or None
         The vector column, or the number columns, of a data frame.
-    per_class : bool
-        Also collect the scatter of every class.
 
     Notes
     -----
@@ -100,10 +93,10 @@ def class_statistics(
     """
     dask = _require()
     if hasattr(data, "map_partitions"):
-        parts, classes = _of_frame(data, z, features, per_class)
+        parts, classes = _of_frame(data, z, features)
     else:
         _check_array(data, "For arrays in memory, use ClassStatistics.from_rows or fit itself.")
-        parts, classes = _of_array(data, z, per_class)
+        parts, classes = _of_array(data, z)
     merge = dask.delayed(_merge_all, pure=False)
     while len(parts) > 1:
         cuts = range(0, len(parts), MERGED_AT_ONCE)
@@ -164,11 +157,13 @@ def _held_as(dtype: Any, column: Any) -> Any:
 def _columns(frame: Any, features: Features, fitted: Sequence[str] = ()) -> list[str]:
     """Choose the columns that hold the vectors; in a frame without rows, those that may."""
     pa = require_pyarrow("Reading a data frame")
-    named = fitted or None if features is None else features
-    _refuse_text(frame, named)
+    from pandas.api.types import is_object_dtype
+
+    _refuse_text(frame, fitted if features is None else features)
     kinds = column_kinds(pa.Schema.from_pandas(frame, preserve_index=False))
-    if not len(frame):
-        kinds |= dict.fromkeys(_possible_vectors(frame, named, kinds), VECTOR)
+    if not len(frame):  # the type of objects is unknown until they are computed
+        objects = [name for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
+        kinds |= dict.fromkeys(objects, VECTOR)
     return choose_features_of_fit(features, fitted, kinds, where="the data frame")
 
 
@@ -181,25 +176,6 @@ def _refuse_text(frame: Any, features: Features) -> None:
             "turns objects into text; call it inside "
             "dask.config.set({'dataframe.convert-string': False})."
         )
-
-
-def _possible_vectors(frame: Any, features: Features, kinds: Mapping[str, str]) -> list[str]:
-    """Find the column of objects that is asked for: without rows, its type is unknown."""
-    from pandas.api.types import is_object_dtype
-
-    objects = [str(name) for name, dtype in frame.dtypes.items() if is_object_dtype(dtype)]
-    if features is not None:
-        any_kind = dict.fromkeys(kinds, FLOAT)
-        named = choose_features(features, any_kind, where="the data frame")
-        return named if len(named) == 1 and named[0] in objects else []
-    rivals = [name for name, kind in kinds.items() if kind in (VECTOR, FLOAT)]
-    if objects and len(objects + rivals) > 1:
-        raise ValueError(
-            f"Got objects in {in_short(objects)}, which may be vectors or not: this is known only "
-            "after they are computed. Say which columns hold the vectors, for example "
-            "features='emb' or features='e_*'."
-        )
-    return objects
 
 
 def _table(frame: Any, columns: Sequence[str]) -> Any:
@@ -215,12 +191,9 @@ def _table(frame: Any, columns: Sequence[str]) -> Any:
     ).empty_table()
 
 
-def _statistics(
-    X: NDArray[Any], codes: NDArray[np.int64], n_classes: int, per_class: bool
-) -> ClassStatistics:
-    if not np.isfinite(X).all():
-        raise ValueError("Got NaN or infinity in X, but expected finite numbers.")
-    return ClassStatistics.from_rows(X, codes, n_classes, per_class=per_class)
+def _statistics(X: NDArray[Any], codes: NDArray[np.int64], n_classes: int) -> ClassStatistics:
+    refuse_nonfinite(X, "a block")
+    return ClassStatistics.from_rows(X, codes, n_classes, per_class=False)
 
 
 def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
@@ -229,22 +202,20 @@ def _merge_all(parts: list[ClassStatistics | None]) -> ClassStatistics | None:
     return reduce(lambda total, part: total.merge(part), filled) if filled else None
 
 
-def _of_array(data: Any, z: Any, per_class: bool) -> tuple[list[Any], NDArray[Any]]:
+def _of_array(data: Any, z: Any) -> tuple[list[Any], NDArray[Any]]:
     dask = _require()
     labels = Classes.read(z.compute() if hasattr(z, "compute") else z, n_rows=len(data))
     rows = data.rechunk({1: -1})
     collect = dask.delayed(_statistics, pure=False)
     cuts = np.cumsum([0, *rows.chunks[0]])
     parts = [
-        collect(block, labels.codes[start:stop], len(labels.classes), per_class)
+        collect(block, labels.codes[start:stop], len(labels.classes))
         for block, start, stop in zip(rows.to_delayed().ravel(), cuts[:-1], cuts[1:], strict=True)
     ]
     return parts, labels.classes
 
 
-def _of_frame(
-    data: Any, z: Any, features: Features, per_class: bool
-) -> tuple[list[Any], NDArray[Any]]:
+def _of_frame(data: Any, z: Any, features: Features) -> tuple[list[Any], NDArray[Any]]:
     dask = _require()
     if not isinstance(z, str) or z not in data.columns:
         raise ValueError(
@@ -253,17 +224,17 @@ def _of_frame(
         )
     classes = Classes.read(data[z].unique().compute()).classes
     collect = dask.delayed(_frame_statistics, pure=False)
-    return [collect(p, z, features, classes, per_class) for p in data.to_delayed()], classes
+    return [collect(p, z, features, classes) for p in data.to_delayed()], classes
 
 
 def _frame_statistics(
-    frame: Any, z: str, features: Features, classes: NDArray[Any], per_class: bool
+    frame: Any, z: str, features: Features, classes: NDArray[Any]
 ) -> ClassStatistics | None:
     if not len(frame):  # a filter may leave no rows; the length of the vectors is then unknown
         return None
     columns = _columns(frame.drop(columns=z), features)
     X = matrix(_table(frame, columns), columns, where="a partition")
-    return _statistics(X, encode_as(frame[z], classes), len(classes), per_class)
+    return _statistics(X, encode_as(frame[z], classes), len(classes))
 
 
 def _require() -> Any:

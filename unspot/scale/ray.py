@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import require
 from unspot.eraser import Eraser
-from unspot.io.arrow import column_kinds, is_list, matrix
+from unspot.io.columns import column_kinds, is_list, matrix
 from unspot.scale.batches import Erasure, Features, erase_arrow_batch, erase_batch
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -25,26 +25,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count
-from unspot.io.arrow import (
-    column_kinds,
-    csv_options,
-    is_text,
-    open_parquet,
-    reading_arrow,
-    refuse_twice,
-    require_pyarrow,
-)
-from unspot.io.columns import check_matrix
+from unspot.io.columns import check_matrix, column_kinds
 from unspot.io.files import (
     FORMATS,
     TEMPORARY,
+    check_columns,
+    csv_delimiter,
+    csv_options,
     file_format,
+    file_schema,
     finished_file,
     is_hidden,
+    open_parquet,
     prefetched,
     read_npy,
     read_npz,
     reading,
+    reading_arrow,
     refuse_existing,
     release_pages,
     write_atomically,
@@ -172,8 +169,7 @@ def _write_erased(
     X: NDArray[Any], file: Any, erasure: Erasure, where: str, advance: Advance
 ) -> None:
     """Write a ``.npy`` array chunk by chunk; a file is not mapped, so a full disk is an error."""
-    if X.ndim != 2 or len(X):  # a part without rows is not a mistake
-        check_matrix(X, where)
+    check_matrix(X, where, min_rows=0)  # a part without rows is not a mistake
     eraser, reduce, d = erasure.eraser, erasure.reduce, X.shape[1]
     native = X.dtype.newbyteorder("=")
     sample = erase_batch(eraser, np.zeros((1, d), native), reduce=reduce, where=where)
@@ -203,23 +199,21 @@ def _erase_parquet(source: Path, target: Path, erasure: Erasure, advance: Advanc
     from pyarrow import parquet
 
     schema = file.schema_arrow
-    refuse_twice(schema.names, schema.names, source)
+    check_columns(schema.names, schema.names, source)
     columns = erasure.columns(column_kinds(schema), where)
     erase = ArrowEraser(erasure.eraser, schema, columns, reduce=erasure.reduce, where=where)
     others = [name for name in erase.schema.names if name in schema.names and name not in columns]
     writer = parquet.ParquetWriter(
         target,
         erase.schema,
-        compression=_codec(file.metadata, columns[0]),
+        compression=_codec(file.metadata),
         use_dictionary=others or False,  # numbers hardly repeat: a dictionary of them is waste
     )
-    start = 0
     with writer:
         for batch in _parquet_batches(file, source, erasure.eraser.n_features):
-            writer.write_batch(erase(batch, start))
-            start += batch.num_rows
+            writer.write_batch(erase(batch))
             advance(batch.num_rows)
-    return start
+    return erase.n_rows
 
 
 def _parquet_batches(file: Any, path: Path, n_features: int) -> Iterator[Any]:
@@ -232,14 +226,11 @@ def _parquet_batches(file: Any, path: Path, n_features: int) -> Iterator[Any]:
             yield from file.iter_batches(size, row_groups=[i])
 
 
-def _codec(metadata: Any, column: str) -> str:
-    """Find the compression of the vectors, which are nearly all of a file."""
+def _codec(metadata: Any) -> str:
+    """Find the compression of a file, by its first column."""
     if metadata.num_row_groups == 0:
         return "snappy"
-    group = metadata.row_group(0)
-    chunks = [group.column(i) for i in range(group.num_columns)]
-    vectors = next((c for c in chunks if c.path_in_schema.split(".")[0] == column), chunks[0])
-    name = str(vectors.compression).lower()
+    name = str(metadata.row_group(0).column(0).compression).lower()
     return "none" if name == "uncompressed" else name
 
 
@@ -251,41 +242,21 @@ def _erase_csv(source: Path, target: Path, erasure: Erasure, advance: Advance) -
 
     Other columns are text: no "007" becomes 7, and no date changes its format.
     """
-    kinds, where = _csv_kinds(source), str(source)
-    columns = erasure.columns(kinds, where)
-    erase = ArrowEraser(
-        erasure.eraser, _csv_schema(kinds, columns), columns, reduce=erasure.reduce, where=where
-    )
-    start = 0
-    with target.open("wb") as file:
-        delimiter = csv_options(source)[0].delimiter
-        file.write(_csv_lines([erase.schema.names], delimiter))
-        for batch in _csv_batches(source, _csv_schema(kinds, columns)):
-            file.write(_csv_bytes(erase(batch, start), delimiter))
-            start += batch.num_rows
-            advance(batch.num_rows)
-    return start
-
-
-def _csv_kinds(path: Path) -> dict[str, str]:
-    """Find the kinds of the columns by the first block of the file."""
-    require_pyarrow("Reading a CSV file")
-    from pyarrow import csv as arrow_csv
-
-    try:
-        with reading_arrow(path), arrow_csv.open_csv(path, None, *csv_options(path)) as reader:
-            reader.read_next_batch()
-            refuse_twice(reader.schema.names, reader.schema.names, path)
-            return column_kinds(reader.schema)
-    except StopIteration:
-        raise ValueError(f"Got an empty table: {str(path)!r} has no rows.") from None
-
-
-def _csv_schema(names: Iterable[str], features: Sequence[str]) -> Any:
     import pyarrow as pa
 
-    vectors = set(features)
-    return pa.schema({name: pa.float64() if name in vectors else pa.string() for name in names})
+    before, where = file_schema(source), str(source)
+    check_columns(before.names, before.names, source)
+    columns = erasure.columns(column_kinds(before), where)
+    text, numbers = dict.fromkeys(before.names, pa.string()), dict.fromkeys(columns, pa.float64())
+    schema = pa.schema(text | numbers)
+    erase = ArrowEraser(erasure.eraser, schema, columns, reduce=erasure.reduce, where=where)
+    with target.open("wb") as file:
+        delimiter = csv_delimiter(source)
+        file.write(_csv_lines([erase.schema.names], delimiter))
+        for batch in _csv_batches(source, schema):
+            file.write(_csv_bytes(erase(batch), delimiter))
+            advance(batch.num_rows)
+    return erase.n_rows
 
 
 def _csv_batches(path: Path, schema: Any) -> Iterator[Any]:
@@ -340,10 +311,6 @@ class Result:
     skipped: dict[str, str]  # input to error
 
 
-class _Stopped(Exception):
-    """Another part failed: this one need not go on."""
-
-
 def transform_files(
     erasure: Erasure,
     inputs: Iterable[Path],
@@ -382,10 +349,9 @@ def transform_files(
     todo = {n: path for n, path in parts.items() if force or not _is_done(path, folder / n)}
     done: dict[str, int] = {}
     skipped: dict[str, str] = {}
-    with phase("Erasing", unit="rows", note=f"{len(todo):,} files") as here:
-        if here.shown and len(todo) <= 1000 and not any(map(is_text, todo.values())):
-            here.total = sum(_count_rows(source) or 0 for source in todo.values()) or None
-        for name, outcome in _outcomes(erasure, todo, folder, n_workers, here.advance):
+    with phase("Erasing", len(todo), unit="files") as here:
+        for name, outcome in _outcomes(erasure, todo, folder, n_workers):
+            here.advance()
             if isinstance(outcome, int):
                 done[name] = outcome
             # A ValueError is about the file that was read; an OSError may be about the disk.
@@ -431,11 +397,6 @@ def _sources(path: Path, folder: Path) -> list[tuple[str, Path]]:
         file_format(path)  # a missing file or an unknown format is an error now, not in an hour
         return [(path.name, path)]
     output = folder.resolve()
-    if path.resolve().is_relative_to(output):
-        raise ValueError(
-            f"Got {str(path)!r} as input and {str(folder)!r} as output, but expected another "
-            "folder for the output, one that does not hold the input."
-        )
     sources = [
         (file.relative_to(path).as_posix(), file)
         for file in sorted(path.rglob("*"))
@@ -446,8 +407,8 @@ def _sources(path: Path, folder: Path) -> list[tuple[str, Path]]:
     ]
     if not sources:
         raise ValueError(
-            f"Got the folder {str(path)!r}, but there is no file of format {', '.join(FORMATS)} "
-            "in it."
+            f"Got the folder {str(path)!r}, but there is no file of format {', '.join(FORMATS)} in "
+            f"it, apart from the output folder {str(folder)!r}."
         )
     return sources
 
@@ -482,15 +443,14 @@ def _is_done(source: Path, target: Path) -> bool:
 
 
 def _outcomes(
-    erasure: Erasure, todo: dict[str, Path], folder: Path, workers: int, advance: Advance
+    erasure: Erasure, todo: dict[str, Path], folder: Path, workers: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield each part with its number of rows or its error, as they become ready."""
     stop = Event()
 
     def step(rows: int) -> None:
-        if stop.is_set():
-            raise _Stopped
-        advance(rows)
+        if stop.is_set():  # another part failed: this one need not go on
+            raise CancelledError
 
     n_workers = max(1, min(workers, len(todo)))
     with _blas_shared_by(n_workers), ThreadPoolExecutor(n_workers) as pool:
