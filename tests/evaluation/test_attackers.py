@@ -8,8 +8,8 @@ import torch
 
 from unspot.data.concept import Classes
 from unspot.datasets.synthetic import LAWS, law
-from unspot.evaluation.attack_models import with_statistics
-from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attack, rows_needed
+from unspot.evaluation.attack_models import rows_needed, with_statistics
+from unspot.evaluation.attackers import ATTACKERS, BUDGETS, attack
 from unspot.evaluation.inference import accuracy_interval
 
 #: The law that an attacker exists for.
@@ -428,7 +428,7 @@ def test_bad_input_is_named():
         attack(X[:39], z[:39], X_test, z_test)
     names = np.array([f"{k:02}" for k in range(50)])[np.arange(400) % 50]
     wide = np.zeros((400, 2))
-    with pytest.raises(ValueError, match=r"Got 400 rows.*at least 500 for 50 classes"):
+    with pytest.raises(ValueError, match=r"Got 400 rows.*at least 500 to learn 50 classes"):
         attack(wide, names, wide, names)
     rare = np.where(np.arange(60) < 4, "rare", "common")
     with pytest.raises(ValueError, match=r"Got 4 rows of class rare.*at least 5 of every class"):

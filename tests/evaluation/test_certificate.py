@@ -274,7 +274,7 @@ def test_each_verdict_has_a_next_step(clean, leaking):
     ("estimator", "advice"),
     [
         (LEACE(), "LEACE has no rank to lower"),
-        (Cascade(PCAProjection(rank=4)), "Lower the rank (it is 4"),
+        (Cascade(second=PCAProjection(rank=4)), "Lower the rank (it is 4"),
     ],
 )
 def test_a_rank_is_lowered_only_where_there_is_one(data, estimator, advice):
@@ -349,7 +349,7 @@ def test_bad_input_is_named(data, perfect):
     with pytest.raises(ValueError, match=r"alpha=1e-06, but expected at least 0\.0001.*larger"):
         certify(perfect, data, alpha=1e-6)
     with pytest.raises(
-        ValueError, match=r"data of type tuple, but expected a Dataset.*from_arrays"
+        ValueError, match=r"data of type tuple, but expected an unspot.Dataset.*from_arrays"
     ):
         certify(perfect, (data.test.X, data.test.z))
     with pytest.raises(ValueError, match="attack_rows='test', but expected 'unseen' or 'seen'"):

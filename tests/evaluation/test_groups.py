@@ -13,7 +13,7 @@ from unspot.data.concept import Classes
 from unspot.evaluation import two_sample
 from unspot.evaluation.attack_models import ClassRows
 from unspot.evaluation.attackers import attack
-from unspot.evaluation.description_length import _after_groups, code_labels
+from unspot.evaluation.description_length import _after_groups, mdl
 from unspot.evaluation.inference import (
     agreement_p_values,
     balanced_interval,
@@ -223,8 +223,8 @@ def test_a_group_is_coded_in_one_block():
         "control": False,
         "random_state": 0,
     }
-    by_row = code_labels(X, Classes.read(z), **how)
-    by_group = code_labels(X, Classes.read(z), groups=groups, **how)
+    by_row = mdl(X, z, **how)
+    by_group = mdl(X, z, groups=groups, **how)
     assert by_row.bits < 0.8 * by_row.prior_bits
     assert by_group.bits > 0.95 * by_group.prior_bits
 

@@ -119,7 +119,7 @@ def test_more_rows_than_the_limit_are_sampled_with_every_class():
     found = two_sample_test(X, z, max_rows=200)
     assert found.n_rows == 200
     assert found.p_value < 0.01
-    assert found.to_dict()["n_permutations"] == 200
+    assert found.n_permutations == 200
 
 
 def test_many_classes_at_once():

@@ -8,7 +8,7 @@ import pytest
 from unspot import Dataset, Eraser
 from unspot.choice.path import PathPoint, RankPath
 from unspot.evaluation import Evaluation, Row, Value
-from unspot.report.contents import NeighbourList, read_contents
+from unspot.report.contents import read_contents
 from unspot.report.views import make_views
 
 #: Class names, words and labels that must appear as text.
@@ -132,8 +132,7 @@ def contents(make_certificate):
         "mean gone": (evaluation_of("LEACE", 5, after=0.8, utility=0.9), make_certificate(0.8)),
         NASTY[4]: (evaluation_of(), make_certificate()),
     }
-    neighbours = (NeighbourList(NASTY[0], NASTY[1:4], NASTY[2:5]),)
-    return read_contents(results, title=f"Title {NASTY[0]}", neighbours=neighbours)
+    return read_contents(results, title=f"Title {NASTY[0]}")
 
 
 def path_of(ranks=(5, 3, 1), *, original=True, metrics=("attack", "neighbours")):

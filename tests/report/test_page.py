@@ -17,7 +17,7 @@ from unspot.report.page import highlights, render, write_page
 
 ALL_SECTIONS = {
     *("verdict", "numbers", "attackers", "embedding"),
-    *("scope", "tradeoff", "fairness", "neighbours", "settings", "reading"),
+    *("scope", "tradeoff", "fairness", "settings", "reading"),
 }
 
 
@@ -63,7 +63,7 @@ def test_sections_without_contents_are_left_out(make_evaluation):
 
 def test_every_picture_is_in_the_page(page, contents, views):
     labels = [a["aria-label"] for a in page.all("svg")]
-    assert len(labels) == len(page_figures(contents, views)) == 6
+    assert len(labels) == len(page_figures(contents, views)) == 3
 
 
 def test_names_that_look_like_markup_stay_text(page, nasty):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from unspot.report.results import sort_results
+from unspot.report.contents import sort_results
 
 
 def test_one_evaluation_is_a_column_named_by_its_method(make_evaluation):

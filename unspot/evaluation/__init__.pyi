@@ -1,5 +1,4 @@
 from .attackers import ATTACKERS as ATTACKERS
-from .attackers import AttackResult as AttackResult
 from .attackers import attack as attack
 from .certificate import Certificate as Certificate
 from .certificate import certify as certify
@@ -8,6 +7,7 @@ from .description_length import mdl as mdl
 from .evaluations import Evaluation as Evaluation
 from .evaluations import Evaluations as Evaluations
 from .evaluations import evaluate as evaluate
+from .inference import AttackResult as AttackResult
 from .metrics import Metric as Metric
 from .metrics import Row as Row
 from .metrics import Value as Value

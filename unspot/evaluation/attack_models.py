@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import stratified_parts
-from unspot.evaluation.inference import recalls
+from unspot.evaluation.inference import log_loss, recalls
 
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
@@ -48,6 +49,32 @@ class Effort:
 MIN_OF_A_CLASS = 5
 
 
+def rows_needed(concept: Any) -> int:
+    """Return the fewest rows that attackers learn from: ten per class, and at least forty."""
+    return max(40, 10 * len(concept.classes)) if concept.has_classes else 40
+
+
+def sought(concept: Any) -> str:
+    """Describe what attackers learn, for messages."""
+    return f"{len(concept.classes)} classes" if concept.has_classes else "a number"
+
+
+def refuse_few(concept: Any, where: str = "to train attackers on", way_out: str = "") -> None:
+    """Raise an error if attackers cannot learn from so few rows."""
+    needed, (fewest, of_class) = rows_needed(concept), concept.fewest_rows()
+    if len(concept) < needed:
+        raise ValueError(
+            f"Got {len(concept)} rows {where}, but attackers need at least {needed} to learn "
+            f"{sought(concept)}. Give more rows{way_out}: an attacker that cannot learn proves "
+            "nothing."
+        )
+    if fewest < MIN_OF_A_CLASS:
+        raise ValueError(
+            f"Got {fewest} rows {of_class} {where}, but attackers need at least {MIN_OF_A_CLASS} "
+            "of every class. Give more rows, or merge it with another class."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class ClassRows:
     """Training rows, their classes 0…K−1, and which of them are for validation."""
@@ -68,7 +95,7 @@ class ClassRows:
 
         The validation part is of whole groups where every class has several.
         """
-        cls.refuse_few(concept)
+        refuse_few(concept)
         rng, codes, K = np.random.default_rng(seed), concept.codes, len(concept.classes)
         chosen = np.arange(len(X))
         if len(X) > max_rows:
@@ -84,32 +111,6 @@ class ClassRows:
         if groups is not None and any(len(np.unique(codes[part])) < K for part in parts):
             parts = stratified_parts(codes, _SIZES, rng)
         return cls(X[chosen].astype(np.float64, copy=False), codes, K, _mask(len(codes), parts[1]))
-
-    @staticmethod
-    def rows_needed(concept: Any) -> int:
-        """Return the fewest rows that attackers learn from: ten per class, and at least forty."""
-        return max(40, 10 * len(concept.classes))
-
-    @staticmethod
-    def sought(concept: Any) -> str:
-        """Describe what attackers learn, for messages."""
-        return f"{len(concept.classes)} classes"
-
-    @classmethod
-    def refuse_few(cls, concept: Any) -> None:
-        """Raise an error if attackers cannot learn from so few rows."""
-        needed, (fewest, of_class) = cls.rows_needed(concept), concept.fewest_rows()
-        if len(concept) < needed:
-            raise ValueError(
-                f"Got {len(concept)} rows to train attackers on, but they need at least {needed} "
-                f"for {cls.sought(concept)}. Give more rows: an attacker that cannot learn proves "
-                "nothing."
-            )
-        if fewest < MIN_OF_A_CLASS:
-            raise ValueError(
-                f"Got {fewest} rows {of_class} to train attackers on, but they need at least "
-                f"{MIN_OF_A_CLASS} of every class. Give more rows, or merge it with another class."
-            )
 
     def seen_as(self, view: Predict) -> Self:
         """Replace the coordinates."""
@@ -197,17 +198,13 @@ class ClassRows:
 
     def linear_path(self, X: Array, penalties: Sequence[float]) -> Iterator[tuple[float, Predict]]:
         """Fit a linear model for each penalty, the strongest first, started at the one before."""
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
         for C in penalties:
-            # BLAS kernels may flag invalid operations beyond the rows, which are finite themselves.
-            with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-                # A hundred steps are enough to attack with.
-                warnings.simplefilter("ignore", ConvergenceWarning)
+            with quiet_logistic():
                 model.set_params(C=C).fit(X, self.codes)
-            yield C, copy(model).predict_proba
+            yield C, quiet_logistic()(copy(model).predict_proba)
 
     def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
         """Fit gradient-boosted trees."""
@@ -233,7 +230,7 @@ class NumberRows(ClassRows):
     def sample(
         cls, X: Array, concept: Any, max_rows: int, seed: int, groups: Codes | None = None
     ) -> NumberRows:
-        cls.refuse_few(concept)
+        refuse_few(concept)
         rng, numbers = np.random.default_rng(seed), concept.coordinates
         centre, unit = numbers.mean(axis=0), numbers.std(axis=0)
         unit = np.where(unit > 0, unit, 1.0)
@@ -244,14 +241,6 @@ class NumberRows(ClassRows):
         rows = X[chosen].astype(np.float64, copy=False)
         mask = _mask(len(codes), parts[1])
         return cls(rows, codes, int(codes.max()) + 1, mask, values, centre, unit)
-
-    @staticmethod
-    def rows_needed(concept: Any) -> int:
-        return 40
-
-    @staticmethod
-    def sought(concept: Any) -> str:
-        return "a number"
 
     def finished(self, predict: Predict) -> Callable[[Array], tuple[Array, Codes | None]]:
         def numbers(X: Array) -> tuple[Array, Codes | None]:
@@ -304,6 +293,20 @@ class NumberRows(ClassRows):
         columns = self.values.T
         models = [HistGradientBoostingRegressor(**settings).fit(self.X, v) for v in columns]
         return lambda X: np.stack([model.predict(X) for model in models], axis=1)
+
+
+@contextmanager
+def quiet_logistic() -> Iterator[None]:
+    """Silence logistic regressions: those that need not converge, and flags of BLAS.
+
+    A hundred steps are enough to attack with. BLAS kernels may flag invalid operations beyond the
+    rows, which are finite themselves. Also a decorator, ``quiet_logistic()``.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def _mask(n: int, rows: Codes) -> NDArray[np.bool_]:
@@ -386,12 +389,6 @@ def _boosted(rows: ClassRows, effort: Effort, seed: int, **settings: Any) -> Pre
     settings |= {"max_leaf_nodes": 15, "l2_regularization": 1.0}
     least = int(np.clip(len(rows) // 20, 2, 20))
     return rows.boosted(effort, seed, min_samples_leaf=least, **settings)
-
-
-def log_loss(probabilities: Array, codes: Codes) -> float:
-    """Average −log₂ of the probability of the right class, in bits."""
-    chosen = probabilities[np.arange(len(codes)), codes]
-    return float(-np.log2(np.maximum(chosen, 1e-12)).mean())
 
 
 # -- The coordinates that an attacker sees: learned from its training rows, without their labels ---

@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, did_you_mean
 from unspot.data.concept import read
-from unspot.data.groups import counts_at_worst, group_codes
+from unspot.data.groups import group_codes
 from unspot.data.rows import generator, in_memory, refuse_extreme, refuse_nonfinite
 from unspot.evaluation import attack_models as models
-from unspot.evaluation import inference
-from unspot.evaluation.attack_models import ROWS, Effort, Model, View
-from unspot.evaluation.attack_searches import interactions, residue, waves
+from unspot.evaluation.attack_models import (
+    ROWS,
+    ClassRows,
+    Effort,
+    Features,
+    Model,
+    Predict,
+    View,
+    linear_on,
+    precision_of,
+    rounding_directions,
+)
+from unspot.evaluation.inference import AttackResult, ClassScores, scores_of
 from unspot.io.progress import steps
 from unspot.machine import one_thread
 
@@ -32,32 +41,311 @@ Array = NDArray[Any]
 Codes = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Attacker:
-    view: Callable[[Array], View]
-    model: Model
+# -- Attackers that search among many features ----------------------------------------------------
+#
+# Classifiers that improve step by step do not find a concept that only a combination shows: no
+# single step gains anything. These models score all combinations of a kind at once, and give the
+# most informative ones to a linear model. They are scored on rows that are not for validation; the
+# model's penalty, chosen on the others, decides whether it was only chance.
+
+# -- pairs of columns and products of signs ------------------------------------------------------
+
+#: Bins of a column, by rank.
+_BINS = 16
+_BEST_PAIRS = 4
+_BEST_PRODUCTS = 16
 
 
-FAMILY: dict[str, _Attacker] = {
-    "logistic": _Attacker(models.standardised, models.linear),
+def interactions(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Search informative pairs of columns, and products of two, three or four signs.
+
+    Every pair is judged by a table of its cells; the best ones count through the neighbours of a
+    row in the plane of the pair, which know no cells.
+    """
+    fitted = rows.fitted
+    pairs = _some_pairs(rows.X.shape[1], effort.pairs, np.random.default_rng(seed))
+    planes = _telling_pairs(fitted, pairs)
+    votes = [_votes_in_plane(fitted, pair) for pair in planes]
+    middle = np.median(fitted.X, axis=0)
+    sets = _telling_products(fitted, middle, pairs)
+
+    def features(X: Array) -> Array:
+        signs = _signs(X, middle)
+        products = [signs[:, list(columns)].prod(axis=1, keepdims=True) for columns in sets]
+        nothing = np.zeros((len(X), 1))  # one column has no pairs
+        return np.hstack([nothing, *(vote(X) for vote in votes), *products])
+
+    return linear_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+
+
+def _some_pairs(d: int, most: int, rng: np.random.Generator) -> Array:
+    """Draw pairs of columns (p, 2): all, or ``most`` of them."""
+    total = d * (d - 1) // 2
+    numbers = rng.choice(total, most, replace=False) if total > most else np.arange(total)
+    right = ((1 + np.sqrt(1 + 8 * numbers)) // 2).astype(np.int64)  # 0 and 1 are pair number 0
+    return np.stack([numbers - right * (right - 1) // 2, right], axis=1)
+
+
+def _telling_pairs(rows: ClassRows, pairs: Array) -> Array:
+    """Select the pairs whose cells differ most in class shares, by χ²."""
+    bins = np.stack([_ranked(column) for column in rows.X.T], axis=1)
+    K, expected = rows.n_classes, rows.shares
+    scores = np.zeros(len(pairs))
+    by_class = _BINS**2 * rows.codes
+    for p, (i, j) in enumerate(pairs):
+        cells = _BINS * bins[:, i] + bins[:, j] + by_class
+        table = np.bincount(cells, minlength=K * _BINS**2).reshape(K, -1)
+        counts = np.maximum(table.sum(axis=0), 1)
+        scores[p] = (table**2 / (counts * expected[:, None])).sum()
+    return pairs[np.argsort(-scores, kind="stable")[:_BEST_PAIRS]]
+
+
+def _ranked(column: Array) -> NDArray[np.int64]:
+    edges = np.quantile(column, np.arange(1, _BINS) / _BINS)
+    return np.searchsorted(edges, column, side="right")
+
+
+def _votes_in_plane(rows: ClassRows, pair: Array) -> Features:
+    """Average class contrasts of the 3 and 9 nearest other rows in two columns."""
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(rows.X[:, pair])
+    contrasts = rows.contrasts
+    ks = [k for k in (3, 9) if k < len(rows)]
+
+    def votes(X: Array) -> Array:
+        distances, nearest = tree.query(X[:, pair], k=max(ks) + 1)
+        seen = contrasts[nearest]  # (n, k + 1, q)
+        others = np.where((distances[:, 0] == 0)[:, None, None], seen[:, 1:], seen[:, :-1])
+        return np.hstack([others[:, :k].mean(axis=1) for k in ks])
+
+    return votes
+
+
+def _telling_products(rows: ClassRows, middle: Array, pairs: Array) -> list[tuple[int, ...]]:
+    """Select sets of two to four columns whose product of signs correlates most."""
+    contrasts = rows.contrasts
+    most = int(_PRODUCTS_OF_PAIRS / contrasts.shape[1] ** 0.5)
+    pairs = pairs[:: -(-len(pairs) // most)] if len(pairs) else pairs
+    signs = _signs(rows.X, middle)
+    both = signs[:, pairs[:, 0]] * signs[:, pairs[:, 1]]  # (n, p)
+    by_three = np.zeros((signs.shape[1], len(pairs)))
+    by_four = np.zeros((len(pairs), len(pairs)), dtype=np.float32)
+    for contrast in contrasts.T:
+        weighted = both * contrast[:, None]
+        by_three += (signs.T @ weighted) ** 2
+        by_four += (both.T @ weighted) ** 2
+    threes, fours = _largest(by_three), _largest(np.triu(by_four, 1))
+    found: dict[tuple[int, ...], float] = {}
+    for value, i, p in threes:
+        found[_columns_once([i, *pairs[p]])] = value
+    for value, p, q in fours:
+        found[_columns_once([*pairs[p], *pairs[q]])] = value
+    ranked = sorted(found, key=lambda columns: -found[columns])
+    return [columns for columns in ranked if columns][:_BEST_PRODUCTS]
+
+
+#: At most this many pairs are multiplied with each other.
+_PRODUCTS_OF_PAIRS = 2_000
+
+
+def _signs(X: Array, middle: Array) -> Array:
+    return 2 * np.greater(X, middle).astype(np.float32) - 1
+
+
+def _columns_once(columns: list[Any]) -> tuple[int, ...]:
+    """Drop columns that occur twice: a sign squared is 1."""
+    return tuple(sorted(int(j) for j in set(columns) if columns.count(j) % 2))
+
+
+def _largest(told: Array, n: int = 8 * _BEST_PRODUCTS) -> list[tuple[float, int, int]]:
+    """Return the largest values with their rows and columns; sets of columns repeat."""
+    flat = told.ravel()
+    top = np.arange(len(flat))
+    if len(flat) > n:
+        top = np.argpartition(-flat, n)[:n]
+    return [(float(flat[t]), int(t) // told.shape[1], int(t) % told.shape[1]) for t in top]
+
+
+# -- waves -----------------------------------------------------------------------------------------
+
+_CHUNK_VALUES = 2**20  # rows times waves at once
+_REFINED = 16
+_BEST_WAVES = 8
+
+
+def waves(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Search waves cos(wᵀx + phase) of any direction and length, from many random starts.
+
+    In whitened normal rows the correlation with a wave of another w falls by exp(−|w − w′|²/2), so
+    that a step along the gradient of its logarithm leads to the top of the hill.
+    """
+    fitted = rows.fitted
+    X, contrasts = fitted.X.astype(np.float32), fitted.contrasts
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(X.shape[1], effort.waves)).astype(np.float32)
+    W *= rng.uniform(0.5, 10, size=effort.waves).astype(np.float32) / np.linalg.norm(W, axis=0)
+    parts = np.array_split(W, -(-len(X) * effort.waves // _CHUNK_VALUES), axis=1)
+    power = np.concatenate([_wave_power(X, contrasts, part)[0] for part in parts])
+    best = W[:, np.argsort(-power, kind="stable")[:_REFINED]]
+    for _ in range(12):
+        _, uphill = _wave_power(X, contrasts, best, with_slope=True)
+        best = best + uphill
+    power, _ = _wave_power(X, contrasts, best)
+    best = _apart(best[:, np.argsort(-power, kind="stable")])
+
+    def features(X: Array) -> Array:
+        phases = X @ best
+        return np.hstack([np.cos(phases), np.sin(phases)])
+
+    return linear_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+
+
+def _wave_power(
+    X: Array, contrasts: Array, W: Array, *, with_slope: bool = False
+) -> tuple[Array, Array]:
+    """Compute Σₖ |Σᵢ cᵢₖ exp(iwᵀxᵢ)|², and half the gradient of its logarithm (d, m)."""
+    phases = X @ W  # (n, m)
+    cos, sin = np.cos(phases), np.sin(phases)
+    power, slope = np.zeros(W.shape[1], dtype=np.float32), np.zeros_like(W)
+    for c in contrasts.T:
+        real, imaginary = c @ cos, c @ sin
+        power += real**2 + imaginary**2
+        if with_slope:
+            slope += X.T @ ((cos * imaginary - sin * real) * c[:, None])
+    return power, slope / np.maximum(power, 1e-30)
+
+
+def _apart(W: Array) -> Array:
+    """Keep the first waves (d, q) that differ from those before, up to the sign."""
+    kept: list[Array] = []
+    for w in W.T:
+        if all(min(np.linalg.norm(w - v), np.linalg.norm(w + v)) > 0.5 for v in kept):
+            kept.append(w)
+    return np.stack(kept[:_BEST_WAVES], axis=1)
+
+
+# -- the form of the numbers -----------------------------------------------------------------------
+
+_BEST_BITS = 16
+
+
+def residue(rows: ClassRows, effort: Effort, seed: int) -> Predict:
+    """Search what erasure or a copy left in the numbers: rounding errors, ranks and last bits."""
+    fitted = rows.fitted
+    enlarged = rounding_directions(rows.X)
+    ranks = _normal_scores(enlarged(fitted.X))
+    bits = _telling_bits(fitted)
+
+    def features(X: Array) -> Array:
+        small = enlarged(X)
+        return np.hstack([small, ranks(small), _exact(X), bits(X)])
+
+    return linear_on([lambda _: features], rows, penalties=(1.0, 0.03, 0.001))
+
+
+def _normal_scores(X: Array) -> Features:
+    """Transform values to normal scores of their ranks."""
+    from scipy.special import ndtri
+
+    known = np.sort(X, axis=0)
+
+    def scores(X: Array) -> Array:
+        columns = zip(X.T, known.T, strict=True)
+        ranks = [
+            np.searchsorted(old, new) + np.searchsorted(old, new, "right") for new, old in columns
+        ]
+        return ndtri((np.stack(ranks, axis=1) + 1) / (2 * len(known) + 2))
+
+    return scores
+
+
+def _exact(X: Array) -> Array:
+    """Count the values of a row that float16, bfloat16 and float32 hold exactly."""
+    with np.errstate(over="ignore"):
+        held = [X.astype(np.float16) == X, _integers(X) << 19 == 0, X.astype(np.float32) == X]
+    return np.stack([kind.sum(axis=1) for kind in held], axis=1).astype(np.float64)
+
+
+def _integers(X: Array) -> NDArray[np.int64]:
+    """View values as integers, whose lowest 52 bits are the fraction."""
+    return np.ascontiguousarray(X, dtype=np.float64).view(np.int64)
+
+
+def _telling_bits(rows: ClassRows) -> Features:
+    """Select the bits and digits of columns that correlate most."""
+    bits = _bits_of(rows.X)
+    contrasts = rows.contrasts
+    every = slice(None)
+    told = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in bits(rows.X, every)])
+    order = np.argsort(-told, axis=None, kind="stable")[:_BEST_BITS]
+    kinds, columns = np.unravel_index(order, told.shape)
+
+    def features(X: Array) -> Array:
+        found = np.zeros((len(X), len(order)), dtype=np.float32)
+        for kind, bit in enumerate(bits(X, columns)):
+            found[:, kinds == kind] = bit[:, kinds == kind]
+        return found
+
+    return features
+
+
+def _bits_of(X: Array) -> Callable[[Array, Any], Iterator[Array]]:
+    """Yield bits of rows in some columns, one kind after the other, each (n, columns) of 0 and 1.
+
+    Four of the last bits that a column uses (values in single precision leave 29 of them zero).
+    And whether a digit is odd: of nine decimal and 24 binary ones, from the column's spread down.
+    """
+    used = np.bitwise_or.reduce(_integers(X), axis=0)
+    lowest = np.maximum(np.frexp(np.abs((used & -used).astype(np.float64)))[1] - 1, 0)
+    width = np.ptp(X, axis=0)
+    unit = np.floor(np.log10(np.where(width > 0, width, 1.0)))
+    # A number of few decimals is not quite that number: 0.29 · 100 is 28.999….
+    nudge = precision_of(X)
+
+    def bits(X: Array, columns: Any) -> Iterator[Array]:
+        X = X[:, columns]
+        last = _integers(X) >> lowest[columns]
+        for shift in range(4):
+            yield ((last >> shift) & 1).astype(np.float32)
+        scaled = (X + nudge * np.abs(X)) / 10.0 ** unit[columns]
+        for base, n_digits in ((10, 9), (2, 24)):
+            whole = np.clip(np.floor(scaled * float(base) ** (n_digits - 1)), -_LARGE, _LARGE)
+            digits = whole.astype(np.int64)
+            for _ in range(n_digits):
+                yield (digits & 1).astype(np.float32)
+                digits = digits // base
+
+    return bits
+
+
+_LARGE = 2.0**62
+
+
+# -- The family and its budgets --------------------------------------------------------------------
+
+
+#: The coordinates that each attacker sees, and its model.
+FAMILY: dict[str, tuple[Callable[[Array], View], Model]] = {
+    "logistic": (models.standardised, models.linear),
     # In whitened coordinates a penalty does not hide directions of low variance, and one of 1/n is
     # next to none: a linear attacker that no linear map of the rows changes.
-    "whitened-logistic": _Attacker(models.whitened, models.linear),
-    "residue": _Attacker(models.as_given, residue),
-    "interactions": _Attacker(models.standardised, interactions),
-    "waves": _Attacker(models.whitened, waves),
-    "quadratic": _Attacker(models.standardised, models.quadratic),
-    "neighbours": _Attacker(models.principal, models.nearest),
-    "rbf": _Attacker(models.standardised, models.radial),
-    "mlp-64": _Attacker(models.standardised, models.networks(64)),
-    "mlp-256": _Attacker(models.standardised, models.networks(256)),
-    "mlp-128-128": _Attacker(models.principal, models.networks(128, 128)),
-    "trees": _Attacker(models.with_statistics, models.boosted_trees),
+    "whitened-logistic": (models.whitened, models.linear),
+    "residue": (models.as_given, residue),
+    "interactions": (models.standardised, interactions),
+    "waves": (models.whitened, waves),
+    "quadratic": (models.standardised, models.quadratic),
+    "neighbours": (models.principal, models.nearest),
+    "rbf": (models.standardised, models.radial),
+    "mlp-64": (models.standardised, models.networks(64)),
+    "mlp-256": (models.standardised, models.networks(256)),
+    "mlp-128-128": (models.principal, models.networks(128, 128)),
+    "trees": (models.with_statistics, models.boosted_trees),
     # Trees cut along axes: the rows' own axes and the principal ones show them different things.
-    "rotated-trees": _Attacker(models.principal, models.patient_trees),
-    "whitened-rbf": _Attacker(models.whitened, models.radial),
-    "whitened-mlp-256": _Attacker(models.whitened, models.networks(256)),
-    "mlp-512-512": _Attacker(models.standardised, models.networks(512, 512)),
+    "rotated-trees": (models.principal, models.patient_trees),
+    "whitened-rbf": (models.whitened, models.radial),
+    "whitened-mlp-256": (models.whitened, models.networks(256)),
+    "mlp-512-512": (models.standardised, models.networks(512, 512)),
 }
 
 #: The names of all attackers. For a number, logistic is called ridge.
@@ -93,311 +381,6 @@ BUDGETS: dict[str, _Budget] = {
     ),
 }
 # fmt: on
-
-
-# -- What an attacker reached ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class AttackResult:
-    """Result of one attacker on the test rows.
-
-    Attributes
-    ----------
-    name : str
-    score, chance : float
-        Balanced accuracy and that of guessing, 1/K for K classes: accuracy would not do, since with
-        classes of 95 and 5 % no attacker may beat the guess of the first. For a number, R² and 0.
-        If labels are given, chance is what they reach alone.
-    n_rows : int
-        Rows it was fitted on.
-    seconds : float
-        For fitting and predicting.
-    predictions : array of shape (n_test, K) or (n_test, m)
-        Probabilities, or predicted numbers.
-    guesses : array of shape (n_test,) or None
-        Predicted classes: the most probable one after rare classes got a weight.
-    accuracy, log_loss_bits, correlation : float or None
-        Share of rows whose most probable class is right, and mean code length of a label by the
-        probabilities; for a number, its correlation with the predictions.
-    """
-
-    name: str
-    score: float
-    chance: float
-    n_rows: int
-    seconds: float
-    predictions: Array
-    guesses: Codes | None = None
-    accuracy: float | None = None
-    log_loss_bits: float | None = None
-    correlation: float | None = None
-
-    @property
-    def advantage(self) -> float:
-        """Score above chance."""
-        return self.score - self.chance
-
-    @property
-    def balanced_accuracy(self) -> float | None:
-        """Mean recall of the classes; None for a number."""
-        return None if self.guesses is None else self.score
-
-    @property
-    def r2(self) -> float | None:
-        """Share of the variance that is explained; None for classes."""
-        return self.score if self.guesses is None else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        names = (
-            *("name", "accuracy", "balanced_accuracy", "r2", "correlation", "advantage"),
-            *("log_loss_bits", "n_rows", "seconds"),
-        )
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Labels that attackers know, such as the task.
-
-    Attributes
-    ----------
-    codes : array of shape (n,)
-        Classes of the judged rows.
-    alone : AttackResult
-        A baseline that sees only these labels.
-    """
-
-    codes: Codes
-    alone: AttackResult
-
-
-@dataclass(frozen=True, eq=False)
-class ClassScores:
-    """Scores of predicted classes on judged rows, with their uncertainty.
-
-    With given labels, every cell of given label and class counts alike: a baseline that knows only
-    the label predicts one class for all rows of it, and is right on one cell of them.
-    """
-
-    concept: Any
-    groups: Codes | None = None
-    given: Given | None = None
-
-    score_name: ClassVar[str] = "balanced accuracy"
-    promise_unit: ClassVar[str] = "points over guessing"
-
-    def result(
-        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
-    ) -> AttackResult:
-        """Score the predictions of an attacker."""
-        codes = self.concept.codes
-        if self.given is not None:  # classes that rows make more probable than the label does
-            guesses = (predictions / self.given.alone.predictions).argmax(axis=1)
-        assert guesses is not None
-        result = AttackResult(
-            name,
-            score=0.0,
-            chance=self.chance,
-            n_rows=n_rows,
-            seconds=seconds,
-            predictions=predictions,
-            guesses=guesses,
-            accuracy=float(np.mean(predictions.argmax(axis=1) == codes)),
-            log_loss_bits=models.log_loss(predictions, codes),
-        )
-        return replace(result, score=float(self._recalls(result).mean()))
-
-    def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
-        """Score a baseline that sees only other labels: class shares among the rows of each."""
-        n, K = int(max(known.max(), judged.max())) + 1, len(learned.classes)
-        rows = np.bincount(known, minlength=n)[:, None]
-        table = np.zeros((n, K))
-        np.add.at(table, (known, learned.codes), 1)
-        shares = learned.counts / len(learned)
-        probabilities = (table + shares) / (rows + 1)
-        guesses = (probabilities / shares).argmax(axis=1)
-        facts: Any = {"n_rows": len(learned), "seconds": 0.0}
-        return self.result(name, probabilities[judged], guesses[judged], **facts)
-
-    @cached_property
-    def chance(self) -> float:
-        """Score of guessing, or of the given labels alone."""
-        if self.given is None:
-            return 1 / len(self.concept.classes)
-        known = np.unique(self.given.codes[self.cells >= 0])
-        return float(len(known) / (self.cells.max() + 1))
-
-    @cached_property
-    def cells(self) -> Codes:
-        """Cell of given label and class of each row; −1 where nothing can be compared.
-
-        A row that is alone in its cell says nothing, nor do rows of a label with one class.
-        """
-        assert self.given is not None
-        known, classes = self.given.codes, self.concept.codes
-        cells = known * len(self.concept.classes) + classes
-        fine = np.bincount(cells)[cells] > 1
-        different = {k: len(np.unique(classes[fine & (known == k)])) for k in np.unique(known)}
-        fine &= np.array([different[k] for k in known]) > 1
-        numbers = np.full(len(cells), -1)
-        numbers[fine] = np.unique(cells[fine], return_inverse=True)[1]
-        return numbers
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of rows that are alone in their cell."""
-        assert self.given is not None
-        cells = self.given.codes * len(self.concept.classes) + self.concept.codes
-        return int((np.bincount(cells)[cells] == 1).sum())
-
-    def _recalls(self, result: AttackResult) -> Array:
-        """Compute the recall of each class or cell."""
-        codes, guesses = self.concept.codes, result.guesses
-        assert guesses is not None
-        if self.given is None:
-            return inference.recalls(guesses, codes, len(self.concept.classes))
-        fine, counts = self.cells >= 0, self._counts(result)
-        hits = np.bincount(self.cells[fine & (guesses == codes)], minlength=len(counts))
-        return np.asarray(hits / counts)
-
-    def _counts(self, result: AttackResult, alpha: float = 0.05) -> Array:
-        """Count (effective) rows of each class or cell."""
-        if self.given is not None:
-            return np.bincount(self.cells[self.cells >= 0])
-        assert result.guesses is not None
-        codes, n_classes = self.concept.codes, len(self.concept.classes)
-        return inference.counts_in_groups(result.guesses, codes, self.groups, n_classes, alpha)
-
-    def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
-        """Compute a confidence interval of the score."""
-        counts = self._counts(result, alpha)
-        return inference.balanced_interval(self._recalls(result), counts, alpha)
-
-    def p_values(
-        self, results: Sequence[AttackResult], seed: int, n_permutations: int
-    ) -> NDArray[np.float64]:
-        """Compute corrected p-values that attackers are right by chance."""
-        return inference.agreement_p_values(
-            [result.predictions for result in results],
-            [result.guesses for result in results if result.guesses is not None],
-            self.concept.codes,
-            seed,
-            n_permutations=n_permutations,
-            groups=self.groups,
-            strata=None if self.given is None else self.given.codes,
-        )
-
-    def difference_error(self, first: AttackResult, second: AttackResult) -> float:
-        """Estimate the standard error of the difference of two scores on these rows."""
-        guesses = [one.guesses for one in (first, second) if one.guesses is not None]
-        K = len(self.concept.classes)
-        joint = inference.paired_covariance(guesses, self.concept.codes, self.groups, K)
-        return float(max(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1], 0.0)) ** 0.5
-
-    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
-        """Find the smallest advantage that these rows show with a probability of 80 %."""
-        rows = min(inference.effective_rows(self._counts(result)) for result in results)
-        return inference.detectable_advantage(self.chance, int(rows), alpha)
-
-    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
-        """Count rows (or groups), and find the smallest advantage that they can rule out."""
-        counts = counts_at_worst(self.concept.codes, self.groups, len(self.concept.classes))
-        return int(counts.sum()), inference.smallest_bound(counts, alpha, n_attackers)
-
-    def facts(self) -> dict[str, Any]:
-        """Describe the classes, for a certificate."""
-        counts, classes = self.concept.counts, self.concept.classes
-        return {
-            "kind": self.concept.kind,
-            "majority": float(counts.max() / len(self.concept)),
-            "n_classes": len(counts),
-            "rows_of_class": {str(c): int(n) for c, n in zip(classes, counts, strict=True)},
-        }
-
-
-class NumberScores(ClassScores):
-    """Scores of predicted numbers. Given labels, residuals of predictions and values count."""
-
-    score_name: ClassVar[str] = "share of the variance"
-    promise_unit: ClassVar[str] = "% of the variance"
-
-    def result(
-        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
-    ) -> AttackResult:
-        r2, correlation = inference.explained(predictions, self.concept.coordinates)
-        facts: Any = {"n_rows": n_rows, "seconds": seconds, "correlation": correlation}
-        return AttackResult(name, r2, self.chance, predictions=predictions, **facts)
-
-    def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
-        n, values = int(max(known.max(), judged.max())) + 1, learned.coordinates
-        rows = np.bincount(known, minlength=n)[:, None]
-        sums = np.stack([np.bincount(known, weights=v, minlength=n) for v in values.T], axis=1)
-        means = (sums + values.mean(axis=0)) / (rows + 1)
-        return self.result(name, means[judged], None, n_rows=len(learned), seconds=0.0)
-
-    @cached_property
-    def chance(self) -> float:
-        return 0.0 if self.given is None else self.given.alone.score
-
-    @property
-    def n_left_out(self) -> int:
-        return 0
-
-    @property
-    def _baseline(self) -> Any:
-        return 0.0 if self.given is None else self.given.alone.predictions
-
-    @property
-    def _values(self) -> Array:
-        return np.asarray(self.concept.coordinates - self._baseline)
-
-    def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
-        relative = result.predictions - self._baseline
-        low, high = inference.explained_interval(relative, self._values, alpha, self.groups)
-        left = 1 - self.chance  # the share of the variance that the given labels do not explain
-        return self.chance + left * low, self.chance + left * high
-
-    def p_values(
-        self, results: Sequence[AttackResult], seed: int, n_permutations: int
-    ) -> NDArray[np.float64]:
-        return inference.correlation_p_values(
-            [result.predictions - self._baseline for result in results],
-            self._values,
-            seed,
-            n_permutations=n_permutations,
-            groups=self.groups,
-            strata=None if self.given is None else self.given.codes,
-        )
-
-    def difference_error(self, first: AttackResult, second: AttackResult) -> float:
-        values = self.concept.coordinates
-        return inference.explained_difference_error(
-            first.predictions, second.predictions, values, self.groups
-        )
-
-    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
-        relative = (result.predictions - self._baseline for result in results)
-        rows = min(inference.effective_number_rows(p, self._values, self.groups) for p in relative)
-        return inference.detectable_share(rows, alpha)
-
-    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
-        n = len(self.concept) if self.groups is None else len(np.unique(self.groups))
-        return n, inference.smallest_share(n, alpha, n_attackers)
-
-    def facts(self) -> dict[str, Any]:
-        return {"kind": self.concept.kind, "majority": 0.0, "n_classes": 0, "rows_of_class": {}}
-
-
-#: Scores by the kind of the concept.
-SCORES: dict[str, type[ClassScores]] = {"categories": ClassScores, "continuous": NumberScores}
-
-
-def scores_of(concept: Any, groups: Codes | None = None, given: Given | None = None) -> ClassScores:
-    """Make the scores that fit the concept of the judged rows."""
-    return SCORES[concept.kind](concept, groups, given)
 
 
 # -- Attacks ---------------------------------------------------------------------------------------
@@ -464,17 +447,9 @@ def attack(
     learned = read(z_train, n_rows=len(X), name="z_train", kind=kind)
     judged = learned.read_alike(z_test, n_rows=len(X_test), name="z_test")
     judged.refuse_missing_class("z_test")
-    return attack_concept(
-        X,
-        learned,
-        X_test,
-        scores_of(judged),
-        budget=budget,
-        attackers=attackers,
-        random_state=random_state,
-        verbose=verbose,
-        groups=None if groups is None else group_codes(groups, len(X)),
-    )
+    how: Any = {"budget": budget, "attackers": attackers, "random_state": random_state}
+    how |= {"groups": None if groups is None else group_codes(groups, len(X)), "verbose": verbose}
+    return attack_concept(X, learned, X_test, scores_of(judged), **how)
 
 
 @one_thread()
@@ -496,20 +471,20 @@ def attack_concept(
     """
     kind = ROWS[learned.kind]
     names = attacker_names(learned.kind, budget, attackers)
+    originals = {new: old for old, new in kind.renamed.items()}
     seed = int(generator(random_state).integers(2**31))
     rows = kind.sample(X, learned, BUDGETS[budget].max_rows, seed, groups)
     test = X_test.astype(np.float64, copy=False)
     results = []
     for name in steps(names, "Attacking", verbose=verbose):
         started = time.perf_counter()
-        attacker = FAMILY[_original_name(kind.renamed, name)]
-        view = attacker.view(rows.X)
+        coordinates, model = FAMILY[originals.get(name, name)]
+        view = coordinates(rows.X)
         seen = rows.seen_as(view)
-        predict = attacker.model(seen, BUDGETS[budget].effort, _seed_of(name, seed))
-        predictions, guesses = seen.finished(predict)(view(test))
+        predict = model(seen, BUDGETS[budget].effort, _seed_of(name, seed))
+        guessed = seen.finished(predict)(view(test))
         seconds = time.perf_counter() - started
-        facts: Any = {"n_rows": len(rows), "seconds": seconds}
-        results.append(scores.result(name, predictions, guesses, **facts))
+        results.append(scores.result(name, *guessed, n_rows=len(rows), seconds=seconds))
     return tuple(results)
 
 
@@ -517,55 +492,37 @@ def _seed_of(name: str, seed: int) -> int:
     return (seed + zlib.crc32(name.encode())) % 2**31
 
 
-def _original_name(renamed: dict[str, str], name: str) -> str:
-    return {new: old for old, new in renamed.items()}.get(name, name)
-
-
 def attacker_names(
     kind: str, budget: str, attackers: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Check names of attackers of a kind of concept; without any, return those of the budget."""
+    """Check names of attackers, or take those of the budget; return their names for the kind."""
     check_choice("budget", budget, tuple(BUDGETS))
     renamed = ROWS[kind].renamed
-    if attackers is None:
-        return tuple(renamed.get(name, name) for name in BUDGETS[budget].attackers)
-    names = (attackers,) if isinstance(attackers, str) else tuple(attackers)
+    chosen = BUDGETS[budget].attackers if attackers is None else attackers
+    names = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     every = tuple(renamed.get(name, name) for name in ATTACKERS)
     if not names:
         raise ValueError(f"Got no attackers, but expected some of: {', '.join(every)}.")
+    names = tuple(renamed.get(name, name) for name in names)
     for name in names:
         if name not in every:
-            hint = did_you_mean(name, every)
-            if name in renamed:
-                hint = f" For a number, {name} is {renamed[name]}."
             raise ValueError(
-                f"Got the attacker {name!r}, but expected one of: {', '.join(every)}.{hint}"
+                f"Got the attacker {name!r}, but expected one of: {', '.join(every)}."
+                f"{did_you_mean(name, every)}"
             )
     return tuple(dict.fromkeys(names))
-
-
-def rows_needed(concept: Any) -> int:
-    """Return the fewest rows that attackers learn this concept from."""
-    return ROWS[concept.kind].rows_needed(concept)
-
-
-def sought(concept: Any) -> str:
-    """Describe what attackers learn, for messages."""
-    return ROWS[concept.kind].sought(concept)
 
 
 def checked_rows(X_train: Any, X_test: Any) -> tuple[Array, Array]:
     """Check training and test rows: finite numbers of the same features."""
     from sklearn.utils.validation import check_array
 
-    def checked(X: Any, name: str) -> Array:
-        X = in_memory(X)
+    both: list[Array] = []
+    for name, X in (("X_train", in_memory(X_train)), ("X_test", in_memory(X_test))):
         refuse_nonfinite(X)
-        rows: Array = check_array(X, dtype=np.float64, input_name=name)
-        refuse_extreme(rows)
-        return rows
-
-    rows, test_rows = checked(X_train, "X_train"), checked(X_test, "X_test")
+        both.append(check_array(X, dtype=np.float64, input_name=name))
+        refuse_extreme(both[-1])
+    rows, test_rows = both
     if rows.shape[1] != test_rows.shape[1]:
         raise ValueError(
             f"Got {test_rows.shape[1]} features in X_test and {rows.shape[1]} in X_train, but "

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,19 +17,19 @@ from unspot.checks import check_choice, check_share
 from unspot.data.dataset import Dataset, Split, naming_concept, parts_of, warn_if_grouped
 from unspot.data.rows import as_seed, fingerprint
 from unspot.eraser import Eraser
-from unspot.evaluation.attackers import AttackResult
+from unspot.evaluation.inference import AttackResult
 from unspot.evaluation.measure import (
     SPLIT_OF,
     Attacked,
     AttackRows,
     attack_eraser,
+    check_dataset,
     check_splits,
-    concept_name,
-    eraser_facts,
+    facts_of,
 )
 from unspot.io.files import as_type
 from unspot.io.progress import phase, steps
-from unspot.machine import pieces_in_threads, versions
+from unspot.machine import pieces_in_threads
 from unspot.tables import plain
 
 if TYPE_CHECKING:
@@ -713,18 +714,19 @@ def certify(
         check_choice("given", given, ("y",))
     how = {"attackers": attackers, "budget": budget, "verbose": verbose}
     how |= {"attack_rows": attack_rows, "given": given is not None}
-    parts = parts_of(data) if isinstance(data, Dataset) else [None]
-    made: dict[str, Certificate] = {}
-    names = steps(parts, "Concept", name=lambda part: part.name, verbose=verbose)
-    for part in names if len(parts) > 1 else parts:
-        name, rows = ("", data) if part is None else (part.name, part.data)
-        with naming_concept(name):
-            certificate = _certified(eraser, rows, alpha / len(parts), as_seed(random_state), how)
-        metadata = _metadata(eraser, rows, random_state)
-        made[name] = replace(certificate, margin=margin, given=given or "", metadata=metadata)
-    if list(made) == [""]:
+    check_dataset(data)
+    parts, made = parts_of(data), {}
+    named = steps(parts, "Concept", name=attrgetter("name"), verbose=verbose)
+    for part in named if len(parts) > 1 else parts:
+        with naming_concept(part.name):
+            certificate = _certified(
+                eraser, part.data, alpha / len(parts), as_seed(random_state), how
+            )
+        metadata = _metadata(eraser, part.data, random_state)
+        made[part.name] = replace(certificate, margin=margin, given=given or "", metadata=metadata)
+    if not data.concepts:
         return made[""]
-    return Certificate.of_several(made, tuple(part.note for part in parts if part and part.note))
+    return Certificate.of_several(made, tuple(part.note for part in parts if part.note))
 
 
 def _certified(
@@ -776,20 +778,16 @@ _RESULT = ("name", "accuracy", "balanced_accuracy", "advantage", "log_loss_bits"
 
 
 def _metadata(eraser: Any, data: Dataset, random_state: Any) -> dict[str, Any]:
-    """Describe eraser, data and settings as an evaluation does, so that a report reads both."""
+    """Describe eraser, data and settings, with digests of both."""
     groups, frozen = data.test.group_codes, getattr(eraser, "eraser_", eraser)
     # For comparison with another run.
     digests = {"eraser": frozen.digest} if isinstance(frozen, Eraser) else {}
     for name, split in data.splits.items():
         digests[f"{name} rows"] = fingerprint(np.asarray(split.X), split.concept.numbers)
     return {
-        "eraser": eraser_facts(eraser),
-        "data": data.name,
-        "concept": concept_name(eraser, data),
-        "n_features": data.n_features,
+        **facts_of(eraser, data),
         "n_test_groups": None if groups is None else len(np.unique(groups)),
         "random_state": int(random_state) if isinstance(random_state, int | np.integer) else None,
-        "versions": versions(),
         "digests": digests,
     }
 
@@ -819,7 +817,7 @@ def _agreement(attacked: Attacked, alpha: float, seed: int) -> NDArray[np.float6
 
 def _two_sample(attacked: Attacked, *, budget: str, alpha: float, seed: int) -> TwoSampleTest:
     """Compare the distributions, with more permutations where few leave the verdict open."""
-    from unspot.evaluation.two_sample import compare_concept, n_features_of
+    from unspot.evaluation.two_sample import n_features_of, two_sample_test
 
     rows: Split = attacked.sample
     max_rows, usual = _TWO_SAMPLE[budget]
@@ -829,7 +827,7 @@ def _two_sample(attacked: Attacked, *, budget: str, alpha: float, seed: int) -> 
     # One extreme permutation is too many here: each takes long.
     many = max(usual, math.ceil(2 / alpha))
     compare = partial(
-        compare_concept, rows.X, rows.target,
+        two_sample_test, rows.X, rows.target,
         groups=rows.group_codes, strata=attacked.sample_given, random_state=seed,
     )  # fmt: skip
     test = compare(max_rows=max_rows, n_permutations=usual)

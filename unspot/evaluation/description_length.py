@@ -7,7 +7,7 @@ predict need not be sent, so the less the embeddings say about the concept, the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count
-from unspot.data.concept import Classes
-from unspot.data.groups import shuffler
-from unspot.data.rows import generator, refuse_nonfinite
-from unspot.evaluation.networks import Networks, Recipe, train_networks
+from unspot.data.concept import read
+from unspot.data.groups import group_codes, row_shuffler
+from unspot.data.rows import generator
+from unspot.evaluation.networks import Recipe, train_networks
+from unspot.evaluation.utility import checked_matrix
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -88,6 +89,7 @@ def mdl(
     control: bool = True,
     max_rows: int | None = None,
     random_state: Any = 0,
+    groups: Any = None,
 ) -> MDL:
     """Compute the minimum description length of labels z given embeddings X.
 
@@ -108,6 +110,9 @@ def mdl(
         Code a random sample of this many rows.
     random_state : int, Generator or None
         Decides row order, probes and permutation.
+    groups : array-like of shape (n,), optional
+        What rows come in: they are sent group by group, so that no probe knows a part of the group
+        that it codes.
 
     Notes
     -----
@@ -129,37 +134,15 @@ def mdl(
     >>> mdl(X, X[:, 0] > 0).compression > 2
     True
     """
-    rows = _rows(X)
-    return code_labels(
-        rows,
-        Classes.read(z, n_rows=len(rows)),
-        probe=probe,
-        control=control,
-        max_rows=max_rows,
-        random_state=random_state,
-    )
-
-
-def code_labels(
-    X: NDArray[Any],
-    labels: Any,
-    *,
-    probe: Fitter | None = None,
-    control: bool = True,
-    max_rows: int | None = None,
-    random_state: Any = 0,
-    groups: Codes | None = None,
-) -> MDL:
-    """Compute ``mdl`` of checked rows and encoded labels.
-
-    Rows in groups are sent group by group, so that no probe knows a part of the group it codes.
-    """
+    X = checked_matrix(X, "X")
+    labels = read(z, n_rows=len(X), kind="categories")
     fit = fit_early_stopped if probe is None else probe
     if max_rows is not None:
         check_count("max_rows", max_rows, least=2)
     rng = generator(random_state)
     order = rng.permutation(len(X))
     if groups is not None:
+        groups = group_codes(groups, len(X))
         place = rng.permutation(groups.max() + 1)
         order = order[np.argsort(place[groups[order]], kind="stable")]
     order = order[:max_rows]
@@ -169,12 +152,21 @@ def code_labels(
         ends = _after_groups(ends, groups)
     rows = X.astype(np.float64, copy=False)[order]
     codes, n_classes = labels.codes[order], len(labels.classes)
-    result = _length(rows, codes, n_classes, fit, rng, ends)
+    blocks = _coded(rows, codes, n_classes, fit, rng, ends)
+    control_bits = None
     if control:
-        permuted = shuffler(codes, groups)(rng)
-        of_control = _length(rows, permuted, n_classes, fit, rng, ends)
-        result = replace(result, control_bits=of_control.bits)
-    return result
+        permuted = codes[row_shuffler(codes, groups)(rng)]
+        of_control = _coded(rows, permuted, n_classes, fit, rng, ends)
+        control_bits = sum(block.bits for block in of_control)
+    return MDL(
+        n_rows=len(rows),
+        n_classes=n_classes,
+        bits=sum(block.bits for block in blocks),
+        uniform_bits=len(rows) * float(np.log2(n_classes)),
+        prior_bits=len(rows) * _entropy(codes),
+        control_bits=control_bits,
+        blocks=tuple(blocks),
+    )
 
 
 def _after_groups(ends: list[int], groups: Codes) -> list[int]:
@@ -184,9 +176,10 @@ def _after_groups(ends: list[int], groups: Codes) -> list[int]:
     return moved
 
 
-def _length(
+def _coded(
     X: Array, codes: Codes, n_classes: int, fit: Fitter, rng: np.random.Generator, ends: list[int]
-) -> MDL:
+) -> list[Block]:
+    """Code the labels block by block."""
     first = float(ends[0] * np.log2(n_classes))
     blocks = [Block(0, ends[0], first, first)]
     prior = running_prior(codes, n_classes)
@@ -194,15 +187,7 @@ def _length(
         probe = fit(X[:start], codes[:start], n_classes, rng)
         bits = _block_bits(probe, X[start:stop], codes[start:stop], prior[start:stop])
         blocks.append(Block(start, stop, bits, float(-np.log2(prior[start:stop]).sum())))
-    return MDL(
-        n_rows=len(X),
-        n_classes=n_classes,
-        bits=sum(block.bits for block in blocks),
-        uniform_bits=len(X) * float(np.log2(n_classes)),
-        prior_bits=len(X) * _entropy(codes),
-        control_bits=None,
-        blocks=tuple(blocks),
-    )
+    return blocks
 
 
 def _block_bits(probe: FittedProbe | None, X: Array, codes: Codes, prior: Array) -> float:
@@ -251,14 +236,6 @@ def _entropy(codes: Codes) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _rows(X: Any) -> NDArray[Any]:
-    rows = np.asarray(X)
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise ValueError(f"Got X of shape {rows.shape}, but expected (rows, features).")
-    refuse_nonfinite(rows)
-    return rows
-
-
 # -- The probe that a description length is measured with: networks stopped before they overfit ----
 
 
@@ -305,7 +282,13 @@ def fit_early_stopped(
     networks = train_networks(
         Z[fitted], codes[fitted], n_classes, recipe, seeds, validation=validation
     )
-    return FittedProbe(lambda rows: _mean_probability(networks, (rows - mean) / scale), held_out)
+
+    def probabilities(rows: Array) -> Array:
+        log_p = networks.log_probabilities(((rows - mean) / scale).astype(np.float32)).numpy()
+        mean_probability: Array = np.exp(log_p.astype(np.float64)).mean(axis=0)  # of (S, n, K)
+        return mean_probability
+
+    return FittedProbe(probabilities, held_out)
 
 
 def standardisation(X: Array) -> tuple[Array, Array]:
@@ -313,9 +296,3 @@ def standardisation(X: Array) -> tuple[Array, Array]:
     scale = X.std(axis=0)
     scale[scale <= 1e-7 * scale.max(initial=0.0)] = 1.0
     return X.mean(axis=0), scale
-
-
-def _mean_probability(networks: Networks, Z: Array) -> Array:
-    log_p = networks.log_probabilities(Z.astype(np.float32)).numpy()  # (S, n, K)
-    mean: Array = np.exp(log_p.astype(np.float64)).mean(axis=0)
-    return mean

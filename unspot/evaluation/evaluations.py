@@ -31,12 +31,22 @@ from unspot.data.dataset import (
 )
 from unspot.data.rows import as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.inference import paired_covariance
-from unspot.evaluation.measure import concept_name, erased, eraser_facts, eraser_name
-from unspot.evaluation.metrics import METRICS, TASK, Finding, Metric, Row, Side, Value, lacking
+from unspot.evaluation.inference import paired_error
+from unspot.evaluation.measure import check_dataset, erased, eraser_name, facts_of
+from unspot.evaluation.metrics import (
+    GIVEN,
+    METRICS,
+    TASK,
+    Finding,
+    Metric,
+    Row,
+    Side,
+    Value,
+    lacking,
+)
 from unspot.io.files import as_type
 from unspot.io.progress import steps
-from unspot.machine import pieces_in_threads, versions
+from unspot.machine import pieces_in_threads
 from unspot.tables import latex, markdown
 
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -105,6 +115,11 @@ class Evaluation:
         ]
         return f"<Evaluation of {self.name}, {len(self)} rows: {'; '.join(headlines)}>"
 
+    @property
+    def after(self) -> dict[str, float | None]:
+        """Values after erasure by the keys of the rows, None where undefined."""
+        return {row.key: None if row.after is None else row.after.mean for row in self.rows}
+
     def _repr_markdown_(self) -> str:
         """Return the table, where a notebook shows it."""
         return str(self)
@@ -148,22 +163,12 @@ class Evaluation:
         require("to_frame", "report", "pandas")
         import pandas as pd
 
-        lines = [
-            {
-                "metric": row.key,
-                "label": row.label,
-                "unit": row.unit,
-                "before": row.before.mean if row.before else None,
-                "before_spread": row.before.spread if row.before else None,
-                "after": row.after.mean if row.after else None,
-                "after_spread": row.after.spread if row.after else None,
-                "direction": row.direction,
-                "note": row.note,
-            }
-            for row in self.rows
-        ]
-        numbers = ["before", "before_spread", "after", "after_spread"]
-        return pd.DataFrame(lines).astype(dict.fromkeys(numbers, float)).set_index("metric")
+        frame = pd.DataFrame({"metric": row.key, **asdict(row)} for row in self.rows)
+        for side in ("before", "after"):
+            values = [getattr(row, side) or Value(np.nan) for row in self.rows]
+            frame[side] = [value.mean for value in values]
+            frame[f"{side}_spread"] = pd.Series([v.spread for v in values], dtype=float)
+        return frame.drop(columns="key").set_index("metric")
 
     def to_markdown(self) -> str:
         """Return a Markdown table with notes under it."""
@@ -181,17 +186,7 @@ class Evaluation:
         return to_html(self, path, **options)
 
     def _cells(self) -> list[list[str]]:
-        return [
-            ["Metric", "Before", "After"],
-            *(
-                [
-                    f"{row.label} {_ARROWS[row.direction]}".strip(),
-                    format_value(row.before, row.unit),
-                    format_value(row.after, row.unit),
-                ]
-                for row in self.rows
-            ),
-        ]
+        return Evaluations({"After": self}).cells()
 
 
 @dataclass(frozen=True)
@@ -301,7 +296,6 @@ def evaluate(
     eraser: Any,
     data: Dataset,
     *,
-    task: bool | str = "auto",
     predictions: Any = None,
     metrics: str | Sequence[Any] | None = None,
     seeds: int = 5,
@@ -327,9 +321,7 @@ def evaluate(
         normal approximations from the rows (or groups) on which two attackers differ.
     data : Dataset
         The original rows, with the concept's labels ``z``, and ``y`` if there is a task.
-    task : "auto" or bool
-        Whether to measure the task and its fairness; "auto" does if there are labels ``y``.
-    predictions : array-like of shape (n_test,), or mapping of its name to it, optional
+    predictions : array-like of shape (n_test,), optional
         The task of the test rows as a classifier of your own predicts it, from erased rows:
         ``fairness`` is that of these predictions. By default it is that of a logistic regression.
     metrics : sequence of str or Metric, optional
@@ -368,34 +360,26 @@ def evaluate(
     _check_data(data)
     check_count("seeds", seeds)
     check_choice("budget", budget, tuple(BUDGETS))
-    asked = _with_or_without_task(task, data)
-    names = tuple(METRICS) if metrics is None else metrics
-    if metrics is None:
-        names = tuple(name for name in METRICS if name not in lacking(asked))
-    chosen = check_metrics(names, asked)
-    values, called = _checked_predictions(predictions, data)
+    allowed = [name for name in METRICS if name not in lacking(data)]
+    chosen = check_metrics(allowed if metrics is None else metrics, data)
     settings = {"seeds": seeds, "budget": budget, "random_state": as_seed(random_state)}
-    settings |= {"predictions": values, "predictions_name": called}
+    settings |= {"predictions": _checked_predictions(predictions, data)}
     _warn_about_rows(data, chosen)
     several = isinstance(eraser, Mapping)
     erasers = dict(eraser) if several else {"": eraser}
     memory: dict[Any, Any] = {}
     runs = {
-        name: _measured(one, data, chosen, settings, memory, verbose)
+        name: _measured(one, data, chosen, settings, memory, verbose=verbose)
         for name, one in steps(erasers.items(), "Eraser", name=itemgetter(0), verbose=verbose)
     }
-    evaluations = {name: run.evaluation for name, run in runs.items()}
+    evaluations = {name: evaluation for name, (evaluation, _) in runs.items()}
     if not several:
         return evaluations[""]
     return Evaluations(evaluations, tuple(_differences(runs)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """An evaluation, and the sides it was measured on, by the name of the concept."""
-
-    evaluation: Evaluation
-    sides: dict[str, Side]
+#: An evaluation, and the sides it was measured on, by the name of the concept.
+_Run = tuple[Evaluation, dict[str, Side]]
 
 
 def _measured(
@@ -403,10 +387,11 @@ def _measured(
     data: Dataset,
     metrics: Sequence[Metric],
     settings: dict[str, Any],
-    memory: dict[Any, Any],
-    verbose: bool,
+    memory: dict[Any, Any] | None = None,
+    *,
+    verbose: bool = False,
 ) -> _Run:
-    """Measure one eraser; ``memory`` holds what was measured before erasure."""
+    """Measure one eraser; ``memory`` holds what was measured before erasure, None nothing."""
     after = _sides(erased(eraser, data), data, eraser, settings)
     before = _sides(data, data, eraser, settings | {"is_original": True})
     findings: list[Finding] = []
@@ -415,7 +400,9 @@ def _measured(
         started = time.perf_counter()
         for concept, side in _sides_of(metric, after).items():
             with naming_concept(concept):
-                was = _remembered(metric, concept, _sides_of(metric, before)[concept], memory)
+                was = None
+                if memory is not None:
+                    was = _remembered(metric, concept, before[concept], memory)
                 findings.append(_named(metric.describe(was, metric.measure(side), side), concept))
         seconds[metric.name] = round(time.perf_counter() - started, 3)
     side = after[""]
@@ -425,7 +412,7 @@ def _measured(
         metadata={**_facts(side), "seconds": seconds},
         details={key: value for finding in findings for key, value in finding.details.items()},
     )
-    return _Run(evaluation, after)
+    return evaluation, after
 
 
 def _remembered(metric: Metric, concept: str, side: Side, memory: dict[Any, Any]) -> Any:
@@ -439,17 +426,14 @@ def _remembered(metric: Metric, concept: str, side: Side, memory: dict[Any, Any]
 def _sides(rows: Dataset, data: Dataset, eraser: Any, settings: dict[str, Any]) -> dict[str, Side]:
     """Make a side for all rows, under "", and one for each of several concepts."""
     sides = {"": Side(rows, data, eraser, **settings)}
-    if data.concepts:
-        erased_parts = parts_of(rows) if rows is not data else None
-        for i, part in enumerate(parts_of(data)):
-            of_part = part.data if erased_parts is None else erased_parts[i].data
-            sides[part.name] = Side(of_part, part.data, eraser, **settings)
+    for part, original in zip(parts_of(rows), parts_of(data), strict=True):
+        sides[part.name] = Side(part.data, original.data, eraser, **settings)
     return sides
 
 
 def _sides_of(metric: Metric, sides: Mapping[str, Side]) -> dict[str, Side]:
     """Select the sides that a metric measures: of every concept, if it is about the concept."""
-    if len(sides) == 1 or not metric.of_concept:
+    if len(sides) == 1 or metric.shared:
         return {"": sides[""]}
     return {
         name: side
@@ -471,19 +455,18 @@ def _named(finding: Finding, concept: str) -> Finding:
 
 def _differences(runs: Mapping[str, _Run], alpha: float = 0.05) -> Iterator[Difference]:
     """Compare every eraser with the first one; intervals hold for all of them at once."""
-    (other, first), *others = runs.items()
-    for key, row in ((row.key, row) for row in first.evaluation):
-        metric, _, concept = key.partition(":")
+    (other, (evaluation, first)), *others = runs.items()
+    for row in evaluation:
+        metric, _, concept = row.key.partition(":")
         if metric not in ("attack", "task_linear"):
             continue
-        for name, run in others:
-            pair = run.sides[concept], first.sides[concept]
-            found = _difference(metric, *pair)
+        for name, (_, sides) in others:
+            found = _difference(metric, sides[concept], first[concept])
             if found is not None:
                 value, error, pairs = found
                 quantile = NormalDist().inv_cdf(1 - alpha / (2 * pairs * len(others)))
                 ends = value - quantile * error, value + quantile * error
-                yield Difference(key, row.label, name, other, value, ends)
+                yield Difference(row.key, row.label, name, other, value, ends)
 
 
 def _difference(metric: str, side: Side, first: Side) -> tuple[float, float, int] | None:
@@ -497,21 +480,10 @@ def _difference(metric: str, side: Side, first: Side) -> tuple[float, float, int
         error = one.scores.difference_error(one.strongest, two.strongest)
         return value, error, len(one.results) * len(two.results)
     codes = side.original.test.task.codes
-    right = [(s.linear_task == codes).astype(np.int64) for s in (side, first)]
-    # Every row counts alike: the recall of one class, "right", is the accuracy.
-    ones = np.zeros(len(codes), dtype=np.int64)
-    groups = side.original.test.group_codes
-    joint = paired_covariance([1 - hit for hit in right], ones, groups, 1)
-    error = float(max(joint[0, 0] + joint[1, 1] - 2 * joint[0, 1], 0.0)) ** 0.5
-    return float(right[0].mean() - right[1].mean()), error, 1
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Values by the keys of ``evaluate``'s rows, None where undefined, and their details."""
-
-    values: dict[str, float | None]
-    details: dict[str, Any] = field(default_factory=dict)
+    wrong, other = ((s.linear_task != codes).astype(np.int64) for s in (side, first))
+    # Every row counts alike: the recall of one class, "not wrong", is the accuracy.
+    error = paired_error(wrong, other, 0 * codes, side.original.test.group_codes, 1)
+    return float(other.mean() - wrong.mean()), error, 1
 
 
 @pieces_in_threads()
@@ -523,8 +495,8 @@ def score(
     seeds: int = 1,
     budget: str = "quick",
     random_state: int = 0,
-) -> Scores:
-    """Measure an eraser on the test rows, at half the cost of ``evaluate``.
+) -> Evaluation:
+    """Measure an eraser on the test rows, at half the cost of ``evaluate``: only after erasure.
 
     Parameters
     ----------
@@ -542,40 +514,25 @@ def score(
     >>> from unspot import Eraser
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> data = Dataset.from_arrays(X, np.arange(300) % 2, random_state=0)
-    >>> scores = score(Eraser.projection(np.eye(3)[:, 1:]), data, ["linear", "variance"])
-    >>> sorted(scores.values), 0.5 < scores.values["variance"] < 0.8
+    >>> scores = score(Eraser.projection(np.eye(3)[:, 1:]), data, ["linear", "variance"]).after
+    >>> sorted(scores), 0.5 < scores["variance"] < 0.8
     (['linear', 'variance'], True)
     """
     settings = {"seeds": seeds, "budget": budget, "random_state": random_state}
-    sides, findings = _sides(erased(eraser, data), data, eraser, settings), []
-    for metric in steps(check_metrics(metrics, data), "Measuring", name=attrgetter("name")):
-        for concept, side in _sides_of(metric, sides).items():
-            with naming_concept(concept):
-                findings.append(_named(metric.describe(None, metric.measure(side), side), concept))
-    rows = [row for finding in findings for row in finding.rows]
-    return Scores(
-        {row.key: None if row.after is None else row.after.mean for row in rows},
-        {key: value for finding in findings for key, value in finding.details.items()},
-    )
+    return _measured(eraser, data, check_metrics(metrics, data), settings)[0]
 
 
 def over_seeds(
     eraser: Any, data: Dataset, metrics: Sequence[Any], *, seeds: int, random_state: int = 0
-) -> tuple[dict[str, tuple[float, float]], dict[str, Any]]:
-    """Average every score over repetitions, with its spread; undefined ones are left out.
-
-    Also returns ``Scores.details`` of the first repetition.
-    """
-    repetitions = [
-        score(eraser, data, metrics, random_state=random_state + seed) for seed in range(seeds)
-    ]
-    columns = {key: [one.values[key] for one in repetitions] for key in repetitions[0].values}
-    means = {
+) -> dict[str, tuple[float, float]]:
+    """Average every score over repetitions, with its spread; undefined ones are left out."""
+    runs = [score(eraser, data, metrics, random_state=random_state + i).after for i in range(seeds)]
+    columns = {key: [run[key] for run in runs] for key in runs[0]}
+    return {
         key: (float(np.mean(column)), float(np.std(column)))  # type: ignore[arg-type]
         for key, column in columns.items()
         if None not in column
     }
-    return means, repetitions[0].details
 
 
 def on_validation(data: Dataset, random_state: int = 0) -> Dataset:
@@ -618,11 +575,7 @@ def check_metrics(metrics: Any, data: Dataset) -> list[Metric]:
 
 
 def _check_data(data: Any) -> None:
-    if not isinstance(data, Dataset):
-        raise ValueError(
-            f"Got data of type {type(data).__name__}, but expected an unspot.Dataset. Make one "
-            "with Dataset.from_arrays(X, z, y)."
-        )
+    check_dataset(data)
     for split in data:
         refuse_nonfinite(split.X)
     refuse_shared_groups(**data.splits)
@@ -648,52 +601,25 @@ def _warn_about_rows(data: Dataset, metrics: Sequence[Metric]) -> None:
             )
 
 
-def _with_or_without_task(task: bool | str, data: Dataset) -> Dataset:
-    """Drop the labels of the task where it is not to be measured."""
-    if task not in ("auto", True, False):
-        raise ValueError(f"Got task={task!r}, but expected 'auto', True or False.")
-    if task is True and (data.probe_rows.task is None or data.test.task is None):
-        raise ValueError(
-            "Got task=True, but the data have no task labels y in train and test. Give them to "
-            "Dataset.from_arrays(X, z, y)."
-        )
-    return data if task else replace(data, test=replace(data.test, task=None))
-
-
-def _checked_predictions(predictions: Any, data: Dataset) -> tuple[NDArray[Any] | None, str]:
-    """Check predictions of the test rows; return them and what they are called in notes."""
+def _checked_predictions(predictions: Any, data: Dataset) -> NDArray[Any] | None:
+    """Check that predictions of the test rows are labels of the task."""
     if predictions is None:
-        return None, ""
-    called = "the given predictions"
-    if isinstance(predictions, Mapping):
-        if len(predictions) != 1:
-            raise ValueError(
-                f"Got predictions of {len(predictions)} names, but expected one name and its "
-                "predictions. Evaluate each classifier on its own."
-            )
-        ((name, predictions),) = predictions.items()
-        called = f"the predictions {name!r}"
-    values, y = np.asarray(in_memory(predictions)), data.test.y
-    if y is None:
+        return None
+    values = np.asarray(in_memory(predictions))
+    if data.test.y is None:
         raise ValueError(
-            f"Got {called}, but the test rows have no labels of the task to compare them with. "
+            f"Got {GIVEN}, but the test rows have no labels of the task to compare them with. "
             "Give the task too: Dataset.from_arrays(X, z, y), or --task."
         )
     if values.shape != (len(data.test),):
         raise ValueError(
-            f"Got {called} of shape {values.shape}, but expected one for each of the "
+            f"Got {GIVEN} of shape {values.shape}, but expected one for each of the "
             f"{len(data.test):,} test rows."
         )
-    _refuse_other_labels(values, data, called)
-    return values, called
-
-
-def _refuse_other_labels(values: NDArray[Any], data: Dataset, called: str) -> None:
-    """Raise an error if predictions are missing, or are no labels of the task."""
     missing = int(missing_values(values).sum())
     if missing:
         raise ValueError(
-            f"Got {called} with {missing} missing values, but expected a label for each of the "
+            f"Got {GIVEN} with {missing} missing values, but expected a label for each of the "
             f"{len(values):,} test rows. Predict all of them, or drop those rows."
         )
     tasks = [split.y for split in data if split.y is not None]
@@ -703,22 +629,19 @@ def _refuse_other_labels(values: NDArray[Any], data: Dataset, called: str) -> No
         if (isinstance(value, bool), value) not in known:
             labels = ", ".join(sorted(repr(label) for _, label in known)[:6])
             raise ValueError(
-                f"Got {called} with {value!r}, which is no label of the task, but expected labels "
+                f"Got {GIVEN} with {value!r}, which is no label of the task, but expected labels "
                 f"such as {labels}. Give labels, and not probabilities."
             )
+    return values
 
 
 def _facts(side: Side) -> dict[str, Any]:
     data = side.original
     return {
-        "eraser": eraser_facts(side.eraser),
-        "data": data.name,
-        "concept": concept_name(side.eraser, data),
+        **facts_of(side.eraser, data),
         "n_rows": {"train": len(data.probe_rows), "test": len(data.test)},
-        "n_features": data.n_features,
         "n_features_erased": int(side.data.test.X.shape[1]),
         **data.test.concept.facts(),
         "seeds": side.seeds,
         "budget": side.budget,
-        "versions": versions(),
     }

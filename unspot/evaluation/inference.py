@@ -1,24 +1,29 @@
-"""Statistics of predictions on n test rows: confidence intervals, p-values and power.
+"""Statistics of predictions on n test rows: scores, confidence intervals, p-values and power.
 
-Pure functions of numpy arrays, in pairs: balanced accuracy of classes, and the share of variance
-that predictions of a number explain.
+Functions of numpy arrays come in pairs: balanced accuracy of classes, and the share of variance
+that predictions of a number explain. ``ClassScores`` and ``NumberScores`` apply them to attackers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.groups import group_shares, row_shuffler
+from unspot.data.groups import counts_at_worst, group_shares, row_shuffler
 
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 
 #: Values of one block of permuted labels: 2²⁴ float32 are 64 MB.
 BLOCK_VALUES = 2**24
+
+#: With which probability a leak is to be shown, or a bound to be reached.
+POWER = 0.8
 
 #: Statistics closer than this share of their spread are ties: rounding, not evidence.
 TIE = 1e-6
@@ -67,6 +72,12 @@ def recalls(guesses: Codes, codes: Codes, n_classes: int) -> Array:
     counts = np.bincount(codes, minlength=n_classes)
     hits = np.bincount(codes[guesses == codes], minlength=n_classes)
     return np.divide(hits, counts, out=np.full(n_classes, np.nan), where=counts > 0)
+
+
+def log_loss(probabilities: Array, codes: Codes) -> float:
+    """Average −log₂ of the probability of the right class, in bits."""
+    chosen = probabilities[np.arange(len(codes)), codes]
+    return float(-np.log2(np.maximum(chosen, 1e-12)).mean())
 
 
 def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float, float]:
@@ -163,10 +174,10 @@ def _design(guesses: Codes, codes: Codes, groups: Codes, n_classes: int) -> tupl
     return between / independent, freedom
 
 
-def paired_covariance(
-    guesses: Sequence[Codes], codes: Codes, groups: Codes | None, n_classes: int
-) -> Array:
-    """Estimate the covariance (F, F) of balanced accuracies of several guesses of the same rows.
+def paired_error(
+    first: Codes, second: Codes, codes: Codes, groups: Codes | None, n_classes: int
+) -> float:
+    """Estimate the standard error of the difference of balanced accuracies on the same rows.
 
     By the variation from row to row, or from group to group: guesses that are wrong on the same
     rows differ by less luck than their own intervals suggest.
@@ -175,19 +186,15 @@ def paired_covariance(
     --------
     >>> codes = np.arange(100) % 2
     >>> guess = np.where(np.arange(100) < 60, codes, 1 - codes)
-    >>> paired_covariance([guess, guess], codes, None, 2).round(4)
-    array([[0.0024, 0.0024],
-           [0.0024, 0.0024]])
+    >>> paired_error(guess, guess, codes, None, 2)
+    0.0
+    >>> round(paired_error(guess, codes, codes, None, 2), 3)  # of 40 wrong guesses in 100
+    0.049
     """
-    units = np.arange(len(codes)) if groups is None else groups
-    weights = 1 / (n_classes * np.bincount(codes, minlength=n_classes)[codes])
-    luck = np.zeros((len(guesses), int(units.max()) + 1))
-    for of_one, guess in zip(luck, guesses, strict=True):
-        shares = recalls(guess, codes, n_classes)
-        np.add.at(of_one, units, weights * ((guess == codes) - shares[codes]))
-    n_units = len(np.unique(units))
-    joint: Array = luck @ luck.T * (n_units / max(n_units - 1, 1))
-    return joint
+    gap = recalls(first, codes, n_classes) - recalls(second, codes, n_classes)
+    luck = (first == codes).astype(np.float64) - (second == codes) - gap[codes]
+    counts = np.bincount(codes, minlength=n_classes)
+    return _error(luck * len(codes) / (n_classes * counts[codes]), groups)
 
 
 def effective_rows(counts: Array) -> float:
@@ -201,10 +208,8 @@ def effective_rows(counts: Array) -> float:
     return float(len(counts) ** 2 / np.sum(1.0 / np.asarray(counts)))
 
 
-def detectable_advantage(
-    chance: float, n: int, alpha: float, *, power: float = 0.8
-) -> float | None:
-    """Find the smallest advantage over ``chance`` that n rows show with probability ``power``.
+def detectable_advantage(chance: float, n: int, alpha: float) -> float | None:
+    """Find the smallest advantage over ``chance`` that n rows show with probability ``POWER``.
 
     By the exact one-sided binomial test of level ``alpha``; None if even a perfect attacker could
     not be told from luck.
@@ -223,16 +228,14 @@ def detectable_advantage(
     if enough > n:
         return None
     # P(Bin(n, p) ≥ c) is the regularised incomplete beta function at p, which has an inverse.
-    return float(betaincinv(enough, n - enough + 1, power)) - chance
+    return float(betaincinv(enough, n - enough + 1, POWER)) - chance
 
 
-def smallest_bound(
-    counts: Array, alpha: float, n_attackers: int = 1, *, power: float = 0.8
-) -> float:
+def smallest_bound(counts: Array, alpha: float, n_attackers: int = 1) -> float:
     """Find the smallest advantage that these rows can rule out, where nothing leaks.
 
     The strongest of attackers that only guess has an upper bound below it with probability
-    ``power``, or more where attackers agree with each other.
+    ``POWER``, or more where attackers agree with each other.
 
     Parameters
     ----------
@@ -250,7 +253,7 @@ def smallest_bound(
     from scipy.stats import norm
 
     chance = 1 / len(counts)
-    luck = norm.ppf(power ** (1 / n_attackers))
+    luck = norm.ppf(POWER ** (1 / n_attackers))
     spread = (chance * (1 - chance) / effective_rows(counts)) ** 0.5
     guesses = np.full(len(counts), chance)
     width = balanced_interval(guesses, counts, alpha / n_attackers)[1] - chance
@@ -379,8 +382,8 @@ def effective_number_rows(predictions: Array, values: Array, groups: Codes | Non
     return int(1 / _fisher_error(t, p, r, groups) ** 2)
 
 
-def detectable_share(n: int, alpha: float, *, power: float = 0.8) -> float | None:
-    """Find the smallest share of variance that n rows show with probability ``power``.
+def detectable_share(n: int, alpha: float) -> float | None:
+    """Find the smallest share of variance that n rows show with probability ``POWER``.
 
     By the one-sided test of level ``alpha`` of a correlation; None for too few rows.
 
@@ -393,10 +396,10 @@ def detectable_share(n: int, alpha: float, *, power: float = 0.8) -> float | Non
 
     if n < 4:
         return None
-    return float(np.tanh((norm.isf(alpha) + norm.ppf(power)) / np.sqrt(n - 3)) ** 2)
+    return float(np.tanh((norm.isf(alpha) + norm.ppf(POWER)) / np.sqrt(n - 3)) ** 2)
 
 
-def smallest_share(n: float, alpha: float, n_attackers: int = 1, *, power: float = 0.8) -> float:
+def smallest_share(n: float, alpha: float, n_attackers: int = 1) -> float:
     """Find the smallest share of variance that n rows can rule out, where nothing leaks.
 
     Examples
@@ -406,7 +409,7 @@ def smallest_share(n: float, alpha: float, n_attackers: int = 1, *, power: float
     """
     from scipy.stats import norm
 
-    luck = norm.ppf((1 + power ** (1 / n_attackers)) / 2)  # of a correlation of either sign
+    luck = norm.ppf((1 + POWER ** (1 / n_attackers)) / 2)  # of a correlation of either sign
     width = norm.isf(alpha / (2 * n_attackers))
     return float(np.tanh((width + luck) / np.sqrt(max(n - 3, 1))) ** 2)
 
@@ -582,3 +585,303 @@ def _standardised(values: Array) -> Array:
     centred = values - values.mean(axis=0)
     spread = centred.std(axis=0)
     return np.asarray(centred / np.where(spread > 0, spread, 1.0))
+
+
+# -- What an attacker reached ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """Result of one attacker on the test rows.
+
+    Attributes
+    ----------
+    name : str
+    score, chance : float
+        Balanced accuracy and that of guessing, 1/K for K classes: accuracy would not do, since with
+        classes of 95 and 5 % no attacker may beat the guess of the first. For a number, R² and 0.
+        If labels are given, chance is what they reach alone.
+    n_rows : int
+        Rows it was fitted on.
+    seconds : float
+        For fitting and predicting.
+    predictions : array of shape (n_test, K) or (n_test, m)
+        Probabilities, or predicted numbers.
+    guesses : array of shape (n_test,) or None
+        Predicted classes: the most probable one after rare classes got a weight.
+    accuracy, log_loss_bits, correlation : float or None
+        Share of rows whose most probable class is right, and mean code length of a label by the
+        probabilities; for a number, its correlation with the predictions.
+    """
+
+    name: str
+    score: float
+    chance: float
+    n_rows: int
+    seconds: float
+    predictions: Array
+    guesses: Any = None
+    accuracy: float | None = None
+    log_loss_bits: float | None = None
+    correlation: float | None = None
+
+    @property
+    def advantage(self) -> float:
+        """Score above chance."""
+        return self.score - self.chance
+
+    @property
+    def balanced_accuracy(self) -> float | None:
+        """Mean recall of the classes; None for a number."""
+        return None if self.guesses is None else self.score
+
+    @property
+    def r2(self) -> float | None:
+        """Share of the variance that is explained; None for classes."""
+        return self.score if self.guesses is None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that are the same in every run, for JSON."""
+        names = (
+            *("name", "accuracy", "balanced_accuracy", "r2", "correlation", "advantage"),
+            *("log_loss_bits", "n_rows"),
+        )
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Labels that attackers know, such as the task.
+
+    Attributes
+    ----------
+    codes : array of shape (n,)
+        Classes of the judged rows.
+    alone : AttackResult
+        A baseline that sees only these labels.
+    """
+
+    codes: Codes
+    alone: AttackResult
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """Scores of predicted classes on judged rows, with their uncertainty.
+
+    With given labels, every cell of given label and class counts alike: a baseline that knows only
+    the label predicts one class for all rows of it, and is right on one cell of them.
+    """
+
+    concept: Any
+    groups: Codes | None = None
+    given: Given | None = None
+
+    score_name: ClassVar[str] = "balanced accuracy"
+    promise_unit: ClassVar[str] = "points over guessing"
+
+    def result(
+        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
+    ) -> AttackResult:
+        """Score the predictions of an attacker."""
+        codes = self.concept.codes
+        if self.given is not None:  # classes that rows make more probable than the label does
+            guesses = (predictions / self.given.alone.predictions).argmax(axis=1)
+        assert guesses is not None
+        return AttackResult(
+            name,
+            score=float(self._recalls(guesses).mean()),
+            chance=self.chance,
+            n_rows=n_rows,
+            seconds=seconds,
+            predictions=predictions,
+            guesses=guesses,
+            accuracy=float(np.mean(predictions.argmax(axis=1) == codes)),
+            log_loss_bits=log_loss(predictions, codes),
+        )
+
+    def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
+        """Score a baseline that sees only other labels: class shares among the rows of each."""
+        n, K = int(max(known.max(), judged.max())) + 1, len(learned.classes)
+        rows = np.bincount(known, minlength=n)[:, None]
+        table = np.zeros((n, K))
+        np.add.at(table, (known, learned.codes), 1)
+        shares = learned.counts / len(learned)
+        probabilities = (table + shares) / (rows + 1)
+        guesses = (probabilities / shares).argmax(axis=1)
+        judged_as = probabilities[judged], guesses[judged]
+        return self.result(name, *judged_as, n_rows=len(learned), seconds=0.0)
+
+    @cached_property
+    def chance(self) -> float:
+        """Score of guessing, or of the given labels alone."""
+        if self.given is None:
+            return 1 / len(self.concept.classes)
+        known = np.unique(self.given.codes[self.cells >= 0])
+        return float(len(known) / (self.cells.max() + 1))
+
+    @cached_property
+    def cells(self) -> Codes:
+        """Cell of given label and class of each row; −1 where nothing can be compared.
+
+        A row that is alone in its cell says nothing, nor do rows of a label with one class.
+        """
+        assert self.given is not None
+        known, classes = self.given.codes, self.concept.codes
+        cells = known * len(self.concept.classes) + classes
+        fine = np.bincount(cells)[cells] > 1
+        different = {k: len(np.unique(classes[fine & (known == k)])) for k in np.unique(known)}
+        fine &= np.array([different[k] for k in known]) > 1
+        numbers = np.full(len(cells), -1)
+        numbers[fine] = np.unique(cells[fine], return_inverse=True)[1]
+        return numbers
+
+    @property
+    def n_left_out(self) -> int:
+        """Number of rows that are alone in their cell."""
+        assert self.given is not None
+        cells = self.given.codes * len(self.concept.classes) + self.concept.codes
+        return int((np.bincount(cells)[cells] == 1).sum())
+
+    def _recalls(self, guesses: Codes) -> Array:
+        """Compute the recall of each class or cell."""
+        codes = self.concept.codes
+        if self.given is None:
+            return recalls(guesses, codes, len(self.concept.classes))
+        fine, counts = self.cells >= 0, self._counts(guesses)
+        hits = np.bincount(self.cells[fine & (guesses == codes)], minlength=len(counts))
+        return np.asarray(hits / counts)
+
+    def _counts(self, guesses: Codes, alpha: float = 0.05) -> Array:
+        """Count (effective) rows of each class or cell."""
+        if self.given is not None:
+            return np.bincount(self.cells[self.cells >= 0])
+        codes, n_classes = self.concept.codes, len(self.concept.classes)
+        return counts_in_groups(guesses, codes, self.groups, n_classes, alpha)
+
+    def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
+        """Compute a confidence interval of the score."""
+        counts = self._counts(result.guesses, alpha)
+        return balanced_interval(self._recalls(result.guesses), counts, alpha)
+
+    def p_values(
+        self, results: Sequence[AttackResult], seed: int, n_permutations: int
+    ) -> NDArray[np.float64]:
+        """Compute corrected p-values that attackers are right by chance."""
+        return agreement_p_values(
+            [result.predictions for result in results],
+            [result.guesses for result in results],
+            self.concept.codes,
+            seed,
+            n_permutations=n_permutations,
+            groups=self.groups,
+            strata=None if self.given is None else self.given.codes,
+        )
+
+    def difference_error(self, first: AttackResult, second: AttackResult) -> float:
+        """Estimate the standard error of the difference of two scores on these rows."""
+        codes, n_classes = self.concept.codes, len(self.concept.classes)
+        return paired_error(first.guesses, second.guesses, codes, self.groups, n_classes)
+
+    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
+        """Find the smallest advantage that these rows show with a probability of 80 %."""
+        rows = min(effective_rows(self._counts(result.guesses)) for result in results)
+        return detectable_advantage(self.chance, int(rows), alpha)
+
+    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
+        """Count rows (or groups), and find the smallest advantage that they can rule out."""
+        counts = counts_at_worst(self.concept.codes, self.groups, len(self.concept.classes))
+        return int(counts.sum()), smallest_bound(counts, alpha, n_attackers)
+
+    def facts(self) -> dict[str, Any]:
+        """Describe the classes, for a certificate."""
+        counts, classes = self.concept.counts, self.concept.classes
+        return {
+            "kind": self.concept.kind,
+            "majority": float(counts.max() / len(self.concept)),
+            "n_classes": len(counts),
+            "rows_of_class": {str(c): int(n) for c, n in zip(classes, counts, strict=True)},
+        }
+
+
+class NumberScores(ClassScores):
+    """Scores of predicted numbers. Given labels, residuals of predictions and values count."""
+
+    score_name: ClassVar[str] = "share of the variance"
+    promise_unit: ClassVar[str] = "% of the variance"
+
+    def result(
+        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
+    ) -> AttackResult:
+        r2, correlation = explained(predictions, self.concept.coordinates)
+        cost = n_rows, seconds
+        return AttackResult(name, r2, self.chance, *cost, predictions, correlation=correlation)
+
+    def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
+        n, values = int(max(known.max(), judged.max())) + 1, learned.coordinates
+        rows = np.bincount(known, minlength=n)[:, None]
+        sums = np.stack([np.bincount(known, weights=v, minlength=n) for v in values.T], axis=1)
+        means = (sums + values.mean(axis=0)) / (rows + 1)
+        return self.result(name, means[judged], None, n_rows=len(learned), seconds=0.0)
+
+    @cached_property
+    def chance(self) -> float:
+        return 0.0 if self.given is None else self.given.alone.score
+
+    @property
+    def n_left_out(self) -> int:
+        return 0
+
+    @property
+    def _baseline(self) -> Any:
+        return 0.0 if self.given is None else self.given.alone.predictions
+
+    @property
+    def _values(self) -> Array:
+        return np.asarray(self.concept.coordinates - self._baseline)
+
+    def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
+        relative = result.predictions - self._baseline
+        low, high = explained_interval(relative, self._values, alpha, self.groups)
+        left = 1 - self.chance  # the share of the variance that the given labels do not explain
+        return self.chance + left * low, self.chance + left * high
+
+    def p_values(
+        self, results: Sequence[AttackResult], seed: int, n_permutations: int
+    ) -> NDArray[np.float64]:
+        return correlation_p_values(
+            [result.predictions - self._baseline for result in results],
+            self._values,
+            seed,
+            n_permutations=n_permutations,
+            groups=self.groups,
+            strata=None if self.given is None else self.given.codes,
+        )
+
+    def difference_error(self, first: AttackResult, second: AttackResult) -> float:
+        values = self.concept.coordinates
+        return explained_difference_error(
+            first.predictions, second.predictions, values, self.groups
+        )
+
+    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
+        relative = (result.predictions - self._baseline for result in results)
+        rows = min(effective_number_rows(p, self._values, self.groups) for p in relative)
+        return detectable_share(rows, alpha)
+
+    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
+        n = len(self.concept) if self.groups is None else len(np.unique(self.groups))
+        return n, smallest_share(n, alpha, n_attackers)
+
+    def facts(self) -> dict[str, Any]:
+        return {"kind": self.concept.kind, "majority": 0.0, "n_classes": 0, "rows_of_class": {}}
+
+
+#: Scores by the kind of the concept.
+SCORES: dict[str, type[ClassScores]] = {"categories": ClassScores, "continuous": NumberScores}
+
+
+def scores_of(concept: Any, groups: Codes | None = None, given: Given | None = None) -> ClassScores:
+    """Make the scores that fit the concept of the judged rows."""
+    return SCORES[concept.kind](concept, groups, given)

@@ -19,7 +19,6 @@ from unspot.data.dataset import (
     MAX_SEEN,
     MAX_SHARED,
     Dataset,
-    Lexicon,
     Split,
     refuse_shared_groups,
     share_among,
@@ -28,16 +27,10 @@ from unspot.data.dataset import (
 )
 from unspot.data.rows import KNOWN, in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
 from unspot.eraser import Eraser, method_name
-from unspot.evaluation.attack_models import MIN_OF_A_CLASS
-from unspot.evaluation.attackers import (
-    AttackResult,
-    ClassScores,
-    Given,
-    attack_concept,
-    rows_needed,
-    scores_of,
-    sought,
-)
+from unspot.evaluation.attack_models import MIN_OF_A_CLASS, refuse_few, rows_needed, sought
+from unspot.evaluation.attackers import attack_concept
+from unspot.evaluation.inference import AttackResult, ClassScores, Given, scores_of
+from unspot.machine import versions
 
 Codes = NDArray[np.int64]
 AttackRows = Literal["unseen", "seen", "cross-fit"]
@@ -118,7 +111,7 @@ def attack_eraser(
     check_choice("attack_rows", attack_rows, (*SPLIT_OF, "cross-fit"))
     how |= {"random_state": random_state, "given": given}
     if attack_rows == "cross-fit":
-        return attack_folds(_refitted(eraser, data), _joined_splits(data), **how)
+        return attack_folds(_refitted(eraser, data), joined_splits(data), **how)
     check_splits(eraser, data, attack_rows)
     learn = getattr(data, SPLIT_OF[attack_rows])
     return attack_splits(erased_split(eraser, learn), erased_split(eraser, data.test), **how)
@@ -242,13 +235,14 @@ def can_cross_fit(eraser: Any, data: Dataset) -> bool:
     """Tell whether an eraser is an estimator, and the rows suffice to fit it again on others."""
     try:
         _refitted(eraser, data)
-        _folds(_joined_splits(data), 0)
+        _folds(joined_splits(data), 0)
     except ValueError:
         return False
     return True
 
 
-def _joined_splits(data: Dataset) -> Split:
+def joined_splits(data: Dataset) -> Split:
+    """Join all rows of the data."""
     first, *others = data
     return first.joined(*others)
 
@@ -310,13 +304,17 @@ def _folds(whole: Split, seed: int) -> list[Codes]:
 # -- Checks of the rows ----------------------------------------------------------------------------
 
 
-def check_splits(eraser: Any, data: Any, attack_rows: str) -> None:
-    """Raise an error unless rows can be learned from and judged on, and are new to the eraser."""
+def check_dataset(data: Any) -> None:
+    """Raise an error unless data are a Dataset."""
     if not isinstance(data, Dataset):
         raise ValueError(
-            f"Got data of type {type(data).__name__}, but expected a Dataset. Make one with "
-            "Dataset.from_arrays(X, z)."
+            f"Got data of type {type(data).__name__}, but expected an unspot.Dataset. Make one "
+            "with Dataset.from_arrays(X, z)."
         )
+
+
+def check_splits(eraser: Any, data: Dataset, attack_rows: str) -> None:
+    """Raise an error unless rows can be learned from and judged on, and are new to the eraser."""
     name = SPLIT_OF[attack_rows]
     learn, test = getattr(data, name), data.test
     if learn is None:
@@ -342,19 +340,14 @@ def check_splits(eraser: Any, data: Any, attack_rows: str) -> None:
 
 
 def _refuse_too_few(learn: Split, test: Split, name: str) -> None:
-    needed = rows_needed(learn.target)
-    if len(learn) < needed:
-        raise ValueError(
-            f"Got {len(learn)} rows in the {name} split, but attackers need at least {needed} to "
-            f"learn {sought(learn.target)}. Give more rows, or an estimator and "
-            "attack_rows='cross-fit'."
-        )
+    way_out = ", or an estimator and attack_rows='cross-fit'"
+    refuse_few(learn.target, f"in the {name} split", way_out)
     if len(test) < MIN_TEST_ROWS:
         raise ValueError(
             f"Got {len(test)} rows in the test split, but a certificate needs at least "
             f"{MIN_TEST_ROWS}."
         )
-    test.target.refuse_single_row("the test split")
+    test.target.refuse_few_rows("the test split")
 
 
 def _refuse_few_groups(test: Split) -> None:
@@ -373,10 +366,11 @@ def _refuse_fitted_on(eraser: Any, split: Split, name: str) -> None:
     share = share_fitted_on(eraser, split)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "
-        way_out = " After RankPath.select, give path.unseen." if name == "validation" else ""
         raise ValueError(
             f"Got an eraser that was fitted on {part}the {name} split, but expected one fitted on "
-            f"other rows: on its own rows every eraser looks good.{way_out}"
+            "other rows: on its own rows every eraser looks good. Keep some rows away from the "
+            "fit. After a path of ranks, give path.unseen, or to unspot certify the same file and "
+            "the same --seed."
         )
 
 
@@ -384,7 +378,7 @@ def _refuse_fitted_on(eraser: Any, split: Split, name: str) -> None:
 
 
 def erased(eraser: Any, data: Dataset) -> Dataset:
-    """Erase all rows of a data set, and its lexicon.
+    """Erase all rows of a data set.
 
     Parameters
     ----------
@@ -408,17 +402,16 @@ def erased(eraser: Any, data: Dataset) -> Dataset:
     if len(set(widths.values())) > 1:
         shown = ", ".join(f"{width} in {name}" for name, width in widths.items())
         raise ValueError(f"Got erased rows of {shown} features, but expected the same number.")
-    if data.lexicon is None:
-        return changed
-    return replace(changed, lexicon=Lexicon(data.lexicon.words, _erased(eraser, data.lexicon.X)))
+    return changed
 
 
 def erased_split(eraser: Any, split: Split) -> Split:
     """Erase the rows of a split, as ``erased`` does."""
-    return replace(split, X=_erased(eraser, split.X))
+    return replace(split, X=erased_rows(eraser, split.X))
 
 
-def _erased(eraser: Any, X: NDArray[Any]) -> NDArray[Any]:
+def erased_rows(eraser: Any, X: NDArray[Any]) -> NDArray[Any]:
+    """Erase an array of rows, as ``erased`` does."""
     if isinstance(eraser, type):
         raise ValueError(
             f"Got the class {eraser.__name__}, but expected a fitted eraser: call "
@@ -456,6 +449,17 @@ def eraser_facts(eraser: Any) -> dict[str, Any]:
     facts = {key: value for key, value in frozen.metadata.items() if key not in KNOWN}
     plain: dict[str, Any] = json.loads(json.dumps(facts, default=str))
     return {**plain, "rank": frozen.rank, "digest": frozen.digest}
+
+
+def facts_of(eraser: Any, data: Dataset) -> dict[str, Any]:
+    """Describe eraser and data as every result does, so that a report reads all of them."""
+    return {
+        "eraser": eraser_facts(eraser),
+        "data": data.name,
+        "concept": concept_name(eraser, data),
+        "n_features": data.n_features,
+        "versions": versions(),
+    }
 
 
 def concept_name(eraser: Any, data: Dataset) -> str:

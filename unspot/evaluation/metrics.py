@@ -6,18 +6,19 @@ A new one is a ``Metric`` in ``METRICS``; ``unspot.report.wording`` says how a p
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from operator import attrgetter
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset
-from unspot.evaluation.attack_models import MIN_OF_A_CLASS
-from unspot.evaluation.attackers import attack_concept, rows_needed, scores_of
+from unspot.evaluation.attack_models import MIN_OF_A_CLASS, quiet_logistic, rows_needed
+from unspot.evaluation.attackers import attack_concept
+from unspot.evaluation.inference import scores_of
 from unspot.evaluation.measure import (
     Attacked,
     attack_eraser,
@@ -25,8 +26,9 @@ from unspot.evaluation.measure import (
     attack_splits,
     can_cross_fit,
     check_splits,
+    joined_splits,
 )
-from unspot.evaluation.utility import Fairness, fairness_of_codes
+from unspot.evaluation.utility import Fairness, fairness
 
 Codes = NDArray[np.int64]
 Direction = Literal["lower", "higher", "none"]
@@ -95,8 +97,6 @@ class Side:
         Whether this is the side before erasure.
     predictions : array of shape (n_test,), optional
         The task of the test rows as the user's own classifier predicts it from erased rows.
-    predictions_name : str
-        What these are called in notes.
     """
 
     data: Dataset
@@ -106,13 +106,17 @@ class Side:
     budget: str = "quick"
     random_state: int = 0
     predictions: NDArray[Any] | None = None
-    predictions_name: str = ""
     is_original: bool = False
 
     @property
     def concept(self) -> Any:
         """Concept of the test rows."""
         return self.original.test.target
+
+    @property
+    def kind(self) -> str:
+        """Kind of the concept, which decides words."""
+        return str(self.concept.kind)
 
     @property
     def effort(self) -> dict[str, Any]:
@@ -139,8 +143,7 @@ class Side:
         if not self.is_original:
             rows: Any = "cross-fit"
             return attack_eraser(self.eraser, self.original, attack_rows=rows, **self.effort)
-        first, *others = self.original
-        return attack_folds(lambda whole, fit: None, first.joined(*others), **self.effort)
+        return attack_folds(lambda whole, fit: None, joined_splits(self.original), **self.effort)
 
     @cached_property
     def attacked_by_fit_rows(self) -> Attacked:
@@ -159,10 +162,8 @@ class Side:
 
     def fairness(self, predictions: Codes) -> Fairness:
         """Compute the fairness of predictions of the test rows' task, as codes."""
-        task, n = self.original.test.task, len(predictions)
-        both = type(task)(np.append(task.codes, predictions), task.classes).present()
-        concept = self.concept.present()
-        return fairness_of_codes(both.codes[:n], both.codes[n:], both.classes, concept)
+        task = self.original.test.task
+        return fairness(task.values, task.classes[predictions], self.concept.values)
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,8 @@ class Metric:
         What the data must have.
     classes_only : bool
         Whether it is undefined for a continuous concept.
-    of_concept : bool
-        Whether it is about the concept, so that each of several concepts has it.
+    shared : bool
+        Whether several concepts share it, since it is not about the concept.
     """
 
     name: str
@@ -189,8 +190,11 @@ class Metric:
     describe: Callable[[Any, Any, Side], Finding]
     needs: str = ""
     classes_only: bool = False
-    of_concept: bool = False
+    shared: bool = False
 
+
+#: What predictions by the user's own classifier are called.
+GIVEN = "the given predictions"
 
 #: What a metric may need besides rows and the concept.
 TASK, FIT_ROWS = "task labels", "rows of the fit"
@@ -214,36 +218,31 @@ ROWS: dict[str, tuple[str, str, Direction]] = {
 }
 
 
-class _Words(NamedTuple):
-    """Words of notes and labels that depend on the kind of the concept."""
-
-    linear: str
-    linear_label: str
-    attack_label: str
-    guessing: str
-    two_sample: str
-    two_sample_label: str
-
-
-_WORDS = {
-    "categories": _Words(
-        linear="a logistic regression that learned from the train rows, as the paper's probe does.",
-        linear_label="Linear probe accuracy",
-        attack_label="{label}",
-        guessing="Every class counts alike, so that guessing gets {chance:.1f} %.",
-        two_sample="of the hypothesis that the classes have one distribution; a small value "
+#: Labels and notes that depend on the kind of the concept.
+_LABELS = {
+    "categories": {},
+    "continuous": {
+        "linear": "Linear probe R²",
+        "attack": "Strongest attacker, R²",
+        "attack_seen": "Strongest attacker, rows of the fit, R²",
+        "two_sample": "Independence p-value",
+    },
+}
+_NOTES = {
+    "categories": {
+        "chance": "share of the largest class among the test rows: a guess without looking.",
+        "linear": "a logistic regression that learned from the train rows, as the paper's probe "
+        "does.",
+        "attack": "Every class counts alike, so that guessing gets {chance:.1f} %.",
+        "two_sample": "of the hypothesis that the classes have one distribution; a small value "
         "refutes it.",
-        two_sample_label="Two-sample p-value",
-    ),
-    "continuous": _Words(
-        linear="a ridge regression that learned from the train rows: the share of the variance.",
-        linear_label="Linear probe R²",
-        attack_label="{label}, R²",
-        guessing="R², the share of the variance of the number: zero or less is nothing.",
-        two_sample="of the hypothesis that rows and number are independent; a small one refutes "
+    },
+    "continuous": {
+        "linear": "a ridge regression that learned from the train rows: the share of the variance.",
+        "attack": "R², the share of the variance of the number: zero or less is nothing.",
+        "two_sample": "of the hypothesis that rows and number are independent; a small one refutes "
         "it.",
-        two_sample_label="Independence p-value",
-    ),
+    },
 }
 
 
@@ -261,16 +260,24 @@ def lacking(data: Dataset, metrics: Mapping[str, Metric] | None = None) -> dict[
     return lacks
 
 
-def one_row(key: str, before: Value | None, after: Value | None, note: str = "") -> Finding:
-    """Make the finding of a metric that has one row."""
-    return Finding((_row(key, before, after, note),))
+def _one_row(
+    key: str, note: Callable[[Side], str] | None = None
+) -> Callable[[Any, Any, Side], Finding]:
+    """Describe a metric of one row, with a note about the side after erasure, or by the kind."""
+
+    def describe(before: Value | None, after: Value | None, side: Side) -> Finding:
+        if note is not None:
+            return Finding((_row(key, before, after, note(side)),))
+        return Finding((_row(key, before, after, _NOTES[side.kind][key], side.kind),))
+
+    return describe
 
 
 def _row(
-    key: str, before: Value | None, after: Value | None, note: str = "", label: str = ""
+    key: str, before: Value | None, after: Value | None, note: str = "", kind: str = "categories"
 ) -> Row:
-    usual, unit, better = ROWS[key]
-    return Row(key, label or usual, unit, before, after, better, note)
+    label, unit, better = ROWS[key]
+    return Row(key, _LABELS[kind].get(key, label), unit, before, after, better, note)
 
 
 def mean_value(values: Iterable[float | None]) -> Value | None:
@@ -297,13 +304,11 @@ def largest_share(concept: Any) -> float:
 # -- What is left of the concept -------------------------------------------------------------------
 
 
-def _chance(before: Value | None, after: Value, side: Side) -> Finding:
-    note = "share of the largest class among the test rows: a guess without looking."
-    return one_row("chance", before, after, note)
+def _chance(side: Side) -> Value:
+    return Value(largest_share(side.concept))
 
 
 def _linear_classes(side: Side) -> Value:
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     from unspot.evaluation.description_length import standardisation
@@ -311,11 +316,9 @@ def _linear_classes(side: Side) -> Value:
     learn = side.data.probe_rows
     X, X_test = (split.X.astype(np.float64) for split in (learn, side.data.test))
     mean, scale = standardisation(X)
-    model = LogisticRegression(max_iter=200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit((X - mean) / scale, learn.target.codes)
-    guesses = model.predict((X_test - mean) / scale)
+    with quiet_logistic():
+        model = LogisticRegression(max_iter=200).fit((X - mean) / scale, learn.target.codes)
+        guesses = model.predict((X_test - mean) / scale)
     return Value(float(np.mean(guesses == side.concept.codes)))
 
 
@@ -329,11 +332,6 @@ def _linear_number(side: Side) -> Value:
 _LINEAR = {"categories": _linear_classes, "continuous": _linear_number}
 
 
-def _linear(before: Value | None, after: Value, side: Side) -> Finding:
-    words = _WORDS[side.concept.kind]
-    return Finding((_row("linear", before, after, words.linear, words.linear_label),))
-
-
 #: Where the attackers learned, for the notes.
 _LEARNED = {
     "unseen": "from {n:,} rows that the eraser has not seen",
@@ -344,7 +342,7 @@ _LEARNED = {
 
 def _attack(before: Attacked | None, after: Attacked | None, side: Side) -> Finding:
     if after is None:
-        return one_row("attack", None, None, side.attack_rows)
+        return Finding((_row("attack", None, None, side.attack_rows),))
     return _strongest("attack", "attackers", before, after, side.attack_rows)
 
 
@@ -358,25 +356,27 @@ def _attack_seen(before: Attacked | None, after: Attacked, side: Side) -> Findin
 def _strongest(
     key: str, detail: str, before: Attacked | None, after: Attacked, rows: str, more: str = ""
 ) -> Finding:
-    best, words = after.strongest, _WORDS[after.scores.concept.kind]
+    best, kind = after.strongest, after.scores.concept.kind
     was = best if before is None else before.strongest
     low, high = after.interval(best)
     note = (
         f"{was.name} before, {best.name} after: the strongest of {len(after.results)} on the "
         f"test rows; {100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of "
         f"them at once. They learned {_LEARNED[rows].format(n=best.n_rows)}. "
-        f"{words.guessing.format(chance=100 * after.scores.chance)}{more}"
+        f"{_NOTES[kind]['attack'].format(chance=100 * after.scores.chance)}{more}"
     )
     sides = {"before": before, "after": after}
     details: dict[str, Any] = {
-        name: [_facts_of(result, one) for result in one.results]
+        name: [
+            {**result.to_dict(), "score": result.score, "interval": list(one.interval(result))}
+            for result in one.results
+        ]
         for name, one in sides.items()
         if one is not None
     }
     details |= {"chance": after.scores.chance, "score": after.scores.score_name}
     values = None if before is None else Value(was.score), Value(best.score)
-    row = _row(key, *values, note, words.attack_label.format(label=ROWS[key][0]))
-    return Finding((row,), {detail: details})
+    return Finding((_row(key, *values, note, kind),), {detail: details})
 
 
 def _seen_against_unseen(seen: Attacked, unseen: Attacked) -> str:
@@ -396,19 +396,12 @@ def _seen_against_unseen(seen: Attacked, unseen: Attacked) -> str:
     )
 
 
-def _facts_of(result: Any, attacked: Attacked) -> dict[str, Any]:
-    """Describe an attacker in the details of an evaluation."""
-    facts: dict[str, Any] = result.to_dict()
-    del facts["seconds"]  # the same numbers in every run
-    return {**facts, "score": result.score, "interval": list(attacked.interval(result))}
-
-
 def _code(side: Side) -> list[Any]:
-    from unspot.evaluation.description_length import code_labels
+    from unspot.evaluation.description_length import mdl
 
     test = side.data.test
     return [
-        code_labels(
+        mdl(
             test.X,
             side.concept.present(),
             max_rows=MAX_CODED,
@@ -435,16 +428,11 @@ def _mdl(before: list[Any] | None, after: list[Any], side: Side) -> Finding:
 
 
 def _test(side: Side) -> Value:
-    from unspot.evaluation.two_sample import compare_concept
+    from unspot.evaluation.two_sample import two_sample_test
 
     test, concept = side.data.test, side.concept.present()
     how: Any = {"random_state": side.random_state, "groups": test.group_codes}
-    return Value(compare_concept(test.X, concept, **how).p_value)
-
-
-def _two_sample(before: Value | None, after: Value, side: Side) -> Finding:
-    words = _WORDS[side.concept.kind]
-    return Finding((_row("two_sample", before, after, words.two_sample, words.two_sample_label),))
+    return Value(two_sample_test(test.X, concept, **how).p_value)
 
 
 # -- What is left of the rest ----------------------------------------------------------------------
@@ -459,11 +447,11 @@ def _overlap(side: Side) -> Value:
     return Value(neighbour_overlap(X, X_erased, max_queries=max(1000, MAX_PAIRS // len(X))))
 
 
-def _neighbours(before: Value | None, after: Value, side: Side) -> Finding:
+def _sampled(side: Side) -> str:
+    """Note if neighbours are sought of a sample only."""
     n = len(side.original.test)
     queries = max(1000, MAX_PAIRS // n)
-    note = f"over {queries:,} test rows drawn at random." if queries < n else ""
-    return one_row("neighbours", before, after, note)
+    return f"over {queries:,} test rows drawn at random." if queries < n else ""
 
 
 def _variance_kept(side: Side) -> Value:
@@ -472,10 +460,6 @@ def _variance_kept(side: Side) -> Value:
     if side.is_original:
         return Value(1.0)
     return Value(variance_kept(side.original.test.X, side.data.test.X))
-
-
-def _variance(before: Value | None, after: Value, side: Side) -> Finding:
-    return one_row("variance", before, after, _lost_norm(side))
 
 
 def _lost_norm(side: Side) -> str:
@@ -501,9 +485,9 @@ def _task_accuracy(side: Side) -> Value | None:
     return Value(float(np.mean(side.linear_task == side.original.test.task.codes)))
 
 
-def _task_linear(before: Value | None, after: Value | None, side: Side) -> Finding:
+def _task_note(side: Side) -> str:
     note = "what erasure costs the task: a logistic regression, fitted to the end."
-    return one_row("task_linear", before, after, _too_few_to_learn(side) or note)
+    return _too_few_to_learn(side) or note
 
 
 def _too_few_to_learn(side: Side) -> str:
@@ -540,9 +524,8 @@ def _fairness(before: list[Fairness] | None, after: list[Fairness], side: Side) 
     if not after:
         lack = _too_few_to_learn(side)
         return Finding(tuple(_row(key, None, None, lack) for key in _GAPS))
-    return describe_fairness(
-        before or [], after, side, side.predictions_name or "the logistic regression"
-    )
+    who = "the logistic regression" if side.predictions is None else GIVEN
+    return describe_fairness(before or [], after, side, who)
 
 
 def describe_fairness(
@@ -587,37 +570,21 @@ def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[st
 # -- All of them -----------------------------------------------------------------------------------
 
 
-def _linear_probe(side: Side) -> Value:
-    return _LINEAR[side.concept.kind](side)
-
-
 #: In the order of an evaluation's rows.
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
+        Metric("chance", _chance, _one_row("chance"), classes_only=True),
+        Metric("linear", lambda side: _LINEAR[side.kind](side), _one_row("linear")),
+        Metric("attack", attrgetter("attacked"), _attack),
+        Metric("attack_seen", attrgetter("attacked_by_fit_rows"), _attack_seen, needs=FIT_ROWS),
+        Metric("mdl", _code, _mdl, classes_only=True),
+        Metric("two_sample", _test, _one_row("two_sample")),
+        Metric("neighbours", _overlap, _one_row("neighbours", _sampled), shared=True),
+        Metric("variance", _variance_kept, _one_row("variance", _lost_norm), shared=True),
         Metric(
-            "chance",
-            lambda side: Value(largest_share(side.concept)),
-            _chance,
-            classes_only=True,
-            of_concept=True,
+            "task_linear", _task_accuracy, _one_row("task_linear", _task_note), TASK, shared=True
         ),
-        Metric("linear", _linear_probe, _linear, of_concept=True),
-        Metric("attack", lambda side: side.attacked, _attack, of_concept=True),
-        Metric(
-            "attack_seen",
-            lambda side: side.attacked_by_fit_rows,
-            _attack_seen,
-            needs=FIT_ROWS,
-            of_concept=True,
-        ),
-        Metric("mdl", _code, _mdl, classes_only=True, of_concept=True),
-        Metric("two_sample", _test, _two_sample, of_concept=True),
-        Metric("neighbours", _overlap, _neighbours),
-        Metric("variance", _variance_kept, _variance),
-        Metric("task_linear", _task_accuracy, _task_linear, needs=TASK),
-        Metric(
-            "fairness", _task_fairness, _fairness, needs=TASK, classes_only=True, of_concept=True
-        ),
+        Metric("fairness", _task_fairness, _fairness, needs=TASK, classes_only=True),
     )
 }

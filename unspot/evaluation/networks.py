@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -98,24 +98,21 @@ class Networks:
     def squared_weights(self) -> Tensor:
         return sum((W**2).sum(dim=(1, 2)) for W in self.weights)  # type: ignore[return-value]
 
-    def outputs(self, X: NDArray[np.float32]) -> Tensor:
-        """Logits, or predicted numbers: (S, n, outputs)."""
-        return self._by_chunks(X, lambda logits: logits)
-
-    def log_probabilities(self, X: NDArray[np.float32]) -> Tensor:
-        """(S, n, K)."""
-        return self._by_chunks(X, _log_probabilities)
-
-    def predict(self, X: NDArray[np.float32]) -> Tensor:
-        """Probabilities (S, n, K), or predicted numbers (S, n, m)."""
-        return self.outputs(X) if self.of_numbers else self.log_probabilities(X).exp()
-
     @torch.no_grad()
     @one_thread()
-    def _by_chunks(self, X: NDArray[np.float32], last: Callable[[Tensor], Tensor]) -> Tensor:
+    def outputs(self, X: NDArray[np.float32]) -> Tensor:
+        """Compute logits, or predicted numbers: (S, n, outputs)."""
         S, chunks = len(self.weights[0]), torch.as_tensor(X).split(_CHUNK)
         shared = (rows.expand(S, *rows.shape) for rows in chunks)
-        return torch.cat([last(self.activations(rows)[-1]) for rows in shared], dim=1)
+        return torch.cat([self.activations(rows)[-1] for rows in shared], dim=1)
+
+    def log_probabilities(self, X: NDArray[np.float32]) -> Tensor:
+        """Compute logarithms of class probabilities (S, n, K)."""
+        return _log_probabilities(self.outputs(X))
+
+    def predict(self, X: NDArray[np.float32]) -> Tensor:
+        """Predict probabilities (S, n, K), or numbers (S, n, m)."""
+        return self.outputs(X) if self.of_numbers else self.log_probabilities(X).exp()
 
 
 @torch.no_grad()
@@ -161,7 +158,9 @@ def train_networks(
         order = torch.stack([torch.randperm(len(rows), generator=g) for g in generators])
         loss = _epoch(networks, adam, rows, targets, order, recipe)
         if validation is not None:
-            loss = _held_out_loss(networks, *validation)
+            X_held_out, held_out = validation
+            repeated = torch.as_tensor(held_out).expand(len(seeds), *held_out.shape)
+            loss, _ = _loss_and_delta(networks.outputs(X_held_out), repeated)
         adam.active = stop.update(loss, keep_best=validation is not None)
         if not adam.active.any():
             break
@@ -208,17 +207,6 @@ def _log_probabilities(logits: Tensor) -> Tensor:
     if logits.shape[2] == 1:
         return torch.cat([functional.logsigmoid(-logits), functional.logsigmoid(logits)], dim=2)
     return torch.log_softmax(logits, dim=2)
-
-
-def _held_out_loss(networks: Networks, X: NDArray[np.float32], codes: NDArray[Any]) -> Tensor:
-    if networks.of_numbers:
-        return _loss_and_delta(networks.outputs(X), torch.as_tensor(codes))[0]
-    return _loss(networks.log_probabilities(X), codes)
-
-
-def _loss(log_p: Tensor, codes: NDArray[np.int64]) -> Tensor:
-    picked = torch.as_tensor(codes).expand(len(log_p), -1)[:, :, None]
-    return -log_p.gather(2, picked).mean(dim=(1, 2))
 
 
 class _Adam:

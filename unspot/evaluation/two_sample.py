@@ -11,7 +11,7 @@ pairs of rows: the kernel times the product of features of the concept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,8 @@ class TwoSampleTest:
     n_rows: int
     n_permutations: int
 
-    def to_dict(self) -> dict[str, float | int]:
-        return asdict(self)
 
-
+@one_thread()
 def two_sample_test(
     X: Any,
     z: Any,
@@ -71,6 +69,7 @@ def two_sample_test(
     max_rows: int = 4000,
     random_state: Any = 0,
     groups: Any = None,
+    strata: Codes | None = None,
 ) -> TwoSampleTest:
     """Test whether classes have the same law, or whether rows are independent of a number.
 
@@ -91,6 +90,9 @@ def two_sample_test(
         Decides sample and permutations.
     groups : array-like of shape (n,), optional
         What rows come in, such as the author of each text: labels are permuted by group.
+    strata : array of int of shape (n,), optional
+        Rows are compared within each of these only. Rows that are alone with their class in a
+        stratum cannot be compared, and are left out.
 
     Notes
     -----
@@ -116,37 +118,14 @@ def two_sample_test(
     """
     from sklearn.utils.validation import check_array
 
-    rows = check_array(X, dtype=np.float64, input_name="X")
-    return compare_concept(
-        rows,
-        read(z, n_rows=len(rows), kind=kind),
-        n_permutations=n_permutations,
-        max_rows=max_rows,
-        random_state=random_state,
-        groups=None if groups is None else group_codes(groups, len(rows)),
-    )
-
-
-@one_thread()
-def compare_concept(
-    X: NDArray[Any],
-    concept: Any,
-    *,
-    n_permutations: int = 200,
-    max_rows: int = 4000,
-    random_state: Any = 0,
-    groups: Codes | None = None,
-    strata: Codes | None = None,
-) -> TwoSampleTest:
-    """Test checked rows and an encoded concept; with strata, within each.
-
-    Rows that are alone with their class in a stratum cannot be compared, and are left out.
-    """
+    X = check_array(X, dtype=np.float64, input_name="X")
+    concept = read(z, n_rows=len(X), kind=kind)
+    groups = None if groups is None else group_codes(groups, len(X))
     if strata is not None:
         comparable = _FEATURES[concept.kind].comparable(concept, strata)
         X, concept, strata = X[comparable], concept.take(comparable), strata[comparable]
         groups = None if groups is None else groups[comparable]
-    concept.refuse_single_row("z")
+    concept.refuse_few_rows("z")
     check_count("n_permutations", n_permutations)
     check_count("max_rows", max_rows, least=2 * n_features_of(concept))
     rng = generator(random_state)
@@ -155,12 +134,14 @@ def compare_concept(
     among = None if groups is None else np.unique(groups[chosen], return_inverse=True)[1]
     within = None if strata is None else strata[chosen]
     permuted = features.permuted(chosen, among, within, n_permutations, rng)
-    rows = X[chosen].astype(np.float64, copy=False)
     sums = [
-        _quadratic_forms(_in_metric(rows, metric), permuted, BANDWIDTHS, among, within)
+        _quadratic_forms(_in_metric(X[chosen], metric), permuted, BANDWIDTHS, among, within)
         for metric in METRICS
     ]
-    return _outcome(np.concatenate(sums), len(chosen), n_permutations)
+    standard = _standardised(np.concatenate(sums)).max(axis=0)  # (1 + B,)
+    extreme = int((standard[1:] >= standard[0] - _TIE).sum())
+    p_value = (1 + extreme) / (1 + n_permutations)
+    return TwoSampleTest(p_value, float(standard[0]), len(chosen), int(n_permutations))
 
 
 def n_features_of(concept: Any, strata: Codes | None = None) -> int:
@@ -285,17 +266,6 @@ def _quadratic_forms(
             total = (kernel @ features[right]).mul_(features[left]).sum(dim=0)
             sums[b] += (1 if i == j else 2) * total.view(n_permuted, m).sum(dim=1)
     return sums.numpy()
-
-
-def _outcome(sums: NDArray[np.float64], n_rows: int, n_permutations: int) -> TwoSampleTest:
-    standard = _standardised(sums).max(axis=0)  # (1 + B,)
-    extreme = int((standard[1:] >= standard[0] - _TIE).sum())
-    return TwoSampleTest(
-        p_value=(1 + extreme) / (1 + n_permutations),
-        statistic=float(standard[0]),
-        n_rows=n_rows,
-        n_permutations=int(n_permutations),
-    )
 
 
 def _sample(cells: Codes, groups: Codes | None, max_rows: int, rng: np.random.Generator) -> Codes:

@@ -6,7 +6,7 @@ classes. With more than two classes, a class is compared with all the others poo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -126,11 +126,7 @@ def _first_k(distance: Array, threshold: Array, k: int) -> NDArray[np.bool_]:
 
 def _same_rows(X: Any, X_erased: Any) -> tuple[Array, Array]:
     """Both as centred float64: distances stay, and cancellation in them is least."""
-    A, B = np.asarray(X), np.asarray(X_erased)
-    for name, value in (("X", A), ("X_erased", B)):
-        if value.ndim != 2 or value.shape[1] == 0:
-            raise ValueError(f"Got {name} of shape {value.shape}, but expected (rows, features).")
-        refuse_nonfinite(value)
+    A, B = checked_matrix(X, "X"), checked_matrix(X_erased, "X_erased")
     if len(A) != len(B):
         raise ValueError(
             f"Got {len(A)} original rows and {len(B)} erased rows, but expected the same rows "
@@ -140,6 +136,15 @@ def _same_rows(X: Any, X_erased: Any) -> tuple[Array, Array]:
         raise ValueError(f"Got {len(A)} rows, but expected at least 2: neighbours need company.")
     A, B = A.astype(np.float64), B.astype(np.float64)
     return A - A.mean(axis=0), B - B.mean(axis=0)
+
+
+def checked_matrix(X: Any, name: str) -> NDArray[Any]:
+    """Raise an error unless rows are a matrix of finite numbers."""
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise ValueError(f"Got {name} of shape {rows.shape}, but expected (rows, features).")
+    refuse_nonfinite(rows)
+    return rows
 
 
 def _check_k(k: Any, n: int, include_self: bool) -> int:
@@ -198,8 +203,6 @@ class Fairness:
         positive rates over the classes.
     empty_cells : tuple
         Pairs (c, y) without a row.
-    accuracies : dict
-        ``accuracies[c]``: the share of the class's rows whose label is predicted right.
     """
 
     accuracy: float
@@ -212,12 +215,6 @@ class Fairness:
     parities: dict[Any, float]
     odds: dict[Any, float | None]
     empty_cells: tuple[tuple[Any, Any], ...]
-    accuracies: dict[Any, float] = field(default_factory=dict)
-
-    @property
-    def worst_group(self) -> tuple[Any, float]:
-        """Return the class whose labels are predicted worst, and their accuracy."""
-        return min(self.accuracies.items(), key=lambda found: found[1])
 
     @property
     def rms_gap(self) -> float | None:
@@ -274,7 +271,7 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
     (0.354, 0.5)
     """
     concept = Classes.read(z, name="z")
-    n = len(concept)
+    K, n = len(concept.classes), len(concept)
     lengths = len(y_true), len(y_pred)
     if lengths != (n, n):
         raise ValueError(
@@ -284,15 +281,8 @@ def fairness(y_true: Any, y_pred: Any, z: Any) -> Fairness:
     # As objects, so that the label "1" and the label 1 are not made one.
     values = np.concatenate([np.asarray(y, dtype=object) for y in (y_true, y_pred)])
     task = Classes.read(values, name="y_true and y_pred")
-    return fairness_of_codes(task.codes[:n], task.codes[n:], task.classes, concept)
-
-
-def fairness_of_codes(
-    true: Counts, predicted: Counts, task_labels: NDArray[Any], concept: Classes
-) -> Fairness:
-    """Compute fairness of codes among the task labels, each of which occurs in either."""
-    labels, classes = task_labels.tolist(), concept.classes.tolist()
-    K, L = len(classes), len(labels)
+    true, predicted, L = task.codes[:n], task.codes[n:], len(task.classes)
+    labels, classes = task.classes.tolist(), concept.classes.tolist()
     right = true == predicted
     rows = _table(concept.codes, true, K, L)  # (K, L)
     hits = _table(concept.codes[right], true[right], K, L)
@@ -305,20 +295,26 @@ def fairness_of_codes(
     parities = np.abs(calls / sizes - _others(calls) / _others(sizes)).sum(axis=1)
     spans = _spans(_ratio(hits, rows))
     named = [label for label, seen in zip(labels, present, strict=True) if seen]
+
+    def by_label(values: Floats) -> dict[Any, float | None]:
+        return dict(zip(named, _plain(values[present]), strict=True))
+
+    def by_both(table: Floats) -> Rates:
+        return dict(zip(classes, map(by_label, table), strict=True))
+
     return Fairness(
         accuracy=float(right.mean()),
-        tpr=_named(_ratio(hits, rows)[:, present], classes, named),
-        gaps=_named(gaps[:, present], classes, named),
-        shares=_named(shares[:, present], classes, named),
-        spans=dict(zip(named, _plain(spans[present]), strict=True)),
+        tpr=by_both(_ratio(hits, rows)),
+        gaps=by_both(gaps),
+        shares=by_both(shares),
+        spans=by_label(spans),
         rms=dict(zip(classes, map(_rms, gaps), strict=True)),
         correlations=dict(zip(classes, map(_correlation, gaps, shares), strict=True)),
         parities=dict(zip(classes, parities.tolist(), strict=True)),
-        odds=dict(zip(named, _plain(np.maximum(spans, _spans(false_rates))[present]), strict=True)),
+        odds=by_label(np.maximum(spans, _spans(false_rates))),
         empty_cells=tuple(
             (classes[c], labels[y]) for c, y in np.argwhere((rows == 0) & present).tolist()
         ),
-        accuracies={c: float(np.mean(right[concept.codes == k])) for k, c in enumerate(classes)},
     )
 
 
@@ -361,13 +357,6 @@ def _correlation(gaps: Floats, shares: Floats) -> float | None:
 
 def _plain(values: Floats) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
-
-
-def _named(table: Floats, classes: list[Any], labels: list[Any]) -> Rates:
-    return {
-        c: dict(zip(labels, _plain(row), strict=True))
-        for c, row in zip(classes, table, strict=True)
-    }
 
 
 def _largest(values: Any) -> float | None:

@@ -1,16 +1,20 @@
-"""Results as plain frozen data that a page shows: every table and picture is a function of it."""
+"""Results as plain frozen data that a page shows: every table and picture is a function of it.
+
+Results are sorted by eraser first, a column for each with its evaluation and its certificate.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any, Literal
 
 from unspot.checks import did_you_mean
-from unspot.evaluation.certificate import phrases_of
-from unspot.report.results import BEFORE, Column, Results, sort_results
+from unspot.eraser import method_name
+from unspot.evaluation.certificate import Certificate, phrases_of
+from unspot.evaluation.evaluations import Evaluation
 from unspot.report.wording import (
     Facts,
     Verdict,
@@ -24,6 +28,9 @@ from unspot.report.wording import (
     verdict,
 )
 from unspot.tables import Number
+
+#: The name of the original rows among the representations.
+BEFORE = "before"
 
 Better = Literal["lower", "higher", "none"]
 
@@ -86,31 +93,16 @@ class Tradeoff:
 
 
 @dataclass(frozen=True)
-class GapPoint:
-    """A task label: the share of the class in it, and how much the classifier favours the class."""
-
-    label: str
-    share: float
-    before: float | None
-    after: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
 class Gaps:
-    """TPR gaps of one class of the concept, one per label of the task."""
+    """TPR gaps of one class of the concept.
+
+    A line has a label of the task, the share of the class in it, and how much the classifier
+    favours the class: before erasure, and after each method.
+    """
 
     concept_class: str
-    points: tuple[GapPoint, ...]
+    lines: tuple[tuple[str, float, tuple[float | None, ...]], ...]
     classifier: str = ""  # whose predictions these are, such as "the logistic regression"
-
-
-@dataclass(frozen=True)
-class NeighbourList:
-    """The words nearest to one word, before erasure and after the chosen method."""
-
-    word: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -145,7 +137,6 @@ class Contents:
     attacks: tuple[Attack, ...] = ()
     tradeoff: Tradeoff | None = None
     gaps: tuple[Gaps, ...] = ()
-    neighbours: tuple[NeighbourList, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     notes: tuple[str, ...] = ()
     scope: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -186,8 +177,170 @@ class Contents:
 
     def strongest(self, column: int) -> Attack | None:
         """Return the strongest attack on one representation; 0 is before erasure."""
-        attacks = self.attacks_on(column)
-        return max(attacks, key=lambda attack: attack.accuracy.value, default=None)
+        return strongest_on(self.attacks, column)
+
+
+def strongest_on(attacks: Sequence[Attack], column: int) -> Attack | None:
+    """Find the strongest attack on one representation; 0 is before erasure."""
+    there = [attack for attack in attacks if attack.column == column]
+    return max(there, key=lambda attack: attack.accuracy.value, default=None)
+
+
+# -- Results sorted by eraser ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """One eraser: its evaluation, its certificate, or both."""
+
+    name: str
+    evaluation: Evaluation | None = None
+    certificate: Certificate | None = None
+
+    def row(self, key: str) -> Any:
+        """Return a row of the evaluation, or None."""
+        evaluation = self.evaluation
+        return evaluation[key] if evaluation is not None and key in evaluation else None
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Return the metadata of the evaluation, or of the certificate if there is none."""
+        result = self.evaluation or self.certificate
+        return {} if result is None else result.metadata
+
+    @property
+    def eraser(self) -> Mapping[str, Any]:
+        """Return the metadata of the eraser."""
+        facts: Mapping[str, Any] = self.metadata.get("eraser", {})
+        return facts
+
+    @property
+    def owner(self) -> str:
+        """Return the digest of the eraser; a function has none, and is known by its name."""
+        return str(self.eraser.get("digest") or f"{self.method}, rank {self.rank}")
+
+    @property
+    def method(self) -> str:
+        """Return the name of the method."""
+        return method_name(self.eraser) or self.name or "erased"
+
+    @property
+    def rank(self) -> int | None:
+        """Return the rank of the eraser, if it has one."""
+        rank: int | None = self.eraser.get("rank")
+        return rank
+
+    @property
+    def attackers(self) -> Mapping[str, Any]:
+        """Return what attackers of the evaluation scored: by side, with chance and score."""
+        details = self.evaluation.details if self.evaluation else {}
+        attackers: Mapping[str, Any] = details.get("attackers", {})
+        return attackers
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a report is made from.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+    before : Certificate or None
+        The certificate of the original rows.
+    paths : mapping of str to RankPath
+        By the name of the method.
+    """
+
+    columns: tuple[Column, ...] = ()
+    before: Certificate | None = None
+    paths: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def certificates(self) -> list[Certificate | None]:
+        """Return the certificate of the original rows, then that of each column."""
+        return [self.before, *(column.certificate for column in self.columns)]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Return the metadata of the first result."""
+        first = next(iter(self.paths.values()), None)
+        return self.columns[0].metadata if self.columns else first.facts() if first else {}
+
+    @property
+    def concept(self) -> str:
+        """Return the name of the concept; empty if no result has one."""
+        every = [*(column.metadata for column in self.columns), self.metadata]
+        return next((str(facts["concept"]) for facts in every if facts.get("concept")), "")
+
+
+def sort_results(results: Any) -> Results:
+    """Sort results by eraser.
+
+    Parameters
+    ----------
+    results : Evaluation, Certificate or RankPath, sequence of them, or mapping of names to them
+        A name may have both an evaluation and a certificate, as a pair. A certificate under the
+        name "before" is that of the original rows. Results without names share a column if their
+        erasers have the same digest.
+    """
+    columns: dict[str, Column] = {}
+    before: Certificate | None = None
+    paths: dict[str, Any] = {}
+    for name, result in _named(results):
+        if isinstance(result, Certificate) and name == BEFORE:
+            before = result
+        elif isinstance(result, Evaluation | Certificate):
+            part = "evaluation" if isinstance(result, Evaluation) else "certificate"
+            parts: dict[str, Any] = {part: result}
+            column = Column(name, **parts)
+            key = name or _key(column, columns)
+            columns[key] = _merged(columns[key], column, part) if key in columns else column
+        elif hasattr(result, "points"):
+            paths[name or result.method] = result
+        else:
+            raise ValueError(
+                f"Got a result of type {type(result).__name__}, but expected an Evaluation, a "
+                "Certificate or a RankPath. Read files with Evaluation.from_json and "
+                "Certificate.from_dict."
+            )
+    if not columns and not paths:
+        raise ValueError(
+            "Got no results, but expected at least one: an Evaluation, a Certificate or a RankPath."
+        )
+    return Results(tuple(_with_names(list(columns.values()))), before, paths)
+
+
+def _named(results: Any) -> Iterator[tuple[str, Any]]:
+    by_name = results if isinstance(results, Mapping) else {"": results}
+    for name, value in by_name.items():
+        for result in value if isinstance(value, (list, tuple)) else (value,):
+            yield str(name), result
+
+
+def _key(column: Column, columns: Mapping[str, Column]) -> str:
+    """Find the column of the same eraser."""
+    same = (key for key, other in columns.items() if other.owner == column.owner)
+    return next(same, column.owner)
+
+
+def _merged(first: Column, second: Column, part: str) -> Column:
+    if getattr(first, part) is not None:
+        raise ValueError(
+            f"Got two {part}s of {first.name or first.method}, but expected one. Give each "
+            "eraser a name of its own."
+        )
+    return replace(first, **{part: getattr(second, part)})
+
+
+def _with_names(columns: Sequence[Column]) -> Iterator[Column]:
+    """Name columns by their method, and by the rank if a method has several columns."""
+    methods = Counter(column.method for column in columns)
+    used: Counter[str] = Counter()
+    for column in columns:
+        ranked = f"{column.method}, rank {column.rank}"
+        name = column.name or (column.method if methods[column.method] == 1 else ranked)
+        used[name] += 1
+        yield replace(column, name=name if used[name] == 1 else f"{name} ({used[name]})")
 
 
 # -- From results to contents ----------------------------------------------------------------------
@@ -199,7 +352,6 @@ def read_contents(
     title: str | None = None,
     chosen: str | None = None,
     chosen_rank: int | None = None,
-    neighbours: Sequence[NeighbourList] = (),
 ) -> Contents:
     """Collect everything that results say.
 
@@ -212,7 +364,6 @@ def read_contents(
         The column that the headline is about; by default the last one.
     chosen_rank : int, optional
         The point of a path of ranks that is marked.
-    neighbours : sequence of NeighbourList
     """
     found = sort_results(results)
     columns = found.columns
@@ -220,17 +371,15 @@ def read_contents(
     _check_rank(chosen_rank, found)
     certificate = columns[at].certificate if columns else None
     attacks = _attacks(found)
-    before = max((a.accuracy.value for a in attacks if a.column == 0), default=None)
     contents = Contents(
         title=title or title_of(found),
         columns=tuple(column.name for column in columns),
         chosen=at,
         chance=_chance(found),
         score=_score(found),
-        measures=(*_certified_measures(found, before), *_measures(columns, at)),
+        measures=(*_certified_measures(found, attacks), *_measures(columns, at)),
         attacks=attacks,
         gaps=_gaps(columns),
-        neighbours=tuple(neighbours),
         facts=facts(columns),
         notes=notes(columns),
         scope=tuple(certificate.scope.items()) if certificate else (),
@@ -302,23 +451,30 @@ def _measures(columns: Sequence[Column], chosen: int) -> Iterator[Measure]:
         rows = [column.row(key) for column in columns]
         present = [row for row in rows if row is not None]
         before = next((row.before for row in present if row.before is not None), None)
-        yield Measure(
+        measure = Measure(
             key=key,
-            title=present[0].label,
+            title=presented(key).title or present[0].label,
             before=_number(before),
             after=tuple(_number(row and row.after) for row in rows),
             unit=present[0].unit,
             better=present[0].direction,
             note=(rows[chosen] or present[0]).note,
         )
+        if key == "variance" and any(number.value > 1.001 for number in measure.after if number):
+            measure = replace(measure, better="none", note=f"{measure.note} {_STRETCHED}".strip())
+        yield measure
+
+
+#: Some erasers change the scale of the rows.
+_STRETCHED = "Above 100 % an eraser stretches the rows, and this says nothing about what it keeps."
 
 
 def _number(value: Any) -> Number | None:
     return None if value is None else Number(value.mean, value.spread)
 
 
-def _certified_measures(results: Results, before: float | None) -> Iterator[Measure]:
-    """Read the strongest attacker and the two-sample test from the certificates."""
+def _certified_measures(results: Results, attacks: Sequence[Attack]) -> Iterator[Measure]:
+    """Read the strongest attacker and the two-sample test, if there is a certificate."""
     every: list[Any] = results.certificates
     first = next((c for c in every[1:] if c is not None), None)
     if first is None:
@@ -328,8 +484,8 @@ def _certified_measures(results: Results, before: float | None) -> Iterator[Meas
         f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: "
         f"{say['score']}; guessing gets {100 * first.chance:.1f} %."
     )
-    scores = [c and Number(c.strongest.score) for c in every]
-    scores[0] = None if before is None else Number(before)
+    strongest = [strongest_on(attacks, i) for i in range(len(every))]
+    scores = [None if attack is None else Number(attack.accuracy.value) for attack in strongest]
     yield Measure("attack", "Strongest attacker", scores[0], (*scores[1:],), "share", "lower", note)
     note = "of the hypothesis that rows and concept are independent; a small value refutes it."
     p_values = [c and Number(c.p_value) for c in every]
@@ -361,15 +517,15 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
     details = (column.evaluation.details for column in columns if column.evaluation)
     classifiers = " and ".join(dict.fromkeys(d["gaps_of"] for d in details if d.get("gaps_of")))
     return tuple(
-        Gaps(name, tuple(_gap_point(c, records) for c in cells if c[0] == name), classifiers)
+        Gaps(name, tuple(_gap_line(c, records) for c in cells if c[0] == name), classifiers)
         for name in (classes[:1] if len(classes) == 2 else classes)
     )
 
 
-def _gap_point(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> GapPoint:
+def _gap_line(cell: tuple[str, str], records: Sequence[Mapping[Any, Any]]) -> Any:
     first = next(by_cell[cell] for by_cell in records if cell in by_cell)
-    after = tuple(by_cell[cell]["after"] if cell in by_cell else None for by_cell in records)
-    return GapPoint(cell[1], first["share"], first["before"], after)
+    after = (by_cell[cell]["after"] if cell in by_cell else None for by_cell in records)
+    return cell[1], first["share"], (first["before"], *after)
 
 
 # -- Attacks ---------------------------------------------------------------------------------------

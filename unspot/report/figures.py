@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from unspot.checks import require
-from unspot.io.files import naming_full_disk
-from unspot.report.contents import BEFORE, Contents, Gaps, Tradeoff
+from unspot.report.contents import BEFORE, Contents, Tradeoff
 from unspot.tables import Number, interval_text, number_text, value_text
 
 if TYPE_CHECKING:
@@ -155,46 +151,7 @@ def page_figures(contents: Contents, views: Views | None) -> dict[str, Figure]:
         figures["tradeoff"] = tradeoff_figure(contents.tradeoff)
     if views is not None:
         figures["embedding"] = embedding_figure(views)
-    for i, gaps in enumerate(contents.gaps):
-        figures[f"gaps-{i + 1}"] = gaps_figure(gaps, contents)
     return figures
-
-
-def save_figures(
-    folder: str | os.PathLike[str],
-    contents: Contents,
-    views: Views | None = None,
-    *,
-    formats: Sequence[str] = ("png", "pdf"),
-) -> list[Path]:
-    """Write every picture that has something to show, and return the files.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from unspot.report.contents import Attack
-    >>> attacks = (Attack("trees", 0, Number(0.9)), Attack("trees", 1, Number(0.5)))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     files = save_figures(folder, Contents("t", columns=("LEACE",), attacks=attacks))
-    ...     [file.name for file in files]
-    ['attackers.png', 'attackers.pdf']
-    """
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    return [
-        save(figure, target / f"{name}.{ending}")
-        for name, figure in page_figures(contents, views).items()
-        for ending in formats
-    ]
-
-
-@_styled
-def save(figure: Figure, path: Path, *, dpi: int = 200) -> Path:
-    """Write one figure; the same figure gives the same bytes."""
-    stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-    with naming_full_disk(path):
-        figure.savefig(path, dpi=dpi, metadata=stamp)
-    return path
 
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -292,12 +249,15 @@ def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
             for p in points
         ]
         _dots(axes, erasures, xs, hover, **style)
-    for point, text in zip(tradeoff.points, texts_beside(tradeoff), strict=True):
-        at = (point.utility.value, point.erasure.value)
-        if text:
-            axes.annotate(text, at, (6, 5), textcoords="offset points", fontsize=8, color=SOFT)
-        if point.chosen:
-            axes.scatter(*at, s=170, facecolors="none", edgecolors=INK, linewidths=1.4)
+        ranks = [point.rank for point in points if point.rank is not None and len(points) > 1]
+        for point in points:
+            at = (point.utility.value, point.erasure.value)
+            # More texts than those of both ends would cover each other.
+            if ranks and (point.chosen or point.rank in (min(ranks), max(ranks))):
+                text = f"rank {point.rank}"
+                axes.annotate(text, at, (6, 5), textcoords="offset points", fontsize=8, color=SOFT)
+            if point.chosen:
+                axes.scatter(*at, s=170, facecolors="none", edgecolors=INK, linewidths=1.4)
     _chance(axes.axhline, tradeoff.reference)
     axes.set_xlabel(tradeoff.utility)
     axes.set_ylabel(tradeoff.erasure)
@@ -306,8 +266,7 @@ def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
         if unit == "share":
             _in_per_cent(axis)
     axes.grid()
-    if len(styles) < len(tradeoff.points):
-        _legend(figure, styles)
+    _legend(figure, styles)
     return figure
 
 
@@ -315,90 +274,6 @@ def _series_styles(tradeoff: Tradeoff) -> dict[str, dict[str, Any]]:
     names = list(dict.fromkeys(point.series for point in tradeoff.points))
     methods = [name for name in names if name != BEFORE]
     return {name: _method_style(0 if name == BEFORE else 1 + methods.index(name)) for name in names}
-
-
-#: Width and height of the plane of a trade-off in points, and of a letter beside a point.
-_PLANE, _LETTER = (370.0, 210.0), (5.4, 10.0)
-
-
-def texts_beside(tradeoff: Tradeoff) -> list[str]:
-    """Label points by rank, or by name if they are the only ones of their series; "" if too near.
-
-    If two texts would overlap, that of the chosen point stays, otherwise the earlier one.
-    """
-    points = tradeoff.points
-    sizes = Counter(point.series for point in points)
-    texts = [
-        p.series if sizes[p.series] == 1 else "" if p.rank is None else str(p.rank) for p in points
-    ]
-    drawn = [tradeoff.reference, *(end for p in points for end in (p.erasure.low, p.erasure.high))]
-    xs = _scaled([p.utility.value for p in points], _PLANE[0])
-    ys = _scaled([p.erasure.value for p in points], _PLANE[1], drawn)
-    return _apart(texts, xs, ys, sorted(range(len(points)), key=lambda i: not points[i].chosen))
-
-
-def _apart(
-    texts: Sequence[str], xs: Sequence[float], ys: Sequence[float], order: Sequence[int]
-) -> list[str]:
-    """Keep texts in this order; "" for one that would cover another before it."""
-    shown: list[int] = []
-    for i in order:
-        near = [j for j in shown if abs(ys[i] - ys[j]) < _LETTER[1]]
-        left = [texts[i] if xs[i] <= xs[j] else texts[j] for j in near]
-        room = [abs(xs[i] - xs[j]) for j in near]
-        if all(r >= _LETTER[0] * (len(t) + 0.5) for r, t in zip(room, left, strict=True)):
-            shown.append(i)
-    return [text if i in shown else "" for i, text in enumerate(texts)]
-
-
-def _scaled(
-    values: Sequence[float], size: float, others: Sequence[float | None] = ()
-) -> list[float]:
-    """Scale values to positions on an axis of a given size that shows the others too."""
-    everything = [*values, *(other for other in others if other is not None)]
-    low, span = min(everything), max(everything) - min(everything)
-    return [size * (value - low) / span if span > 0 else 0.0 for value in values]
-
-
-@_styled
-def gaps_figure(gaps: Gaps, contents: Contents) -> Figure:
-    """Draw TPR gap against the share of the class, one line per label (Fig. 4 of the paper)."""
-    figure, axes = _figure(6.2, 3.8)
-    columns = (0, contents.chosen + 1)
-    ends = [(point.before, point.after[contents.chosen]) for point in gaps.points]
-    for point, pair in zip(gaps.points, ends, strict=True):
-        if None not in pair:
-            axes.plot([point.share] * 2, pair, color=LINE, linewidth=1.2, zorder=1)
-    for column, values in zip(columns, zip(*ends, strict=True), strict=False):
-        drawn = [(p, gap) for p, gap in zip(gaps.points, values, strict=True) if gap is not None]
-        hover = json.dumps([f"{p.label}: {gap:+.3f}" for p, gap in drawn])
-        shares, found = [p.share for p, _ in drawn], [gap for _, gap in drawn]
-        style = _method_style(column)
-        axes.plot(shares, found, linestyle="none", markersize=5, gid=hover, zorder=2, **style)
-    _name_labels(axes, gaps, ends)
-    axes.axhline(0, color=INK, linestyle="--", linewidth=1)
-    _in_per_cent(axes.xaxis)
-    axes.set_xlabel(f"share of {gaps.concept_class} among the rows of the label")
-    axes.set_ylabel(f"TPR gap of {gaps.concept_class}")
-    names = contents.representations
-    _legend(figure, {names[column]: _method_style(column) for column in columns})
-    return figure
-
-
-def _name_labels(axes: Any, gaps: Gaps, ends: Sequence[tuple[float | None, float | None]]) -> None:
-    """Write the name of each label at the end of its line that is further from zero, if it fits."""
-    far = [max((gap for gap in pair if gap is not None), key=abs, default=None) for pair in ends]
-    places = [(p, gap) for p, gap in zip(gaps.points, far, strict=True) if gap is not None]
-    if not places:
-        return
-    names = [p.label if len(p.label) <= 20 else f"{p.label[:19]}…" for p, _ in places]
-    xs, ys = [p.share for p, _ in places], [gap for _, gap in places]
-    order = sorted(range(len(names)), key=lambda i: -abs(ys[i]))
-    shown = _apart(names, _scaled(xs, _PLANE[0]), _scaled(ys, _PLANE[1]), order)
-    for x, y, name in zip(xs, ys, shown, strict=True):
-        inwards = {"ha": "right", "xytext": (-6, 3)} if 2 * x > min(xs) + max(xs) else {}
-        place = {"ha": "left", "xytext": (6, 3), **inwards}
-        axes.annotate(name, (x, y), textcoords="offset points", fontsize=8, color=SOFT, **place)
 
 
 # -- Pictures of the embeddings --------------------------------------------------------------------

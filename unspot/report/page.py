@@ -6,7 +6,6 @@ Jinja escapes text. A content security policy lets the browser run no script and
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -17,11 +16,11 @@ from typing import Any
 from unspot._version import __version__
 from unspot.checks import require
 from unspot.io.files import write_atomically
-from unspot.report.contents import Contents, Measure, NeighbourList, read_contents
+from unspot.report.contents import Contents, Measure, read_contents
 from unspot.report.figures import page_figures, theme_css, to_svg
 from unspot.report.views import Views
-from unspot.report.wording import GROUPS, glossary, presented
-from unspot.tables import Number, interval_text, number_text, value_text
+from unspot.report.wording import GROUPS, explained, presented
+from unspot.tables import interval_text, number_text, value_text
 
 TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
@@ -30,7 +29,6 @@ _LABELS = {
     "attackers": "Score of attackers before and after erasure",
     "tradeoff": "Erasure against utility",
     "embedding": "Densities along the strongest direction, and maps of rows",
-    "gaps": "TPR gap against the share of the class",
 }
 
 
@@ -39,7 +37,6 @@ def to_html(
     path: str | os.PathLike[str],
     *,
     views: Views | None = None,
-    neighbours: Sequence[NeighbourList] = (),
     title: str | None = None,
     chosen: str | None = None,
     chosen_rank: int | None = None,
@@ -56,8 +53,6 @@ def to_html(
         The file. It appears under its name when it is complete.
     views : Views, optional
         Pictures of the embeddings, from ``make_views``.
-    neighbours : sequence of NeighbourList
-        Nearest rows before and after erasure.
     title : str, optional
     chosen : str, optional
         The name of the eraser that the headline is about; by default the last one.
@@ -74,9 +69,7 @@ def to_html(
     ...     "99.0 ± 1.0" in page.read_text(encoding="utf-8")
     True
     """
-    contents = read_contents(
-        results, title=title, chosen=chosen, chosen_rank=chosen_rank, neighbours=neighbours
-    )
+    contents = read_contents(results, title=title, chosen=chosen, chosen_rank=chosen_rank)
     return write_page(contents, path, views)
 
 
@@ -92,9 +85,8 @@ def write_page(
 def render(contents: Contents, views: Views | None = None, *, made: datetime | None = None) -> str:
     """Return the page; the same contents give the same page, apart from the time ``made``."""
     template = _template()  # says what to install before anything is drawn
-    groups = measure_groups(contents)
     pictures = {
-        name: _safe(to_svg(figure, _LABELS[name.split("-")[0]]))
+        name: _safe(to_svg(figure, _LABELS[name]))
         for name, figure in page_figures(contents, views).items()
     }
     day = (("Date", made.strftime("%Y-%m-%d")),) if made else ()
@@ -110,13 +102,14 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         css=_safe(files("unspot.report").joinpath("templates", "report.css").read_text("utf-8")),
         sections=sections(contents, views),
         highlights=highlights(contents),
-        groups=groups,
-        spreads=any("±" in text for _, ms in groups for m in ms for text in (m.before, *m.after)),
+        groups=measure_groups(contents),
+        arrows=ARROWS,
+        spreads=any(n and n.spread for m in contents.measures for n in (m.before, *m.after)),
         attack_table=attack_table(contents),
         tradeoff_table=tradeoff_table(contents),
         gap_tables=gap_tables(contents),
         tones=TONES,
-        glossary=glossary(contents),
+        explained=explained(contents),
         share=lambda value: value_text(value, "share"),
     )
     return page
@@ -131,7 +124,6 @@ def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
         ("tradeoff", "Erasure against utility", contents.tradeoff),
         ("embedding", "Pictures of the rows", views),
         ("fairness", "Fairness", contents.gaps),
-        ("neighbours", "Neighbours", contents.neighbours),
         ("scope", "Scope", contents.scope),
         ("settings", "Settings", contents.facts or contents.notes),
         ("reading", "How to read this", True),
@@ -146,7 +138,7 @@ def _template() -> Any:
 
     loader = PackageLoader("unspot.report", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    environment.filters["unbroken"] = _unbroken
+    environment.filters |= {"unbroken": _unbroken, "number": number_text}
     return environment.get_template("report.html.j2")
 
 
@@ -165,50 +157,12 @@ def _safe(text: str) -> Any:
 # -- Tables ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class MeasureRow:
-    """A measure as text."""
-
-    title: str
-    arrow: str
-    note: str
-    before: str
-    after: tuple[str, ...]
-
-
-def measure_groups(
-    contents: Contents, *, spreads: bool = True
-) -> list[tuple[str, list[MeasureRow]]]:
-    """Write the rows of the main table under the headings of ``GROUPS``, without empty groups."""
-    groups: dict[str, list[MeasureRow]] = {name: [] for name in GROUPS}
+def measure_groups(contents: Contents) -> list[tuple[str, list[Measure]]]:
+    """Sort the rows of the main table under the headings of ``GROUPS``, without empty groups."""
+    groups: dict[str, list[Measure]] = {name: [] for name in GROUPS}
     for measure in contents.measures:
-        groups[presented(measure.key).group].append(_measure_row(measure, spreads))
-    return [(name, rows) for name, rows in groups.items() if rows]
-
-
-def _measure_row(measure: Measure, spreads: bool) -> MeasureRow:
-    def text(number: Number | None) -> str:
-        if number is None or spreads:
-            return number_text(number, measure.unit)
-        return value_text(number.value, measure.unit)
-
-    note = f"{measure.note} {_STRETCHED}".strip() if _stretched(measure) else measure.note
-    return MeasureRow(
-        title=presented(measure.key).title or measure.title,
-        arrow="" if _stretched(measure) else ARROWS[measure.better],
-        note=note,
-        before=text(measure.before),
-        after=tuple(map(text, measure.after)),
-    )
-
-
-_STRETCHED = "Above 100 % an eraser stretches the rows, and this says nothing about what it keeps."
-
-
-def _stretched(measure: Measure) -> bool:
-    """Tell whether a share of the variance is none: some erasers change the scale of the rows."""
-    values = (number.value for number in measure.after if number is not None)
-    return measure.key == "variance" and any(value > 1.001 for value in values)
+        groups[presented(measure.key).group].append(measure)
+    return [(name, measures) for name, measures in groups.items() if measures]
 
 
 def attack_table(contents: Contents) -> list[tuple[str, ...]]:
@@ -250,10 +204,10 @@ def gap_tables(contents: Contents) -> list[list[tuple[str, ...]]]:
 
     return [
         [
-            (f"Label, gap of {gaps.concept_class}", "Share", "Before", *contents.columns),
+            ("Label", "Share", "Before", *contents.columns),
             *(
-                (p.label, value_text(p.share, "share"), text(p.before), *map(text, p.after))
-                for p in gaps.points
+                (label, value_text(share, "share"), *map(text, row))
+                for label, share, row in gaps.lines
             ),
         ]
         for gaps in contents.gaps
@@ -278,7 +232,7 @@ class Highlight:
 
 def highlights(contents: Contents) -> list[Highlight]:
     """Pick at most four numbers: what an attacker recovers, and what is kept."""
-    measures = {measure.key: measure for measure in contents.measures if not _stretched(measure)}
+    measures = {m.key: m for m in contents.measures if m.better != "none"}
     picked = [_highlight(measures[key], contents) for key in HIGHLIGHTS if key in measures]
     return [highlight for highlight in picked if highlight is not None][:4]
 
@@ -287,10 +241,8 @@ def _highlight(measure: Measure, contents: Contents) -> Highlight | None:
     after = measure.after[contents.chosen] if measure.after else None
     if after is None:
         return None
-    words, strongest = presented(measure.key), contents.strongest(contents.chosen + 1)
-    hint = words.hint
+    hint, strongest = presented(measure.key).hint, contents.strongest(contents.chosen + 1)
     if measure.key == "attack" and strongest is not None and contents.chance is not None:
         hint = f"{strongest.attacker}, chance {value_text(contents.chance, 'share')}"
     before = value_text(measure.before.value, measure.unit) if measure.before else ""
-    after_text = value_text(after.value, measure.unit)
-    return Highlight(words.title or measure.title, before, after_text, hint)
+    return Highlight(measure.title, before, value_text(after.value, measure.unit), hint)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_count
 from unspot.data.concept import joined
 from unspot.data.dataset import Dataset, stratified_parts
 from unspot.data.statistics import ClassStatistics, whitening
@@ -23,6 +22,8 @@ CANDIDATES = 10
 #: How many points a density has.
 GRID = 121
 MAX_TRAIN_ROWS = 20_000
+#: The largest number of rows that a map shows, sampled class by class.
+MAX_POINTS = 1200
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,7 @@ class Views:
 
 
 @phase("Drawing")
-def make_views(
-    erasers: Any,
-    data: Dataset,
-    *,
-    max_points: int = 1200,
-    random_state: Any = 0,
-) -> Views:
+def make_views(erasers: Any, data: Dataset) -> Views:
     """Compute pictures of rows before and after erasure, for a report.
 
     Maps show the two directions of most variance. All directions are found on training rows and
@@ -106,10 +101,6 @@ def make_views(
     erasers : eraser, or mapping of names to erasers
         Fitted estimators, ``Eraser`` objects, or functions of rows.
     data : Dataset
-    max_points : int
-        The largest number of rows that a map shows, sampled class by class.
-    random_state : int, Generator or None
-        Determines the sample.
 
     Notes
     -----
@@ -126,17 +117,15 @@ def make_views(
     >>> views.before.witness.distance > 0.5 > views.after[0].witness.distance
     True
     """
-    check_count("max_points", max_points, least=2)
     if not isinstance(erasers, Mapping):
         erasers = {eraser_name(erasers): erasers}
-    rng = np.random.default_rng(random_state)
     learn = data.probe_rows
     whole = joined([learn.concept, data.test.concept])
     first = next(iter(whole.columns.values()))  # of several concepts, the first is drawn
     labels, present = first.target.drawn(), ~first.missing
     train_rows, test_rows = np.split(present, [len(learn)])
     train_codes, codes = np.split(labels.codes, [int(train_rows.sum())])
-    shown = _sample(codes, max_points, rng)
+    shown = _sample(codes)
 
     def panel(name: str, eraser: Any) -> Panel:
         train = erased_split(eraser, learn.take(train_rows)).X
@@ -154,12 +143,12 @@ def make_views(
     )
 
 
-def _sample(codes: NDArray[Any], max_points: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _sample(codes: NDArray[Any]) -> NDArray[np.int64]:
     """Draw rows, stratified by class."""
-    if len(codes) <= max_points:
+    if len(codes) <= MAX_POINTS:
         return np.arange(len(codes))
-    share = max_points / len(codes)
-    return stratified_parts(codes, (share, 1 - share), rng)[0]
+    share = MAX_POINTS / len(codes)
+    return stratified_parts(codes, (share, 1 - share), np.random.default_rng(0))[0]
 
 
 def _map(train: NDArray[Any], shown: NDArray[Any]) -> tuple[tuple[float, ...], ...]:

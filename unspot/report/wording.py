@@ -1,4 +1,4 @@
-"""The words of a page: titles and glossary of the metrics, verdicts, settings."""
+"""The words of a page: titles of the metrics, verdicts, settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from unspot.evaluation.certificate import MARGIN, verdict_of
 from unspot.tables import value_text
 
 if TYPE_CHECKING:
-    from unspot.report.contents import Attack, Contents
-    from unspot.report.results import Column, Results
+    from unspot.report.contents import Attack, Column, Contents, Results
 
 Facts = tuple[tuple[str, str], ...]
 Tone = Literal["good", "bad", "unsure"]
@@ -39,10 +38,6 @@ class Presentation:
         What a tile says under its number.
     axis : str
         The name of an axis of a chart.
-    term, meaning : str
-        Its entry in the glossary.
-    explained_by : str
-        The metric whose glossary entry explains this one too.
     """
 
     group: str = _OTHER
@@ -50,9 +45,6 @@ class Presentation:
     unit: str = ""
     hint: str = ""
     axis: str = ""
-    term: str = ""
-    meaning: str = ""
-    explained_by: str = ""
 
 
 def presented(key: str) -> Presentation:
@@ -66,88 +58,56 @@ def presented(key: str) -> Presentation:
     return replace(entry, title="") if concept else entry
 
 
-# fmt: off
 METRICS = {
-    "chance": Presentation(_RECOVERED, "Chance", "share", term="Chance", meaning=
-        "What a guess without looking at the vectors gets right. Attackers are judged with every "
-        "class counted equally, so chance is one divided by the number of classes. Probes are "
-        "judged with every row counted equally, so it is the share of the largest class. An "
-        "attacker at chance recovers nothing."),
+    "chance": Presentation(_RECOVERED, "Chance"),
     "linear": Presentation(_RECOVERED, "Linear probe", "share", axis="accuracy of a linear probe"),
-    "attack": Presentation(_RECOVERED, "Strongest attacker", "share", "best of all attackers",
-        "accuracy of the strongest attacker", "Attacker",
-        "A classifier trained to read the concept from vectors that the eraser has not seen. "
-        "The strongest of several kinds is what counts: a weak one flatters the eraser."),
-    "attack_seen": Presentation(_RECOVERED,
-        "Strongest attacker that learned from the rows of the fit", "share",
-        explained_by="attack"),
-    "mdl": Presentation(_RECOVERED, "Description length (MDL)", "kbit",
-        term="MDL (minimum description length)", meaning=
-        "How many bits it takes to send the concept’s labels to someone who has the vectors. "
-        "The more the vectors say about the concept, the fewer. With nothing left it is as "
-        "long as the labels’ own entropy."),
-    "mdl_prior": Presentation(_RECOVERED, "MDL with nothing left", "kbit", explained_by="mdl"),
-    "two_sample": Presentation(_RECOVERED, "Two-sample p-value", "p", term="Two-sample p", meaning=
-        "How often classes with the same distribution would look as different as these do. A "
-        "value of 0.025 or less says that the classes still differ (the attackers have the "
-        "other half of the 5 % of false alarms). A large value does not prove that they are "
-        "equal."),
-    "neighbours": Presentation(_KEPT, "Neighbours kept (A_50 %)", "",
-        "1 is unchanged, 0.5 is random", "neighbours kept (A_50 %)", "A_50 % (neighbours kept)",
-        "Of the nearest half of all rows around a row, the share that is still in the nearest "
-        "half after erasure. Random vectors have 0.5, unchanged ones 1."),
-    "variance": Presentation(_KEPT, "Variance kept", "share", "of the total variance",
-        "share of variance kept"),
-    "task_linear": Presentation(_KEPT, "Task accuracy, logistic", "share",
-        "of a logistic regression", "accuracy of the task, logistic"),
-    "tpr_gap": Presentation(_FAIR, "TPR gap, root mean square", "", "0 treats all classes alike",
-        term="TPR gap", meaning=
-        "True positive rate of a task classifier, a logistic regression, for one class of the "
-        "concept minus that for the others: 0 if both are treated alike."),
-    "tpr_gap_correlation": Presentation(_FAIR, "Correlation of gap and share",
-        explained_by="tpr_gap"),
+    "attack": Presentation(
+        *(_RECOVERED, "Strongest attacker", "share", "best of all attackers"),
+        axis="accuracy of the strongest attacker",
+    ),
+    "attack_seen": Presentation(
+        _RECOVERED, "Strongest attacker that learned from the rows of the fit"
+    ),
+    "mdl": Presentation(_RECOVERED, "Description length (MDL)"),
+    "mdl_prior": Presentation(_RECOVERED, "MDL with nothing left"),
+    "two_sample": Presentation(_RECOVERED, "Two-sample p-value"),
+    "neighbours": Presentation(
+        *(_KEPT, "Neighbours kept (A_50 %)", "", "1 is unchanged, 0.5 is random"),
+        axis="neighbours kept (A_50 %)",
+    ),
+    "variance": Presentation(
+        *(_KEPT, "Variance kept", "share", "of the total variance"), axis="share of variance kept"
+    ),
+    "task_linear": Presentation(
+        *(_KEPT, "Task accuracy, logistic", "share", "of a logistic regression"),
+        axis="accuracy of the task, logistic",
+    ),
+    "tpr_gap": Presentation(_FAIR, "TPR gap, root mean square", hint="0 treats all classes alike"),
+    "tpr_gap_correlation": Presentation(_FAIR, "Correlation of gap and share"),
     "demographic_parity": Presentation(_FAIR, "Demographic parity gap"),
     "equalised_odds": Presentation(_FAIR, "Equalised odds gap"),
     "rank": Presentation(axis="rank: dimensions kept"),
     "held_out": Presentation(axis="held-out distance between the classes (MMD²)"),
 }
-# fmt: on
 
 
-#: Terms of all results, before those of the metrics.
-_TERMS = {
-    "Concept": "What was to be erased from the vectors: gender, dialect, source… Its classes are "
-    "the values that a row can have.",
-    "Held-out rows": "Rows that neither the eraser nor the classifier under test was fitted on. "
-    "The numbers of this report are measured on such rows, unless a note says otherwise.",
-    "Interval": "Where the score on all rows of this kind is likely to lie. Attackers are "
-    "compared at once, so intervals are widened for their number.",
-}
-#: Terms and what they mean, in the order of the glossary.
-TERMS = {
-    **_TERMS,
-    **{metric.term: metric.meaning for metric in METRICS.values() if metric.term},
-    "Rank": "How many dimensions are kept. Fewer erase more and keep less.",
-}
-
-
-def glossary(contents: Contents) -> dict[str, str]:
-    """Explain the terms that occur on the page."""
-    tradeoff = contents.tradeoff
-    axes = {tradeoff.utility, tradeoff.erasure} if tradeoff else set()
-    keys = {measure.key for measure in contents.measures}
-    keys |= {key for key, metric in METRICS.items() if metric.axis and metric.axis in axes}
-    keys |= {presented(key).explained_by for key in keys}
-    ranked = tradeoff is not None and any(point.rank is not None for point in tradeoff.points)
+def explained(contents: Contents) -> set[str]:
+    """Return the keys of the metrics, and other terms, that the glossary has to explain."""
+    plane = contents.tradeoff
+    axes = {plane.utility, plane.erasure} if plane else set()
+    ranked = any("rank" in name for name in contents.columns) or (
+        plane is not None and any(point.rank is not None for point in plane.points)
+    )
     occurs = {
-        "Interval": any(attack.accuracy.low is not None for attack in contents.attacks),
-        "Chance": contents.chance is not None,
-        "Attacker": bool(contents.attacks) or "attack" in keys,
-        "TPR gap": bool(contents.gaps) or "tpr_gap" in keys,
-        "Rank": ranked or any("rank" in name for name in contents.columns),
+        "interval": any(attack.accuracy.low is not None for attack in contents.attacks),
+        "chance": contents.chance is not None,
+        "attack": bool(contents.attacks),
+        "tpr_gap": bool(contents.gaps),
+        "rank": ranked,
     }
-    occurs |= {m.term: k in keys for k, m in METRICS.items() if m.term and m.term not in occurs}
-    return {term: meaning for term, meaning in TERMS.items() if occurs.get(term, True)}
+    keys = {key for key, there in occurs.items() if there}
+    keys |= {measure.key.partition(":")[0] for measure in contents.measures}
+    return keys | {key for key, metric in METRICS.items() if metric.axis and metric.axis in axes}
 
 
 _ATTACKERS = {
