@@ -161,7 +161,7 @@ def test_fairness_of_given_predictions(cli, tmp_path, rows, fitted):
     assert done.code == 0, done.err
     gap = next(text for text in done.out.splitlines() if "TPR gap, RMS" in text)
     assert "1.00" in gap  # always right for f, never for m
-    assert len(re.findall("'mine'", done.out)) == 1  # one note for all gaps
+    assert len(re.findall("of the given predictions", done.out)) == 1  # one note for all gaps
     assert "without --task" in cli(*line, "--set", "predictions=mine").err
     assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--set", "predictions=mime").err
 

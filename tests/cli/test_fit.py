@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unspot import LEACE, LEOPARD, Cascade, load
+from unspot import LEACE, Cascade, load
 from unspot.cli.fit import make_estimator
 from unspot.cli.options import parse_rank, parse_settings
 from unspot.data import Table
@@ -19,7 +19,7 @@ def test_the_default_is_a_cascade_that_equals_the_library(cli, table, rows, tmp_
     done = cli("fit", table, "--features", "emb", "--concept", "gender", "--rank", 3, "-o", out)
     assert done.code == 0, done.err
     eraser = load(out)
-    expected = Cascade(LEOPARD(rank=3, random_state=0)).fit(X, z).eraser_
+    expected = Cascade(rank=3, random_state=0).fit(X, z).eraser_
     np.testing.assert_array_equal(eraser.P, expected.P)
     assert eraser.metadata["features"] == ["emb"]
     assert eraser.metadata["concept_name"] == "gender"
@@ -90,12 +90,24 @@ def test_any_parameter_can_be_set(cli, table, tmp_path):
     assert load(out).rank == 5
 
 
+def test_fields_of_the_solver_can_be_set(cli, table, tmp_path):
+    out = tmp_path / "e.safetensors"
+    fields = ("--set", "solver.max_rows=40", "--set", "solver.init=identity", "-r", 2)
+    done = cli("fit", table, "-c", "gender", *fields, "-o", out)
+    assert done.code == 0, done.err
+    assert load(out).metadata["inner"]["rows_used"] == 40
+    done = cli("fit", table, "-c", "gender", "--set", "solver.max_row=40", "-o", out, "--force")
+    assert done.code == 2
+    assert "'max_row' for the solver" in done.err
+    assert "Did you mean 'max_rows'" in done.err
+
+
 def test_seeds_and_progress_go_where_they_are_known():
     assert make_estimator("leace", {}, seed=3).get_params()["method"] == "oblique"
     cascade = make_estimator("cascade:leopard", {"rank": 2}, seed=3)
-    assert cascade.eraser.random_state == 3
+    assert cascade.second.random_state == 3
     plain = make_estimator("Cascade", {}, seed=4)
-    assert plain.eraser.random_state == 4
+    assert plain.second.random_state == 4
 
 
 def test_parameters_as_typed():

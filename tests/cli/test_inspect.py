@@ -7,7 +7,7 @@ from unicodedata import category
 import numpy as np
 import pytest
 
-from unspot import LEACE, LEOPARD, Cascade, Eraser, Split
+from unspot import LEACE, Cascade, Eraser, Split
 from unspot.cli.inspect import checks, class_list
 from unspot.data.dataset import share_fitted_on
 from unspot.eraser import load, method_name
@@ -17,7 +17,7 @@ from unspot.maps import Projection
 @pytest.fixture
 def saved(tmp_path, rows):
     path = tmp_path / "e.safetensors"
-    Cascade(LEOPARD(rank=2, random_state=0)).fit(*rows).eraser_.save(path)
+    Cascade(rank=2, random_state=0).fit(*rows).eraser_.save(path)
     return path
 
 
@@ -156,7 +156,7 @@ def test_facts_of_any_type_end_in_a_sentence(name, cli, table, rows, tmp_path):
         try:
             Eraser.projection(np.eye(6)[:, :3], **{**FACTS, name: value}).save(path)
         except ValueError as refused:
-            assert re.search(rf"metadata with .*{name}.*, but expected", str(refused))  # noqa: PT017
+            assert re.search(rf"metadata in which .*{name}.*, but expected", str(refused))  # noqa: PT017
             continue
         shown = cli("inspect", path)
         erased = cli("transform", path, table, "-o", tmp_path / "out.parquet", "--force")

@@ -168,7 +168,7 @@ def test_threads_are_limited_before_libraries_load(folder):
         "    import torch, threadpoolctl\n"
         "    print(torch.get_num_threads(), [i['num_threads'] for i in "
         "threadpoolctl.threadpool_info()])\n    raise ValueError('that is all')\n"
-        "unspot.io.open_table = see\n"
+        "unspot.io.read_table = see\n"
         f"main('fit {ROWS} -o g.safetensors --threads 1'.split())"
     )
     plain = {name: value for name, value in os.environ.items() if "THREADS" not in name}
@@ -184,7 +184,7 @@ def test_threads_are_limited_before_libraries_load(folder):
 def test_the_demo_shows_its_steps(folder, stop_at, on_terminal, monkeypatch):
     data = unspot.datasets.load_glove_gender()
     monkeypatch.setattr(unspot.datasets, "load_glove_gender", lambda: data)
-    stop_at("Fitting LEOPARD")
+    stop_at("Fitting Cascade")
     code, drawn = on_terminal("demo")
     assert code == 130
     assert "Fitting LEACE" in drawn

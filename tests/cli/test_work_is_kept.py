@@ -35,7 +35,7 @@ def asked(table, eraser, place):
 
 @pytest.mark.parametrize("option", ["--output", "--html", "--json"])
 def test_a_place_that_cannot_be_written_is_refused_first(cli, table, eraser, option, monkeypatch):
-    monkeypatch.setattr("unspot.io.tables._read_with", None)  # nothing is read
+    monkeypatch.setattr("unspot.io.tables._read", None)  # nothing is read
     for line in asked(table, eraser, eraser / "no folder" / "out")[option]:
         done = cli(*line)
         assert done.code == 2

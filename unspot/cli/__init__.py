@@ -1,6 +1,6 @@
-"""The command line: one module per command, and one place where errors become sentences.
+"""The command line: commands by name, and one place where errors become sentences.
 
-A command is a function in the module of the same name, registered in ``COMMANDS``. It reads files,
+A command is a function of a module of this package, registered in ``COMMANDS``. It reads files,
 calls the library and writes results. Commands import the library inside their function, so that
 ``unspot --help`` loads neither numpy nor torch.
 """
@@ -14,31 +14,29 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, NamedTuple, get_origin
+from typing import Annotated, Any, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from unspot._version import __version__
-from unspot.cli.options import at_work, described, without_controls
+from unspot.cli.options import STDOUT, at_work, complain, described
 
 __all__ = ["COMMANDS", "app", "main"]
 
-#: Commands in the order of ``unspot --help``: each is ``unspot.cli.<name>.<name>``.
-COMMANDS: tuple[str, ...] = (
-    "demo",
-    "plan",
-    "fit",
-    "path",
-    "evaluate",
-    "certify",
-    "transform",
-    "export",
-    "inspect",
-)
-
-#: Commands of ``unspot lab``, in ``unspot.lab.cli``.
-LAB_COMMANDS = ("bench", "sweep")
+#: Modules of the commands, in the order of ``unspot --help``.
+COMMANDS = {
+    "demo": "unspot.cli.demo",
+    "plan": "unspot.cli.choice",
+    "fit": "unspot.cli.fit",
+    "path": "unspot.cli.choice",
+    "evaluate": "unspot.cli.evaluate",
+    "certify": "unspot.cli.certify",
+    "transform": "unspot.cli.transform",
+    "export": "unspot.cli.export",
+    "inspect": "unspot.cli.inspect",
+}
+LAB_COMMANDS = {"bench": "unspot.lab.cli", "sweep": "unspot.lab.cli"}
 
 #: Options of the program that may stand behind the command too, with their number of values.
 PROGRAM_OPTIONS = {"--quiet": 0, "-q": 0, "--debug": 0, "--seed": 1, "--threads": 1}
@@ -48,14 +46,6 @@ _ONCE = ("concept", "features", "task")
 
 #: Errors that a user can correct: shown as one sentence. Others are bugs, with their traceback.
 _EXPECTED = (ValueError, LookupError, OSError, ImportError, MemoryError)
-
-
-class Settings(NamedTuple):
-    """Values of the program's own options."""
-
-    seed: int = 0
-    quiet: bool = False
-    threads: int | None = None
 
 
 class Program(TyperGroup):
@@ -149,23 +139,23 @@ def _program(
     """
     if debug:
         os.environ["UNSPOT_DEBUG"] = "1"
-    ctx.obj = Settings(seed, quiet, threads)
+    ctx.obj = {"seed": seed, "quiet": quiet, "threads": threads}
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Describe the parameters of a command, and pass it ``seed`` and ``quiet`` of the program."""
+    """Describe the parameters of a command, and pass it the ``seed`` of the program."""
     wanted = signature(command, eval_str=True).parameters
 
     @wraps(command)
     def run(ctx: typer.Context, **arguments: Any) -> None:
-        settings = ctx.obj or Settings()
-        own = {name: getattr(settings, name) for name in ("seed", "quiet") if name in wanted}
-        with at_work(quiet=settings.quiet, threads=settings.threads):
-            command(**arguments, **own)
+        settings = dict(ctx.obj)
+        seed = settings.pop("seed")
+        with at_work(json_only=arguments.get("json") == STDOUT, **settings):
+            command(**arguments, **({"seed": seed} if "seed" in wanted else {}))
 
     shown = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     for name, param in wanted.items():
-        if name not in ("seed", "quiet"):
+        if name != "seed":
             kind = param.annotation
             plain = get_origin(kind) is not Annotated  # commands of the lab say all of it
             annotation = described(command.__name__, name, kind) if plain else kind
@@ -175,17 +165,11 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _register(to: typer.Typer, module: str, name: str) -> None:
-    command = getattr(import_module(module), name)
-    to.command(name, cls=Command)(_with_settings(command))
-
-
-for _name in COMMANDS:
-    _register(app, f"unspot.cli.{_name}", _name)
-
 lab = typer.Typer(no_args_is_help=True, help="Research: the paper's benchmark, and sweeps.")
-for _name in LAB_COMMANDS:
-    _register(lab, "unspot.lab.cli", _name)
+for _group, _commands in ((app, COMMANDS), (lab, LAB_COMMANDS)):
+    for _name, _module in _commands.items():
+        _command = getattr(import_module(_module), _name)
+        _group.command(_name, cls=Command)(_with_settings(_command))
 app.add_typer(lab, name="lab")
 
 
@@ -205,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except _EXPECTED as error:
         if os.environ.get("UNSPOT_DEBUG", "0") not in ("", "0"):
             raise
-        typer.secho(f"Error: {sentence(error)}", fg=typer.colors.RED, err=True)
+        complain(f"Error: {sentence(error)}")
         raise SystemExit(2) from None
 
 
@@ -217,4 +201,4 @@ def sentence(error: BaseException) -> str:
         where = f"{error.filename!s}: " if error.filename else ""
         return f"{where}{error.strerror}."
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return without_controls(" ".join(text.split())) or type(error).__name__
+    return " ".join(text.split()) or type(error).__name__

@@ -1,63 +1,34 @@
-"""``unspot demo``: erase, measure, attack and report on bundled vectors, in about a minute."""
+"""``unspot demo``: erase, measure, attack and report on bundled words, in about a minute."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspot.cli import options
 
 if TYPE_CHECKING:
     from unspot.data.dataset import Dataset
-    from unspot.report.contents import Contents, NeighbourList
+    from unspot.evaluation.certificate import Certificate
+    from unspot.evaluation.evaluations import Evaluations
     from unspot.report.views import Views
 
+TITLE = "Gender, taken out of word vectors"
 #: Files that the demo writes.
 FILES = {
     "report.html": "the report: open it in a browser",
     "eraser.safetensors": "the eraser: load it with unspot.load",
 }
+#: Dimensions to keep: they hold little of gender, and much of the rest.
+RANK = 40
 #: Rows that L̄EOPARD is fitted on: enough to generalise, and few enough for about a minute.
 MAX_ROWS = 6000
-MEASURES = ("chance", "linear", "mdl", "neighbours")
-
-Step = Callable[[str], AbstractContextManager[Any]]
-
-
-@dataclass(frozen=True)
-class Story:
-    """A concept to take out of one of the bundled data sets."""
-
-    loader: str  # in unspot.datasets
-    title: str
-    about: str
-    rank: int  # dimensions that hold little of the concept, and much of the rest
-    show: tuple[str, ...]  # rows whose neighbours are shown
-
-
-STORIES = {
-    "words": Story(
-        "load_glove_gender",
-        "Gender, taken out of word vectors",
-        "words that lean female, lean male or are neutral",
-        rank=40,
-        show=("doctor", "nurse", "engineer", "professor", "midwife", "carpenter"),
-    ),
-    "translations": Story(
-        "load_translations",
-        "The translation, taken out of verses",
-        "vectors of Bible verses in three translations",
-        rank=192,
-        show=("Genesis 6:6 WEB", "Numbers 35:1 WEB", "Job 8:8 KJV", "Psalms 80:18 KJV"),
-    ),
-}
+METRICS = ("attack", "linear", "mdl", "neighbours")
+WORDS = ("doctor", "nurse", "engineer", "professor", "midwife", "carpenter")
 
 NEXT = (
     "  unspot plan data.parquet --features emb --concept gender",
@@ -67,141 +38,80 @@ NEXT = (
 )
 
 
-def demo(output: Path = Path("unspot-demo"), data: str = "words", *, quiet: bool) -> None:
+def demo(output: Path = Path("unspot-demo")) -> None:
     """Take gender out of 21,996 word vectors, and see what is left.
 
-    Fits LEACE, LEOPARD and its cascade on vectors that come with the package, attacks the
-    results, and writes a report. Needs no network; takes about a minute. With --data
-    translations, the source is taken out of verses, so that a search finds their meaning.
+    Fits LEACE and a cascade of LEACE and LEOPARD on vectors that come with the package, attacks
+    the results, and writes a report. Needs no network; takes about a minute.
     """
-    import unspot.datasets
-    from unspot.checks import check_choice
+    from unspot.datasets import load_glove_gender
 
-    story = STORIES[check_choice("--data", data, STORIES)]
-    rows = getattr(unspot.datasets, story.loader)()
     if output.exists() and not output.is_dir():
         raise ValueError(f"Got --output {output}, which is a file, but expected a folder.")
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere if quiet else sys.stdout):
-        _begin(story, rows)
-        result = run_demo(output, rows, story, step=_step)
-        _show(result, output)
+    rows = load_glove_gender()
+    train, _, test = (f"{len(split):,}" for split in rows)
+    options.say(f"\n{TITLE}\n", bold=True)
+    options.say(
+        f"  {sum(map(len, rows)):,} words that lean female, lean male or are neutral.\n"
+        f"  {rows.n_features} dimensions, of which {RANK} are kept.\n"
+        f"  Erasers learn from {train} words, attackers from others, and all is\n"
+        f"  tested on {test} that none of them has seen.\n"
+    )
+    _show(run_demo(output, rows), output)
 
 
-# -- The work --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Demo:
+class Demo(NamedTuple):
     """Results of the demo."""
 
-    contents: Contents
+    evaluations: Evaluations
+    certificate: Certificate
     views: Views
-    neighbours: tuple[NeighbourList, ...]
+    neighbours: list[tuple[str, list[str], list[str]]]
 
 
 def run_demo(
-    folder: Path,
-    data: Dataset,
-    story: Story,
-    *,
-    max_rows: int = MAX_ROWS,
-    seeds: int = 2,
-    step: Step = lambda name: nullcontext(),
+    folder: Path, data: Dataset, *, rank: int = RANK, max_rows: int = MAX_ROWS, seeds: int = 2
 ) -> Demo:
-    """Erase, measure, attack, draw and write.
-
-    Parameters
-    ----------
-    folder : path
-        Where ``FILES`` go. Existing files of these names are replaced.
-    data : Dataset
-        With names, as ``load_glove_gender`` gives it.
-    story : Story
-    max_rows : int
-        Rows that L̄EOPARD is fitted on.
-    seeds : int
-        Number of networks per probe.
-    step : function
-        Called with the name of each step; returns a context around it, to show progress.
-    """
-    from unspot.report import make_views, to_html
-    from unspot.report.contents import read_contents
-
-    erasers = _fitted(data, story.rank, max_rows, step)
-    results = _measured(erasers, data, seeds, step)
-    with step("Drawing maps"):
-        views = make_views(erasers, data, max_points=1200)
-    neighbours = nearest_names(erasers["Cascade"], data, story.show)
-    with step("Writing the report"):
-        erasers["Cascade"].eraser_.save(folder / "eraser.safetensors")
-        page = folder / "report.html"
-        to_html(results, page, views=views, neighbours=neighbours, title=story.title)
-    return Demo(read_contents(results, title=story.title), views, neighbours)
-
-
-def _fitted(data: Dataset, rank: int, max_rows: int, step: Step) -> dict[str, Any]:
-    with step("Loading packages"):
-        from unspot import LEACE, LEOPARD, Cascade
+    """Erase, measure, attack, and write ``FILES`` to a folder; earlier ones are replaced."""
+    with _step("Loading packages"):
+        from unspot import LEACE, LEOPARD, Cascade, certify, evaluate
         from unspot.leopard import ManifoldSolver
+        from unspot.report import make_views, to_html
 
-        solver = ManifoldSolver(max_rows=max_rows)
-        leopard = LEOPARD(rank=rank, solver=solver, random_state=0)
-        erasers = {"LEACE": LEACE(), "LEOPARD": leopard, "Cascade": Cascade(leopard)}
+    leopard = LEOPARD(rank=rank, solver=ManifoldSolver(max_rows=max_rows), random_state=0)
+    erasers: dict[str, Any] = {"LEACE": LEACE(), "Cascade": Cascade(second=leopard)}
     for name, eraser in erasers.items():
-        with step(f"Fitting {name}"):
+        with _step(f"Fitting {name}"):
             eraser.fit(data.train.X, data.train.z)
-    return erasers
-
-
-def _measured(erasers: dict[str, Any], data: Dataset, seeds: int, step: Step) -> dict[str, Any]:
-    """Evaluate and certify each eraser; certify the original rows under "before"."""
-    from unspot import certify, evaluate
-
-    with step("Attacking the original"):
-        results: dict[str, Any] = {"before": certify(None, data, budget="quick")}
-    for name, eraser in erasers.items():
-        with step(f"Measuring {name}"):
-            evaluation = evaluate(eraser, data, metrics=MEASURES, seeds=seeds)
-        with step(f"Attacking {name}"):
-            results[name] = (evaluation, certify(eraser, data, budget="quick"))
-    return results
+    chosen = erasers["Cascade"]
+    with _step("Measuring both"):
+        evaluations = evaluate(erasers, data, metrics=METRICS, seeds=seeds)
+    with _step("Certifying Cascade"):
+        certificate = certify(chosen, data, budget="quick")
+    with _step("Writing the report"):
+        chosen.save(folder / "eraser.safetensors")
+        results = {**evaluations, "Cascade": (evaluations["Cascade"], certificate)}
+        views = make_views(erasers, data)
+        to_html(results, folder / "report.html", views=views, title=TITLE)
+    return Demo(evaluations, certificate, views, nearest_names(chosen, data, WORDS))
 
 
 def nearest_names(
     eraser: Any, data: Dataset, wanted: Sequence[str], *, k: int = 5
-) -> tuple[NeighbourList, ...]:
+) -> list[tuple[str, list[str], list[str]]]:
     """Find the k nearest rows by cosine, before and after erasure; unknown names are left out."""
     import numpy as np
 
-    from unspot.report.contents import NeighbourList
-
     names = np.concatenate([split.names for split in data]).astype(str)
     X = np.concatenate([split.X for split in data])
-    places = {name: i for i, name in enumerate(names)}
-    known = [name for name in wanted if name in places]
-    rows = np.array([places[name] for name in known], dtype=int)
+    rows = np.array([i for name in wanted for i in np.flatnonzero(names == name)], dtype=int)
     nearest = []
     for vectors in (X, eraser.transform(X)):
         unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
         cosines = unit[rows] @ unit.T
         cosines[np.arange(len(rows)), rows] = -np.inf  # a row is not its own neighbour
-        nearest.append(names[np.argsort(-cosines, axis=1, kind="stable")[:, :k]])
-    pairs = zip(known, *nearest, strict=True)
-    return tuple(NeighbourList(name, tuple(b), tuple(a)) for name, b, a in pairs)
-
-
-# -- The terminal ----------------------------------------------------------------------------------
-
-
-def _begin(story: Story, rows: Dataset) -> None:
-    train, _, test = (f"{len(split):,}" for split in rows)
-    options.say(f"\n{story.title}\n", bold=True)
-    options.say(
-        f"  {sum(map(len, rows)):,} {story.about}.\n"
-        f"  {rows.n_features} dimensions, of which {story.rank} are kept.\n"
-        f"  Erasers learn from {train} of them, attackers from others, and all is\n"
-        f"  tested on {test} that none of them has seen.\n"
-    )
+        nearest.append(names[np.argsort(-cosines, axis=1, kind="stable")[:, :k]].tolist())
+    return list(zip(names[rows].tolist(), *nearest, strict=True))
 
 
 @contextmanager
@@ -216,24 +126,15 @@ def _step(name: str) -> Iterator[None]:
 
 
 def _show(result: Demo, folder: Path) -> None:
-    from unspot.report.page import measure_groups
     from unspot.tables import plain
 
-    contents = result.contents
-    rows = [["", "before", *contents.columns]]
-    for group, lines in measure_groups(contents, spreads=False):
-        rows.append([group, *[""] * (len(rows[0]) - 1)])
-        rows += [[f"  {line.title} {line.arrow}", line.before, *line.after] for line in lines]
-    chance = f", chance is {100 * contents.chance:.1f} %" if contents.chance else ""
-    options.say(f"\n{plain(rows)}\n\n  ↓ lower is better, ↑ higher is better{chance}")
-    if (verdict := contents.headline) is not None:
-        headline = f"{contents.columns[contents.chosen]}: {verdict.headline}."
-        options.say("\n" + fill(headline, 80), bold=True)
-        options.say(fill(verdict.sentence, 80))
-    options.say("\nNearest rows before, and after erasure", bold=True)
-    for entry in result.neighbours:
-        for start, names in ((f"  {entry.word}: ", entry.before), ("    → ", entry.after)):
-            options.say(fill(start + ", ".join(names), 80, subsequent_indent=" " * 6))
+    options.say(f"\n{plain(result.evaluations.cells())}")
+    options.say("↓ lower is better, ↑ higher is better", dim=True)
+    options.say(f"\nCascade: {result.certificate.verdict}", bold=True)
+    options.say(fill(result.certificate.sentence, 80))
+    options.say("\nNearest words before, and after erasure", bold=True)
+    for word, before, after in result.neighbours:
+        options.say(f"  {word}: {', '.join(before)}\n    → {', '.join(after)}")
     options.say(f"\nWritten to {folder}/", bold=True)
     for name, meaning in FILES.items():
         options.say(f"  {name:<20} {meaning}")

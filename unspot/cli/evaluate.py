@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unspot.cli import options
 from unspot.cli.rows import Source, how_split, unseen_rows, write_page
@@ -32,7 +32,6 @@ def evaluate(
     settings: list[str] | None = None,
     *,
     seed: int,
-    quiet: bool,
 ) -> None:
     """Measure what an eraser leaves of concept and task.
 
@@ -43,41 +42,37 @@ def evaluate(
     certify, whose attackers try harder. Several erasers share one table.
     """
     chosen, _ = options.parse_settings(settings, KEYS)
-    train_labels = chosen.pop("train_labels", None)
-    paths, data = _named_files(files)
-    inputs = (*paths.values(), data, labels, train, train_labels)
-    options.check_files({"--json": json, "--html": html}, inputs)
-    seeds, predictions = chosen.pop("seeds", 5), chosen.get("predictions")
-    if predictions is not None and task is None:
+    seeds = chosen.pop("seeds", 5)
+    if "predictions" in chosen and task is None:
         raise ValueError("Got --set predictions=… without --task, the true labels.")
+    paths, data = _named_files(files)
+    columns: dict[str, Any] = {"task": task, "groups": groups, "kinds": kind}
+    source = Source(data, labels, concept, features, **columns, train=train, **chosen)
+    options.check_files({"--json": json, "--html": html}, (*paths.values(), *source.files))
     from unspot.eraser import load
 
     erasers = {name: load(path) for name, path in paths.items()}
-    source = Source(data, labels, concept, features, task=task, groups=groups, kinds=kind, **chosen)
-    rows = unseen_rows(list(erasers.values()), source, train, train_labels, seed, quiet=quiet)
+    rows = unseen_rows(list(erasers.values()), source, seed)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot import evaluate as measure
 
-    if not quiet:
-        for loaded in erasers.values():
-            _warn_if_fitted_on(loaded, rows)
+    for loaded in erasers.values():
+        _warn_if_fitted_on(loaded, rows)
     several = len(erasers) > 1
-    with options.warnings_as_sentences(quiet=quiet):
-        evaluation = measure(
-            erasers if several else next(iter(erasers.values())),
-            rows,
-            metrics=options.comma_list(metrics),
-            seeds=seeds,
-            budget=budget,
-            random_state=seed,
-            predictions=None if predictions is None else {predictions: rows.test.predictions},
-        )
+    evaluation = measure(
+        erasers if several else next(iter(erasers.values())),
+        rows,
+        metrics=options.comma_list(metrics),
+        seeds=seeds,
+        budget=budget,
+        random_state=seed,
+        predictions=rows.test.predictions,
+    )
     options.write_json(evaluation, json)
     write_page(dict(evaluation) if several else evaluation, erasers, rows, html)
-    if not quiet and json != options.STDOUT:
-        options.say(" and ".join(evaluation) if several else evaluation.name, bold=True)
-        _show_rows(rows, data, train)
-        (_show_several if several else _show)(evaluation)
+    options.say(" and ".join(evaluation) if several else evaluation.name, bold=True)
+    _show_rows(rows, data, train)
+    (_show_several if several else _show)(evaluation)
 
 
 def _warn_if_fitted_on(eraser: Eraser, rows: Dataset) -> None:

@@ -26,8 +26,6 @@ def export(
     output: Path | None = None,
     model: str | None = None,
     force: bool = False,
-    *,
-    quiet: bool,
 ) -> None:
     """Write an eraser for ONNX, torch, faiss or a text encoder.
 
@@ -59,8 +57,7 @@ def export(
             _write(load(eraser), to, written)
         except NotImplementedError as error:  # of a map that has no elementary steps
             raise ValueError(str(error)) from None
-    if not quiet:
-        options.say(f"{written}: {use.format(name=written.name)}")
+    options.say(f"{written}: {use.format(name=written.name)}")
 
 
 def _write(eraser: Eraser, to: str, path: Path) -> None:

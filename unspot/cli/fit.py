@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unspot.cli import options
 from unspot.cli.inspect import eraser_facts
-from unspot.cli.rows import Source, read
+from unspot.cli.rows import Source, read, read_concept
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,6 @@ def fit(
     force: bool = False,
     *,
     seed: int,
-    quiet: bool,
 ) -> None:
     """Learn to take a concept out of embeddings.
 
@@ -53,23 +52,21 @@ def fit(
     source = Source(
         data, labels, concept, features, groups=groups, kinds=kind, beside=beside, **reading
     )
-    with options.warnings_as_sentences(quiet=quiet):
-        table, kinds = read(source, quiet=quiet, on_disk=True)
-        z, columns = separate_tasks(table.z, concept, tasks)
-        z = of_kinds(z, kinds)
-        with options.loading():  # after all that can be wrong with the files: it imports torch
-            estimator = make_estimator(method, params, seed=seed)
-        started = time.perf_counter()
-        more: dict[str, Any] = {"groups": table.groups} if groups else {}
-        estimator.fit(table.X, z, **columns, **more)
+    table, kinds = read(source, on_disk=True)
+    z, columns = separate_tasks(table.z, concept, tasks)
+    z = read_concept(z, kinds, n_rows=len(table.X)) if kinds else z
+    with options.loading():  # after all that can be wrong with the files: it imports torch
+        estimator = make_estimator(method, params, seed=seed)
+    started = time.perf_counter()
+    more: dict[str, Any] = {"groups": table.groups} if groups else {}
+    estimator.fit(table.X, z, **columns, **more)
     seconds = time.perf_counter() - started
     named = {f"{name}_name": column for name, column in tasks.items()}
     eraser = with_source(estimator.eraser_, table, source, **named)
     eraser.save(output)
-    if not quiet:
-        written = f"{output} ({options.file_size(output)}), fitted in {seconds:,.1f} s"
-        facts = [*eraser_facts(eraser), ("written", written)]
-        options.facts(f"Erased {source.name!r} with {type(estimator).__name__}", facts)
+    written = f"{output} ({options.file_size(output)}), fitted in {seconds:,.1f} s"
+    facts = [*eraser_facts(eraser), ("written", written)]
+    options.facts(f"Erased {source.name!r} with {type(estimator).__name__}", facts)
 
 
 def _rank_parameters(
@@ -112,17 +109,6 @@ def separate_tasks(
     concepts = {name: column for name, column in columns.items() if name not in tasks.values()}
     z = concepts if len(concepts) > 1 else concepts[str(concept)]
     return z, {option: columns[column] for option, column in tasks.items()}
-
-
-def of_kinds(z: Any, kinds: dict[str, str]) -> Any:
-    """Read the concept with the kinds that --kind says, if it says any."""
-    from unspot.data.concept import read as read_concept
-
-    if not kinds:
-        return z
-    several = isinstance(z, dict)
-    n_rows = len(next(iter(z.values()))) if several else len(z)
-    return read_concept(z, n_rows=n_rows, kind=kinds if several else next(iter(kinds.values())))
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int) -> Any:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,7 +44,6 @@ HELP = {
     "fit.keep NAME": "Column of a task that erased rows must still tell.",
     "certify.given NAME": "Labels that attackers know; only what rows add counts.",
     "certify.check FILE": "Compare with the JSON of an earlier certificate.",
-    "demo.data NAME": "words (gender) or translations (the source).",
     # What is done
     "method -m NAME": "See unspot inspect --methods; or cascade:NAME.",
     "fit.rank -r R": "Dimensions to keep: a number, a fraction (by default 0.5), or auto.",
@@ -63,8 +63,8 @@ HELP = {
     "export.model -m MODEL": "For sentence-transformers: a folder, or a name.",
     "inspect.methods": "List the methods of unspot fit.",
     "plan.settings --set KEY=VALUE": f"{READING}.",
-    "fit.settings --set KEY=VALUE": "A parameter of the method, such as normalise=true; "
-    f"{READING}.",
+    "fit.settings --set KEY=VALUE": "A parameter of the method, such as normalise=true, or of its "
+    f"solver, such as solver.max_rows=3000; {READING}.",
     "path.settings --set KEY=VALUE": "A parameter of the method; metrics (a comma list, of every "
     f"rank), seeds (of a metric), attackers (quick, standard, thorough), {READING}.",
     "evaluate.settings --set KEY=VALUE": "seeds (of a metric, 5), predictions (a column: the task "
@@ -302,20 +302,42 @@ def write_json(result: Any, path: Path | None) -> None:
 # -- The terminal ----------------------------------------------------------------------------------
 
 
+#: Streams on which a command says nothing: both if it is quiet, stdout if JSON goes there.
+_silent: ContextVar[tuple[str, ...]] = ContextVar("silent", default=())
+
+
 @contextmanager
-def at_work(*, quiet: bool, threads: int | None) -> Iterator[None]:
+def at_work(*, quiet: bool, json_only: bool, threads: int | None) -> Iterator[None]:
     """Limit threads, show progress on stderr, and end with a line after Ctrl-C."""
     from unspot.io.progress import shown
     from unspot.machine import threads as at_most
 
     if threads is not None and threads < 1:
         raise ValueError(f"Got --threads {threads}, but expected a number of at least 1.")
+    before = _silent.set(("out", "err") if quiet else ("out",) if json_only else ())
     try:
-        with at_most(threads), nullcontext() if quiet else shown(delay=SHOW_AFTER):
+        progress = nullcontext() if quiet else shown(delay=SHOW_AFTER)
+        with _warnings_as_sentences(), at_most(threads), progress:
             yield
     except KeyboardInterrupt as stop:
         typer.echo(f"Stopped. {stop}".rstrip(), err=True)
         raise typer.Exit(130) from None
+    finally:
+        _silent.reset(before)
+
+
+@contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """Print the library's warnings as sentences once the work is done."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for message in dict.fromkeys(str(warning.message) for warning in caught):
+                warn(message)
 
 
 @contextmanager
@@ -345,14 +367,15 @@ def without_controls(text: str) -> str:
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
-def say(text: str, **style: Any) -> None:
-    """Print lines of text."""
-    typer.secho(without_controls(text), **style)
+def say(text: str, *, err: bool = False, **style: Any) -> None:
+    """Print lines of text, unless nobody wants them."""
+    if ("err" if err else "out") not in _silent.get():
+        typer.secho(without_controls(text), err=err, **style)
 
 
-def note(message: str, *, quiet: bool) -> None:
-    """Print a sentence about the work on stderr, unless it is empty or nobody wants it."""
-    if message and not quiet:
+def note(message: str) -> None:
+    """Print a sentence about the work on stderr, unless it is empty."""
+    if message:
         say(message, dim=True, err=True)
 
 
@@ -361,17 +384,9 @@ def warn(message: str) -> None:
     say(f"Warning: {message}", fg=typer.colors.YELLOW, err=True)
 
 
-@contextmanager
-def warnings_as_sentences(*, quiet: bool) -> Iterator[None]:
-    """Print the library's warnings as sentences once the work is done; none if quiet."""
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        if not quiet:
-            warn(message)
+def complain(message: str) -> None:
+    """Print what went wrong on stderr, also if quiet."""
+    typer.secho(without_controls(message), fg=typer.colors.RED, err=True)
 
 
 def echo_json(text: str) -> None:
@@ -380,7 +395,7 @@ def echo_json(text: str) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(json.loads(text), indent=2)
-    say(text)
+    typer.echo(without_controls(text))
 
 
 def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -389,8 +404,7 @@ def facts(title: str, rows: Iterable[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     say(title, bold=True)
     for name, value in shown:
-        label = typer.style(f"  {name.ljust(width)}", dim=True)
-        typer.echo(f"{label}  {without_controls(' '.join(value.split(chr(10))))}")
+        say(f"  {name.ljust(width)}  {' '.join(value.split(chr(10)))}")
 
 
 def file_size(path: Path) -> str:

@@ -25,6 +25,8 @@ class Source:
     ----------
     data, labels : path
         The file of the vectors, and a second one with their labels.
+    train, train_labels : path
+        Other rows, for attackers to learn from.
     concept, features, task, groups, predictions : str or None
         Columns or arrays. With an eraser, concept and features are by default those of its fit.
     kinds : sequence of str
@@ -46,6 +48,13 @@ class Source:
     beside: tuple[str, ...] = ()
     key: str | None = None
     drop_missing: bool = False
+    train: Path | None = None
+    train_labels: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """Return all files that are read."""
+        return self.data, self.labels, self.train, self.train_labels
 
     @property
     def name(self) -> str:
@@ -53,12 +62,12 @@ class Source:
         return self.concept or (self.labels or self.data).stem
 
 
-def read(source: Source, *, quiet: bool, on_disk: bool = False) -> tuple[Table, dict[str, str]]:
+def read(source: Source, *, on_disk: bool = False) -> tuple[Table, dict[str, str]]:
     """Read vectors and labels, and the kinds of concepts as far as they were said.
 
     With ``on_disk``, large Parquet files stay there.
     """
-    from unspot.io import open_table, read_table
+    from unspot.io import read_table
 
     if source.concept is None and source.labels is None:
         raise ValueError(
@@ -66,7 +75,7 @@ def read(source: Source, *, quiet: bool, on_disk: bool = False) -> tuple[Table, 
         )
     kinds = options.parse_kinds(source.kinds, source.concept)
     names = ",".join(filter(None, [source.concept, *source.beside])) or None
-    table = (open_table if on_disk else read_table)(
+    table = read_table(
         source.data,
         features=source.features,
         concept=names,
@@ -76,21 +85,30 @@ def read(source: Source, *, quiet: bool, on_disk: bool = False) -> tuple[Table, 
         labels_file=source.labels,
         key=source.key,
         drop_missing=source.drop_missing,
+        on_disk=on_disk,
     )
-    options.note(table.dropped, quiet=quiet)
+    options.note(table.dropped)
     return table, kinds
 
 
-def dataset(source: Source, seed: int, *, quiet: bool) -> tuple[Dataset, Table, dict[str, str]]:
+def read_concept(z: Any, kinds: dict[str, str], *, n_rows: int) -> Any:
+    """Read a concept, or a table of them, with the kinds that are known."""
+    from unspot.data.concept import read
+
+    kind = kinds if isinstance(z, dict) else next(iter(kinds.values()), None)
+    return read(z, n_rows=n_rows, kind=kind)
+
+
+def dataset(source: Source, seed: int) -> tuple[Dataset, Table]:
     """Read a file and split it into rows to fit on, to choose on and to test on."""
-    table, kinds = read(source, quiet=quiet)
+    table, kinds = read(source)
     import numpy as np
 
     from unspot.data.dataset import Dataset  # after what can be wrong with the file
 
     X = np.asarray(table.X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
-    data = Dataset.from_arrays(
+    rows = Dataset.from_arrays(
         X,
         table.z,
         table.y,
@@ -100,36 +118,28 @@ def dataset(source: Source, seed: int, *, quiet: bool) -> tuple[Dataset, Table, 
         name=source.data.name,
         concept=source.name,
     )
-    return data, table, kinds
+    return rows, table
 
 
 # -- Rows for fitted erasers -----------------------------------------------------------------------
 
 
-def unseen_rows(
-    erasers: Sequence[Eraser],
-    source: Source,
-    train: Path | None,
-    train_labels: Path | None,
-    seed: int,
-    *,
-    quiet: bool,
-) -> Dataset:
+def unseen_rows(erasers: Sequence[Eraser], source: Source, seed: int) -> Dataset:
     """Read rows to judge erasers on and rows to learn from, which no fit has seen if possible.
 
     Rows to learn from are those of ``train``, or half of the file. Of rows that chose a rank in
     ``unspot path``, only its test rows are used. Where there are no rows of the fit, there
     is no train split.
     """
-    if train is None and train_labels is not None:
+    if source.train is None and source.train_labels is not None:
         raise ValueError("Got train_labels without --train, the rows that they belong to.")
-    whole = _split_of(erasers[0], source, quiet)
-    _note_other_concept(erasers[0], source.concept, quiet)
+    whole = _split_of(erasers[0], source)
+    _note_other_concept(erasers[0], source.concept)
     learn = None
-    if train is not None:
+    if source.train is not None:
         # Predictions belong to the rows that are judged on.
-        other = replace(source, data=train, labels=train_labels, predictions=None)
-        learn = _split_of(erasers[0], other, quiet, "--set train_labels=FILE")
+        other = replace(source, data=source.train, labels=source.train_labels, predictions=None)
+        learn = _split_of(erasers[0], other, "--set train_labels=FILE")
         _refuse_shared(whole, learn, source.data)
     rows = _divided(erasers, whole, learn, source.data.name, seed)
     return replace(rows, concept=source.concept or "")  # else the name of the eraser's fit
@@ -161,8 +171,9 @@ def how_split(rows: Dataset) -> str:
     return "split at random" + ("" if rows.test.groups is None else ", by group")
 
 
-def _split_of(eraser: Eraser, source: Source, quiet: bool, option: str = "--labels") -> Split:
+def _split_of(eraser: Eraser, source: Source, option: str = "--labels") -> Split:
     """Read a file by the columns of the eraser's fit, where options name no others."""
+    from unspot.data.dataset import Split
     from unspot.io.tables import has_column
 
     name = source.concept or eraser.metadata.get("concept_name")
@@ -175,9 +186,11 @@ def _split_of(eraser: Eraser, source: Source, quiet: bool, option: str = "--labe
         # fit names the concept after its file of labels if that has one column
         name = name if has_column(source.labels, name) else None
     features: Any = source.features or _features_of_fit(eraser, source.data)
-    table, kinds = read(replace(source, concept=name, features=features), quiet=quiet)
+    table, kinds = read(replace(source, concept=name, features=features))
     kinds = {**_kinds_of_fit(eraser, name), **kinds}
-    return _labelled(_in_order_of_fit(eraser, table, source.data), table, kinds, name)
+    X = _in_order_of_fit(eraser, table, source.data)
+    concept = read_concept(table.z, kinds, n_rows=len(X))
+    return Split(X, concept, table.y, groups=table.groups, predictions=table.names)
 
 
 def _features_of_fit(eraser: Eraser, path: Path) -> str | list[str] | None:
@@ -213,23 +226,11 @@ def _in_order_of_fit(eraser: Eraser, table: Table, path: Path) -> NDArray[Any]:
     return X
 
 
-def _labelled(X: NDArray[Any], table: Table, kinds: dict[str, str], name: str | None) -> Split:
-    from unspot.data.concept import read as read_concept
-    from unspot.data.dataset import Split
-
-    several = isinstance(table.z, dict)
-    kind = kinds if several else kinds.get(name or "")
-    concept = read_concept(table.z, n_rows=len(X), kind=kind)
-    return Split(X, concept, table.y, groups=table.groups, predictions=table.names)
-
-
-def _note_other_concept(eraser: Eraser, concept: str | None, quiet: bool) -> None:
+def _note_other_concept(eraser: Eraser, concept: str | None) -> None:
     erased = str(eraser.metadata.get("concept_name") or "")
     others = {*(concept or "").split(",")} - {*erased.split(",")}
     if concept and erased and others:
-        options.note(
-            f"This eraser was fitted to erase {erased}; what is measured is {concept}.", quiet=quiet
-        )
+        options.note(f"This eraser was fitted to erase {erased}; what is measured is {concept}.")
 
 
 def _refuse_shared(whole: Split, learn: Split, data: Path) -> None:

@@ -22,8 +22,6 @@ def transform(
     workers: int | None = None,
     skip_bad: bool = False,
     force: bool = False,
-    *,
-    quiet: bool,
 ) -> None:
     """Take the concept out of files, of any size and number.
 
@@ -41,9 +39,9 @@ def transform(
     erasure = Erasure(load(eraser), features, reduce)
     if to_folder:
         settings = {"workers": workers, "skip_bad": skip_bad, "force": force}
-        _many(erasure, inputs, Path(output), quiet, **settings)
+        _many(erasure, inputs, Path(output), **settings)
     else:
-        _one(erasure, inputs[0], Path(output), force, quiet)
+        _one(erasure, inputs[0], Path(output), force)
 
 
 def _to_folder(inputs: list[Path], output: str) -> bool:
@@ -52,26 +50,23 @@ def _to_folder(inputs: list[Path], output: str) -> bool:
     return many or output.endswith((os.sep, "/")) or Path(output).is_dir()
 
 
-def _one(erasure: Erasure, source: Path, target: Path, force: bool, quiet: bool) -> None:
+def _one(erasure: Erasure, source: Path, target: Path, force: bool) -> None:
     from unspot.scale import transform_file
 
     started = time.perf_counter()
     with options.after_interrupt(f"Nothing was written to {target}."):
         rows = transform_file(erasure, source, target, force=force)
-    if not quiet:
-        options.say(f"Erased {_rate(rows, started)} into {target}.")
+    options.say(f"Erased {_rate(rows, started)} into {target}.")
 
 
-def _many(erasure: Erasure, inputs: list[Path], folder: Path, quiet: bool, **settings: Any) -> None:
+def _many(erasure: Erasure, inputs: list[Path], folder: Path, **settings: Any) -> None:
     from unspot.scale import transform_files
 
     started = time.perf_counter()
     with options.after_interrupt("What is finished is kept. The same command goes on."):
         result = transform_files(erasure, inputs, folder, **settings)
     for source, error in result.skipped.items():
-        options.warn(f"Skipped {source}. {error}")
-    if quiet:
-        return
+        options.complain(f"Warning: Skipped {source}. {error}")
     if result.done:
         files = _files(len(result.done))
         options.say(f"Erased {_rate(result.rows, started)} in {files} into {folder}.")

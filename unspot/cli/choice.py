@@ -1,4 +1,4 @@
-"""``unspot path``: erasers of many ranks, what each leaves, and the choice of one."""
+"""``unspot plan`` and ``unspot path``: what rows can reach, and ranks to choose from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from unspot.cli import options
 from unspot.cli.fit import make_estimator, with_source
-from unspot.cli.rows import Source, dataset
+from unspot.cli.rows import Source, dataset, read
 
 if TYPE_CHECKING:
     from unspot.choice.path import RankPath
@@ -20,6 +20,33 @@ if TYPE_CHECKING:
     from unspot.evaluation.certificate import Certificate
 
 KEYS = {"metrics": str, "seeds": int, "attackers": str, **options.READING_KEYS}
+
+
+def plan(
+    data: Path,
+    concept: str | None = None,
+    features: str | None = None,
+    labels: Path | None = None,
+    groups: str | None = None,
+    max_advantage: float | None = None,
+    json: Path | None = None,
+    settings: list[str] | None = None,
+) -> None:
+    """Say what these rows can reach and show, before any fit.
+
+    \b
+    unspot plan data.parquet -f emb -c gender --max-advantage 0.02
+    """
+    options.check_files({"--json": json}, (data, labels))
+    chosen, _ = options.parse_settings(settings, options.READING_KEYS)
+    table, _ = read(Source(data, labels, concept, features, groups=groups, **chosen))
+    with options.loading():  # after all that can be wrong with the files: it imports torch
+        from unspot.choice.plan import plan as planned
+
+    bound = {} if max_advantage is None else {"max_advantage": max_advantage}
+    result = planned(table.X, table.z, groups=table.groups, **bound)
+    options.write_json(result, json)
+    options.say(str(result))
 
 
 def path(
@@ -42,7 +69,6 @@ def path(
     force: bool = False,
     *,
     seed: int,
-    quiet: bool,
 ) -> None:
     """Fit many ranks, measure each, and choose one.
 
@@ -56,47 +82,49 @@ def path(
     options.check_eraser(output, (data, labels), force=force)
     chosen, params = options.parse_settings(settings, KEYS, others=True)
     metrics, seeds = chosen.pop("metrics", None), chosen.pop("seeds", 1)
+    attackers = chosen.pop("attackers", "quick")
     bounds = _bounds(max_advantage, at_least, at_most)
-    bounds["attackers"] = chosen.pop("attackers", "quick")
     wanted = options.parse_ranks(ranks)
     source = Source(data, labels, concept, features, task=task, groups=groups, kinds=kind, **chosen)
-    rows, table, _ = dataset(source, seed, quiet=quiet)
+    rows, table = dataset(source, seed)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot.choice.path import rank_path
+        from unspot.choice.selection import check_bounds, way_to_decide
 
         estimator = make_estimator(method, params, seed=seed)
-    chooses = output is not None or len(bounds) > 1
-    _check_bounds(rows, bounds, chooses)
-    with options.warnings_as_sentences(quiet=quiet):
-        result = rank_path(estimator, rows, wanted, metrics=_metrics(metrics, rows), seeds=seeds)
+    chooses = output is not None or any(bound is not None for bound in bounds.values())
+    check_bounds(**bounds)
+    if chooses and bounds["metric"] is None:
+        way_to_decide(rows, max_advantage, attackers)  # an error if the rows cannot
+    result = rank_path(estimator, rows, wanted, metrics=_metrics(metrics, rows), seeds=seeds)
     options.write_json(result, json)
-    shows = not quiet and json != options.STDOUT
-    if shows:
-        options.say(result.to_markdown().rstrip())
+    options.say(result.to_markdown().rstrip())
     if not chooses:
         _write_page(html, method, result, seeds=seeds)
         return
-    with options.warnings_as_sentences(quiet=quiet):
-        best = result.select(**bounds)
-        certificate, verdict = _certify(best, result.unseen, seed)
+    best = result.select(**bounds, attackers=attackers)
+    certificate, verdict = _certify(best, result.unseen, seed)
     if output is not None:
         selection = best.selection_.describe()
         with_source(best.eraser_, table, source, selection=selection).save(output)
     if html is not None:
         result = result.including(best.rank_, seeds=seeds)
         _write_page(html, method, result, certificate, seeds=seeds, selection=best.selection_)
-    if shows:
-        n_rows = len(rows.train) + len(rows.validation)
-        options.say(f"\nChosen: {best.selection_}, fitted again on {n_rows:,} rows.\n{verdict}")
-        options.say("" if output is None else f"Written: {output}")
-    _end_if_broken(best.selection_, certificate)
+    n_rows = len(rows.train) + len(rows.validation)
+    options.say(f"\nChosen: {best.selection_}, fitted again on {n_rows:,} rows.\n{verdict}")
+    options.say("" if output is None else f"Written: {output}")
+    allowed = best.selection_.max_advantage
+    broken = allowed is not None and any(one.advantage > allowed for one in certificate)
+    if broken or not best.selection_.met:
+        raise typer.Exit(3)
 
 
 def _bounds(
     max_advantage: float | None, at_least: str | None, at_most: str | None
 ) -> dict[str, Any]:
     """Read how to choose: by a bound of attackers, or by a bound of one metric."""
-    bounds: dict[str, Any] = {} if max_advantage is None else {"max_advantage": max_advantage}
+    bounds: dict[str, Any] = {"max_advantage": max_advantage, "metric": None}
+    bounds |= {"at_least": None, "at_most": None}
     for option, text in (("at_least", at_least), ("at_most", at_most)):
         if text is None:
             continue
@@ -109,17 +137,6 @@ def _bounds(
                 "neighbours=0.7."
             ) from None
     return bounds
-
-
-def _check_bounds(rows: Dataset, bounds: dict[str, Any], chooses: bool) -> None:
-    """Raise an error before the fits for a choice that cannot be made."""
-    from unspot.choice.selection import check_bounds, way_to_decide
-
-    given = {"max_advantage": None, "metric": None, "at_least": None, "at_most": None, **bounds}
-    attackers = given.pop("attackers")
-    check_bounds(**given)
-    if chooses and given["metric"] is None:
-        way_to_decide(rows, given["max_advantage"], attackers)
 
 
 def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
@@ -146,13 +163,6 @@ def _certify(best: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], st
         return [], f"No certificate: {reason}. Give more rows, or other rows to unspot certify."
     verdict = f"{certificate.verdict}. {certificate.sentence} {certificate.next_step}"
     return [certificate], f"Certificate on other rows: {verdict}"
-
-
-def _end_if_broken(selection: Selection, certificate: Sequence[Certificate]) -> None:
-    allowed = selection.max_advantage
-    broken = allowed is not None and any(one.advantage > allowed for one in certificate)
-    if broken or not selection.met:
-        raise typer.Exit(3)
 
 
 def _write_page(
