@@ -80,7 +80,7 @@ def _measure(data: Dataset, row: dict[str, Any]) -> dict[str, Any]:
         eraser: Any = LEACE()
     else:
         settings = {k: row[k] for k in ("metric", "preserve", "init")}
-        eraser = Cascade(LEOPARD(rank=row["rank"], random_state=row["seed"], **settings))
+        eraser = Cascade(second=LEOPARD(rank=row["rank"], random_state=row["seed"], **settings))
     eraser.fit(data.train.X, data.train.z)
     seconds = time.perf_counter() - began
     train, unseen, test = (eraser.transform(split.X) for split in data)

@@ -205,11 +205,11 @@ def number(parts: Parts, *, seed: int) -> dict[str, Any]:
     ranks = [round(share * d) for share in (0.9, 0.75, 0.5)]
     for rank in ranks:
         inner = LEOPARD(rank=rank, random_state=seed)
-        methods[f"LEOPARD {rank}"] = Cascade(inner)
+        methods[f"LEOPARD {rank}"] = Cascade(second=inner)
     methods["Transport"] = moved = Transport()
     for rank in ranks[:2]:
         inner = LEOPARD(rank=rank, random_state=seed)
-        methods[f"Transport, LEOPARD {rank}"] = Cascade(inner, first=moved)
+        methods[f"Transport, LEOPARD {rank}"] = Cascade(moved, inner)
     methods["KRaM"] = KRaM(training={"epochs": 40}, random_state=seed)
     found: dict[str, Any] = {"before": {"R2": explained(learn, test), "A_50": 1.0, "seconds": 0.0}}
     for name, method in methods.items():
@@ -255,13 +255,13 @@ def several(X: Array, Z: dict[str, Array], rank: int, *, seed: int) -> dict[str,
     half = (X.shape[1] + rank) // 2
 
     def together() -> Callable[[Array], Array]:
-        return Cascade(LEOPARD(rank=rank, random_state=seed)).fit(X[fit], at).reduce
+        return Cascade(rank=rank, random_state=seed).fit(X[fit], at).reduce
 
     def in_a_row() -> Callable[[Array], Array]:
         first, second = at
-        one = Cascade(LEOPARD(rank=half, random_state=seed))
+        one = Cascade(rank=half, random_state=seed)
         one.fit(X[fit], at[first])
-        two = Cascade(LEOPARD(rank=rank, random_state=seed))
+        two = Cascade(rank=rank, random_state=seed)
         two.fit(one.reduce(X[fit]), at[second])
         return lambda rows: two.reduce(one.reduce(rows))
 
@@ -332,8 +332,8 @@ def given(X: Array, z: Array, y: Array, *, seed: int) -> dict[str, Any]:
         "before": (None, False),
         "LEACE": (LEACE(), False),
         "LEACE given": (LEACE(), True),
-        "LEOPARD": (Cascade(LEOPARD(rank=rank, random_state=seed)), False),
-        "LEOPARD given": (Cascade(LEOPARD(rank=rank, random_state=seed)), True),
+        "LEOPARD": (Cascade(rank=rank, random_state=seed), False),
+        "LEOPARD given": (Cascade(rank=rank, random_state=seed), True),
     }
     tasks = np.unique(y)
     cells = np.array([[np.sum((y == task) & (z == k)) for k in np.unique(z)] for task in tasks])

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspot import LEACE, LEOPARD, Cascade
+from unspot import LEACE, Cascade
 from unspot.datasets import load_glove_gender
 from unspot.erasers.registry import make
 from unspot.evaluation import attack, neighbour_overlap
@@ -107,7 +107,7 @@ _CONTESTANTS: dict[str, tuple[Callable[[Array, Array], Erase], int]] = {
     "concept-erasure quadratic, labels given": (_quadratic, FAST),
     "fairlearn CorrelationRemover, labels given": (_fairlearn, FAST),
     "unspot transport": (_unspot(make("transport")), FAST),
-    "unspot cascade, rank 50": (_unspot(Cascade(LEOPARD(rank=50, random_state=0))), SLOW),
+    "unspot cascade, rank 50": (_unspot(Cascade(rank=50, random_state=0)), SLOW),
     "unspot transport:leopard, rank 50": (
         _unspot(make("transport:leopard", rank=50, random_state=0)),
         SLOW,

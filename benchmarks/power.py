@@ -299,7 +299,23 @@ def _gaussian(name: str) -> Law:
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         return rows.sample(n, random_state=rng)
 
-    return Law(draw, _known(lambda X: rows.posterior(X).argmax(axis=1)))
+    return Law(draw, _known(lambda X: densities(rows, X, np.eye(D)).argmax(axis=1)))
+
+
+def densities(rows: Any, X: Array, U: Array) -> Array:
+    """Compute p(Uᵀx | class), (n, K), of a law of the package as the law is defined."""
+    from scipy.stats import multivariate_normal, multivariate_t
+
+    classes, A, Y = rows._classes, U.T @ rows.concept_basis, X @ U  # A is (r, q)
+    out = np.zeros((len(X), rows.n_classes))
+    for k in range(rows.n_classes):
+        for mean, variances in zip(classes.means[k], classes.variances[k], strict=True):
+            shape = np.eye(U.shape[1]) + A @ np.diag(variances - 1) @ A.T
+            if classes.df is None:
+                out[:, k] += multivariate_normal(A @ mean, shape).pdf(Y)
+            else:
+                out[:, k] += multivariate_t(A @ mean, shape, df=classes.df).pdf(Y)
+    return out
 
 
 def _exact_in_half(X: Array) -> Array:

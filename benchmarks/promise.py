@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from unspot import LEOPARD, Cascade, Dataset, rank_path
+from unspot import Cascade, Dataset, rank_path
 from unspot.choice import RankPath
 from unspot.choice.selection import largest
 from unspot.datasets import load_glove_gender
@@ -79,7 +79,7 @@ def summary(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _cells(data: Dataset, seed: int) -> dict[str, Any]:
     began = time.process_time()
-    path = rank_path(Cascade(LEOPARD(random_state=seed)), data)
+    path = rank_path(Cascade(random_state=seed), data)
     fitted = time.process_time()
     checked: dict[int, dict[str, Any]] = {}
     bounds = {f"{bound:g}": _cell(path, bound, checked) for bound in PROMISES}

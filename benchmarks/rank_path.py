@@ -60,7 +60,7 @@ def run(
     """
     counter, solver = Counter(), ManifoldSolver(max_rows=max_rows)
     found: dict[str, Any] = {"max_rows": max_rows, "seeds": seeds}
-    for name, wrap in (("standard", lambda e: e), ("cascaded", Cascade)):
+    for name, wrap in (("standard", lambda e: e), ("cascaded", lambda e: Cascade(second=e))):
         runs = [
             compare(wrap, list(ranks), {"solver": solver, "random_state": seed}, counter)
             for seed in range(seeds)

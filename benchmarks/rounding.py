@@ -40,7 +40,7 @@ def run() -> dict[str, Any]:
         erasers = {
             "LEACE": LEACE(),
             "cascade": Cascade(
-                LEOPARD(rank=0.5, solver=ManifoldSolver(max_rows=1500), random_state=0)
+                second=LEOPARD(rank=0.5, solver=ManifoldSolver(max_rows=1500), random_state=0)
             ),
         }
         for method, estimator in erasers.items():

@@ -32,8 +32,8 @@ RANKS = {"glove": (90, 78, 60, 50, 30), "tweets": (300, 160, 96), "bios": (300, 
 FILES = {"tweets": "tweets_minilm.npz", "bios": "bios_minilm.npz"}
 
 
-def _first() -> list[Any]:
-    return [Transport(), LEACE(method="orthogonal")]
+def _first() -> Cascade:
+    return Cascade(Transport(), LEACE(method="orthogonal"))
 
 
 def _leopard(rank: int | None, seed: int) -> LEOPARD:
@@ -44,10 +44,10 @@ def _leopard(rank: int | None, seed: int) -> LEOPARD:
 METHODS: dict[str, Callable[[int | None, int], Any]] = {
     "leace": lambda r, seed: LEACE(method="orthogonal"),
     "transport": lambda r, seed: Transport(),
-    "transport:leace": lambda r, seed: Cascade(LEACE(method="orthogonal"), first=Transport()),
-    "transport:pca": lambda r, seed: Cascade(PCAProjection(r), first=_first()),
-    "transport:leopard": lambda r, seed: Cascade(_leopard(r, seed), first=_first()),
-    "cascade": lambda r, seed: Cascade(_leopard(r, seed)),
+    "transport:leace": lambda r, seed: _first(),
+    "transport:pca": lambda r, seed: Cascade(_first(), PCAProjection(r)),
+    "transport:leopard": lambda r, seed: Cascade(_first(), _leopard(r, seed)),
+    "cascade": lambda r, seed: Cascade(second=_leopard(r, seed)),
 }
 RANKLESS = ("leace", "transport", "transport:leace")
 

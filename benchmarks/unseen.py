@@ -108,7 +108,7 @@ def _measure(X: NDArray[Any], z: NDArray[Any], rank: int, label: str) -> dict[st
     first = TEST + ATTACK
     rows = slice(n) if label == SEEN else slice(first, first + n)
     began = time.process_time()
-    eraser = Cascade(LEOPARD(rank, random_state=0, **settings))
+    eraser = Cascade(second=LEOPARD(rank, random_state=0, **settings))
     eraser.fit(X[rows], z[rows])
     seconds = time.process_time() - began
     erased = eraser.reduce(X[:first])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -132,3 +133,48 @@ def chains() -> dict[str, list[Map]]:
 def chain(request: pytest.FixtureRequest) -> list[Map]:
     """A chain of maps of 12 features; a test that asks for it runs on every one."""
     return CHAINS[request.param]
+
+
+# -- The program inside a test ---------------------------------------------------------------------
+
+#: Exit codes of ``unspot certify`` that are verdicts.
+VERDICTS = (0, 3, 4)
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def has_verdict(self) -> bool:
+        return self.code in VERDICTS
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch):
+    """Run ``unspot`` with arguments; gives the exit code, stdout and stderr."""
+    from unspot.cli import main
+
+    monkeypatch.delenv("UNSPOT_DEBUG", raising=False)
+    monkeypatch.setattr("unspot.cli.options.SHOW_AFTER", 3600)  # on a busy machine, work takes long
+
+    def run(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        seen = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), seen.out, seen.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Embeddings of 400 rows and 6 features, and a concept that a mean and a variance show."""
+    rng = np.random.default_rng(0)
+    z = np.repeat(["f", "m"], 200)
+    X = rng.normal(size=(400, 6)).astype(np.float32)
+    X[z == "m", 0] += 2
+    X[z == "m", 1] *= 3
+    return X, z

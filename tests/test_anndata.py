@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import unspot
-from unspot import LEACE, LEOPARD, Cascade
+from unspot import LEACE, Cascade
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def test_a_record_of_texts_is_left(adata):
 
 @pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
 def test_estimators_and_fitted_erasers(adata):
-    first = unspot.anndata.erase(adata, "phase", eraser=Cascade(LEOPARD(rank=10)))
-    again = unspot.anndata.erase(adata, "phase", eraser=Cascade(LEOPARD(rank=10)))
+    first = unspot.anndata.erase(adata, "phase", eraser=Cascade(rank=10))
+    again = unspot.anndata.erase(adata, "phase", eraser=Cascade(rank=10))
     np.testing.assert_array_equal(first.P, again.P)  # a seed, as scanpy has
     new = adata[:50].copy()
     assert unspot.anndata.erase(new, "phase", eraser=first, adjusted_basis="X_new") is first

@@ -101,3 +101,23 @@ def test_a_file_is_erased_too(erasers, bare):
 def test_nothing_else_is_loaded(bare):
     assert set(bare[1]["loaded"]) <= {"unspot", "numpy", "safetensors", "lazy_loader"}
     assert "bare environment" in bare[1]["LEACE"] or "scikit-learn" in bare[1]["LEACE"]
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Without:
+    def find_spec(name, path=None, target=None):
+        if name == "torch":
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Without)
+import unspot
+unspot.LEACE
+unspot.LEOPARD
+"""
+
+
+def test_without_torch_leopard_says_what_to_install():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True)
+    assert "LEOPARD needs torch: pip install torch" in done.stderr.splitlines()[-1]

@@ -13,7 +13,6 @@ from unspot.checks import (
     check_count,
     check_positive,
     check_rank,
-    check_seeds,
     check_share,
     require,
 )
@@ -32,9 +31,6 @@ from unspot.checks import (
         (check_rank(0.5, 9), 4),
         (check_rank(np.int32(9), 9), 9),
         (check_rank(0.01, 9), 1),
-        (check_seeds(np.int64(2)), [0, 1]),
-        (check_seeds(np.array([4, 1])), [4, 1]),
-        (check_seeds(range(2, 4)), [2, 3]),
     ],
 )
 def test_good_values_come_back_as_plain_python(checked, expected):
@@ -65,13 +61,6 @@ def test_good_values_come_back_as_plain_python(checked, expected):
         (lambda v: check_rank(v, 300), 900, "integer from 1 to 300, the number of features"),
         (lambda v: check_rank(v, 300), True, "fraction of it between 0 and 1"),
         (lambda v: check_rank(v, 300), 1.0, "fraction of it between 0 and 1"),
-        (check_seeds, 0, "number of seeds of at least 1"),
-        (check_seeds, True, "number of seeds"),
-        (check_seeds, 2.0, "number of seeds"),
-        (check_seeds, "12", "number of seeds"),
-        (check_seeds, [], "list of different integers"),
-        (check_seeds, [1, 1], "list of different integers"),
-        (check_seeds, [0.5], "such as [0, 1, 2]"),
     ],
 )
 def test_other_values_are_refused_with_what_came_and_what_was_expected(check, value, expected):

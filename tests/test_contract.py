@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unspot import LEOPARD, Cascade, Certificate, Dataset, Evaluation, certify, evaluate, rank_path
+from unspot import Cascade, Certificate, Dataset, Evaluation, certify, evaluate, rank_path
 from unspot.report import to_html
 
 N, D = 480, 14
@@ -65,7 +65,7 @@ def case(request):
     groups = rng.integers(60, size=N) if grouping == "groups" else None
     data = Dataset.from_arrays(X, z, y, groups=groups, random_state=0)
     given = {"given": data.train.y} if condition == "given" else {}
-    eraser = Cascade(LEOPARD(rank=3, random_state=0))
+    eraser = Cascade(rank=3, random_state=0)
     eraser.fit(data.train.X, data.train.z, **given)
     return SimpleNamespace(data=data, eraser=eraser, given=given, kind=kind, groups=groups)
 

@@ -48,6 +48,6 @@ def test_it_cascades_and_is_saved(axes, tmp_path):
     X = np.random.default_rng(0).normal(size=(100, 6))
     z = np.repeat(["a", "b"], 50)
     X[z == "b", 0] += 3
-    fitted = Cascade(axes.AxisErasure(3)).fit(X, z)
+    fitted = Cascade(second=axes.AxisErasure(3)).fit(X, z)
     fitted.eraser_.save(tmp_path / "eraser.safetensors")
     np.testing.assert_array_equal(load(tmp_path / "eraser.safetensors")(X), fitted.transform(X))

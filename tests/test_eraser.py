@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 
-from unspot import LEACE, LEOPARD, Cascade
+from unspot import LEACE, Cascade
 from unspot.eraser import Eraser, load
 from unspot.leopard import nearest_projector
 from unspot.maps import Compress, Expand, Oblique, Projection
@@ -183,7 +184,7 @@ def test_bad_arrays(eraser, X, message):
         eraser(X)
 
 
-@pytest.mark.parametrize("make", [LEACE, lambda: Cascade(LEOPARD(rank=2, random_state=0))])
+@pytest.mark.parametrize("make", [LEACE, lambda: Cascade(rank=2, random_state=0)])
 def test_a_data_frame_must_have_the_columns_of_the_fit_in_its_order(make, rng, tmp_path):
     pd = pytest.importorskip("pandas")
     z = np.arange(80) % 2
@@ -215,6 +216,41 @@ def test_any_table_with_names_of_columns_is_checked(rng):
     assert eraser(table).tolist() == [[1.0, 0.0]]
     with pytest.raises(ValueError, match="in another order"):
         eraser(table.select(["b", "a"]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_nan_and_infinity_are_refused_with_the_row(bad, dtype, eraser):
+    X = np.ones((700, 6), dtype)
+    assert np.isfinite(eraser(np.full((700, 6), np.finfo(dtype).max / 16, dtype))).all()
+    X[[5, 600], 2] = bad
+    for rows in (X, X.reshape(7, 100, 6), torch.tensor(X)):
+        for erase in (eraser, eraser.transform, eraser.reduce):
+            with pytest.raises(ValueError, match=r"2 values .*first in row 5\)"):
+                erase(rows)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_column_of_vectors_is_taken_with_and_without_its_frame(library, rng):
+    frames = pytest.importorskip(library)
+    X, z = rng.normal(size=(60, 3)), np.arange(60) % 2
+    frame = frames.DataFrame({"emb": X.tolist()})
+    erased = LEACE().fit_transform(X, z)
+    for rows in (frame, frame["emb"]):
+        fitted = LEACE().fit(rows, z)
+        np.testing.assert_allclose(fitted.transform(rows), erased)
+        np.testing.assert_allclose(fitted.eraser_.transform(rows), erased)
+
+
+def test_an_estimator_saves_its_eraser(rng, tmp_path):
+    X, z = rng.normal(size=(60, 3)), np.arange(60) % 2
+    fitted = LEACE().fit(X, z)
+    fitted.save(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(
+        load(tmp_path / "e.safetensors").transform(X), fitted.transform(X)
+    )
+    with pytest.raises(NotFittedError):
+        LEACE().save(tmp_path / "none.safetensors")
 
 
 def test_no_basis_where_there_is_none(rng):

@@ -157,7 +157,7 @@ def _rows(n, d, dtype=np.float64):
 @pytest.mark.parametrize(
     "eraser",
     [
-        Cascade(LEOPARD(rank=20, random_state=0)),
+        Cascade(rank=20, random_state=0),
         LEOPARD(rank=20, solver=PaperSolver(epochs=3, batch_size=600), random_state=0),
         LEACE(),
     ],
@@ -225,7 +225,7 @@ def test_fits_and_measurements_in_a_forked_process_end(monkeypatch):
     pool = ProcessPoolExecutor(1, mp_context=fork)
     try:
         there = pool.submit(_projector, eraser).result(60)
-        pool.submit(_projector, Cascade(eraser)).result(60)
+        pool.submit(_projector, Cascade(second=eraser)).result(60)
         pool.submit(_projector, LEACE(method="orthogonal")).result(60)
         for measure in (_evaluated, _certified, _coded):
             pool.submit(measure, eraser.eraser_).result(60)

@@ -11,7 +11,7 @@ METHODS = {
     "leace": LEACE(),
     "mean": MeanProjection(),
     "leopard": LEOPARD(rank=3, random_state=0),
-    "cascade": Cascade(LEOPARD(rank=3, random_state=0)),
+    "cascade": Cascade(rank=3, random_state=0),
 }
 
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from unspot import LEOPARD, Cascade
-from unspot.cli.demo import STORIES, run_demo
+from unspot import Cascade
+from unspot.cli.demo import run_demo
 from unspot.datasets import load_glove_gender, load_translations
-from unspot.report.figures import embedding_figure, save
+from unspot.report.figures import embedding_figure
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
 FLAGS = (
@@ -46,12 +46,17 @@ def main(names: list[str]) -> None:
 def demo() -> None:
     """Draw the words of the demo before and after, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
-        found = run_demo(Path(folder), load_glove_gender(), STORIES["words"])
-        ends = (found.views.before, found.views.after[-1])
-        picture = save(embedding_figure(found.views, ends), STATIC / "before-after.png", dpi=150)
-        shrink(Image.open(picture), picture)
+        views = run_demo(Path(folder), load_glove_gender()).views
+        ends = (views.before, views.after[-1])
+        save(embedding_figure(views, ends), STATIC / "before-after.png")
         page = screenshot(Path(folder) / "report.html", Path(folder))
         shrink(Image.open(io.BytesIO(page)), STATIC / "report.png")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as a small file."""
+    figure.savefig(path, dpi=150)
+    shrink(Image.open(path), path)
 
 
 def screenshot(page: Path, folder: Path) -> bytes:
@@ -81,7 +86,7 @@ def sources() -> None:
     import matplotlib.pyplot as plt
 
     data = load_translations()
-    eraser = Cascade(LEOPARD(rank=256, random_state=0)).fit(data.train.X, data.train.z)
+    eraser = Cascade(rank=256, random_state=0).fit(data.train.X, data.train.z)
     shares = {
         "before": neighbours_by_source(data.test.X, data.test),
         "after the translation is erased": neighbours_by_source(
@@ -107,8 +112,7 @@ def sources() -> None:
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
     )
-    picture = save(figure, STATIC / "sources.png", dpi=150)
-    shrink(Image.open(picture), picture)
+    save(figure, STATIC / "sources.png")
 
 
 def neighbours_by_source(X: Any, split: Any) -> Any:

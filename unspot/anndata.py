@@ -36,7 +36,7 @@ def erase(
     adjusted_basis : str
         Where the erased embedding goes.
     eraser : str, estimator or Eraser
-        A name of ``unspot.methods()``, an estimator such as ``Cascade(LEOPARD(rank=20))``, or a
+        A name of ``unspot.methods()``, an estimator such as ``Cascade(rank=20)``, or a
         fitted eraser for new cells. By default transport, which keeps most where there are many
         more cells than dimensions.
 

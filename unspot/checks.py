@@ -1,4 +1,4 @@
-"""Checks of what a user gave: numbers, names, ranks, seeds, installed packages.
+"""Checks of what a user gave: numbers, names, ranks, installed packages.
 
 Each check returns the value as it is used, or raises an error with three parts: what came, what was
 expected, and the way out.
@@ -58,28 +58,6 @@ def check_bandwidth(value: Any, rules: Sequence[str] = ("median",)) -> float | N
         return float(value)
     raise ValueError(
         f"Got bandwidth={value!r}, but expected {_either(rules)} or a positive number."
-    )
-
-
-def check_seeds(seeds: Any) -> list[int]:
-    """List the seeds: a number n stands for 0 … n − 1, a list for itself.
-
-    Where only a number of seeds makes sense, use ``check_count("seeds", seeds)``.
-
-    Examples
-    --------
-    >>> check_seeds(3), check_seeds([5, 7])
-    ([0, 1, 2], [5, 7])
-    """
-    if _is_integer(seeds):
-        listed = list(range(seeds))
-    else:
-        listed = [] if isinstance(seeds, str) or not isinstance(seeds, Iterable) else list(seeds)
-    if listed and all(map(_is_integer, listed)) and len(set(listed)) == len(listed):
-        return [int(seed) for seed in listed]
-    raise ValueError(
-        f"Got seeds={seeds!r}, but expected a number of seeds of at least 1, or a list of "
-        "different integers, such as [0, 1, 2]."
     )
 
 

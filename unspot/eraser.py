@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.rows import KNOWN, by_rows, refuse_masked
+from unspot.checks import require
+from unspot.data.rows import KNOWN, by_rows, in_memory, refuse_masked, refuse_nonfinite
 from unspot.io.files import write_atomically
 from unspot.maps import Compress, Expand, Map, Normalise, Oblique, Projection, chain_fault, trace
 from unspot.maps.elementary import range_basis
@@ -162,13 +164,17 @@ class Eraser:
         """Erase the concept from an array, tensor or data frame of shape (…, d).
 
         A data frame must have the columns of the fit in the order of the fit, if their names are
-        known: ``metadata["features"]``.
+        known: ``metadata["features"]``. NaN and infinity are refused, with the row.
 
         The dtype stays, but integers become float64. Everything is computed in double precision,
         so that the matrices of the maps are not rounded to the dtype of the rows: a rounded basis
         is another subspace, one that holds a little of what was removed.
         """
         return self._apply(self.maps, X)
+
+    def transform(self, X: Any) -> Any:
+        """Erase the concept, as calling the eraser does."""
+        return self(X)
 
     def reduce(self, X: Any) -> Any:
         """Erase, in coordinates of the kept subspace: (…, r), with the same distances.
@@ -316,6 +322,7 @@ class Eraser:
 
         The weights are shared with ``model``, which stays as it is. Needs the extra ``models``.
         """
+        require("to_sentence_transformer", "models", "sentence_transformers")
         from unspot.export.sentence_transformer import erasing_model
 
         return erasing_model(self.maps, self.metadata, model)
@@ -357,8 +364,14 @@ class Eraser:
                 f"Got embeddings of shape {tuple(x.shape)}, but expected (…, {self.n_features}): "
                 f"this eraser was fitted on {self.n_features} features."
             )
-        if not isinstance(x, np.ndarray):
-            return _through(maps, x.double()).to(dtype)
+        is_array = isinstance(x, np.ndarray)
+        x = x if is_array else x.double()
+        with np.errstate(over="ignore", invalid="ignore"):  # one pass, and no copy
+            total = x.sum(dtype=np.float64) if is_array else x.detach().sum()
+        if not math.isfinite(total):
+            refuse_nonfinite(in_memory(x).reshape(-1, self.n_features), "embeddings")
+        if not is_array:
+            return _through(maps, x).to(dtype)
         if x.size * self.n_features < _FEW_PRODUCTS:
             return _through(maps, x.astype(np.float64)).astype(dtype)
 
@@ -414,7 +427,7 @@ def method_name(metadata: Mapping[str, Any]) -> str:
     >>> facts = {"method": "Cascade", "inner": {"method": "LEOPARD"}}
     >>> method_name(facts)
     'Cascade(LEOPARD)'
-    >>> method_name({**facts, "parameters": {"first": "[Transport(), LEACE(method='orthogonal')]"}})
+    >>> method_name({**facts, "parameters": {"first": "Cascade(Transport(), LEACE())"}})
     'Cascade(Transport, LEACE, LEOPARD)'
     """
     method, inner = str(metadata.get("method", "")), metadata.get("inner")
@@ -423,7 +436,8 @@ def method_name(metadata: Mapping[str, Any]) -> str:
     parameters = metadata.get("parameters")
     first = parameters.get("first") if isinstance(parameters, Mapping) else None
     stages = re.findall(r"([A-Z]\w*)\(", str(first or ""))
-    return f"{method}({', '.join([*stages, method_name(inner)])})"
+    names = [stage for stage in stages if stage != method]  # a cascade of three stages is nested
+    return f"{method}({', '.join([*names, method_name(inner)])})"
 
 
 def _through(maps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
@@ -437,7 +451,7 @@ def _numbers(X: Any) -> tuple[Any, Any]:
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
         return X, X.dtype if X.is_floating_point() else X.double().dtype
     refuse_masked(X, "embeddings")
-    x = np.asarray(X)
+    x = X if type(X) is np.ndarray and X.dtype.kind != "O" else np.asarray(in_memory(X))
     if x.dtype.kind not in "fiub":
         raise ValueError(
             f"Got embeddings of dtype {x.dtype}, but expected numbers: dtype='numeric' is not "

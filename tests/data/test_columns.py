@@ -89,8 +89,8 @@ def test_bytes_and_tuples_are_labels_and_no_vectors(z, classes):
         ([0.5, 1.5, 2.5], "fractional numbers, but labels were expected"),
         ([1.0, np.inf, 2.0], "infinity in z"),
         (np.array(["a", 1, "b"], dtype=object), "mixes a number and a string"),
-        (np.ones((3, 2)), r"y should be a 1d array\. One concept is erased .* as 'f/nurse'\."),
-        (np.ones((3, 2, 2)), r"y should be a 1d array\.$"),
+        (np.ones((3, 2)), r"y should be a 1d array\. Make one label .* as 'f/nurse'\."),
+        (np.ones((3, 2, 2)), r"\(3, 2, 2\), but .* y should be a 1d array"),
         (["a", "a", "b"], "1 row of class b in z, but expected at least 2"),
     ],
 )

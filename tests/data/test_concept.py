@@ -129,7 +129,7 @@ def test_an_unknown_concept_of_a_table():
 
 
 def test_a_single_concept_may_not_be_missing():
-    with pytest.raises(ValueError, match="1 missing values in keep"):
+    with pytest.raises(ValueError, match="1 missing labels in keep"):
         read_covariate([1.5, np.nan, 2.5], "keep", 3)
 
 

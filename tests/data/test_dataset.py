@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from unspot.data.dataset import Dataset, Lexicon, Split, share_among, share_fitted_on
+from unspot.data.dataset import Dataset, Split, share_among, share_fitted_on
 from unspot.data.rows import identity, row_hashes
 from unspot.io.sources import Rows, as_source
 
@@ -68,14 +67,11 @@ def test_it_is_shown_in_a_line():
     X, z = np.zeros((4000, 3)), np.arange(4000) % 2
     jobs = np.arange(4000) % 9
     data = Dataset.from_arrays(X, np.array(["f", "m"])[z], jobs, random_state=0, name="bios")
-    lexicon = Lexicon(np.array(["a", "b"]), np.zeros((2, 3)))
     train, validation, test = (f"{len(split):,}" for split in data)
     counts = f"{train} train, {validation} validation, {test} test rows"
     told = "of 3 features; concept f, m; task of 9 classes"
     assert repr(data) == f"<Dataset 'bios': {counts} {told}>"
     assert repr(data.test) == f"<Split: {test} rows {told}>"
-    assert repr(replace(data, lexicon=lexicon)).endswith("9 classes; lexicon of 2 words>")
-    assert repr(lexicon) == "<Lexicon: 2 words of 3 features>"
 
 
 def test_columns_of_other_lengths():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unspot.data.dataset import Dataset, Split, refuse_shared_groups, stratified_parts
-from unspot.data.groups import group_shares, looks_grouped, shuffler
+from unspot.data.groups import group_shares, looks_grouped, row_shuffler
 from unspot.datasets import load_glove_gender
 
 
@@ -32,7 +32,6 @@ def test_a_group_is_in_one_split_and_sizes_are_met(kind):
         groups=groups[order],
         random_state=1,
     )
-    assert data.grouped
     refuse_shared_groups(train=data.train, validation=data.validation, test=data.test)
     assert sum(len(np.unique(split.groups)) for split in data) == 60
     for split, share in zip(data, (0.5, 0.2, 0.3), strict=True):
@@ -109,15 +108,18 @@ def test_a_group_in_two_splits_is_named():
 # -- permutations ----------------------------------------------------------------------------------
 
 
+def shuffled(codes, groups, rng):
+    return codes[row_shuffler(codes, groups)(rng)]
+
+
 def test_labels_of_groups_are_permuted_over_groups():
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 20, size=30)
     groups = rng.permutation(np.repeat(np.arange(30), sizes))
     labels = rng.permutation(np.arange(30) % 3)
-    shuffled = shuffler(labels[groups], groups)
     seen = []
     for _ in range(200):
-        codes = shuffled(rng)
+        codes = shuffled(labels[groups], groups, rng)
         by_group = [np.unique(codes[groups == g]) for g in range(30)]
         assert all(len(found) == 1 for found in by_group)
         seen.append(np.concatenate(by_group))
@@ -130,9 +132,9 @@ def test_labels_of_groups_are_permuted_over_groups():
 def test_the_same_sequence_in_every_group_is_moved_too():
     """Pairs of a user, always the first "f" and the second "m": swapping users changes nothing."""
     codes, groups = np.arange(40) % 2, np.arange(40) // 2
-    shuffled = shuffler(codes, groups)(np.random.default_rng(0)).reshape(20, 2)
-    assert np.all(shuffled.sum(axis=1) == 1)
-    assert 3 < shuffled[:, 0].sum() < 17
+    pairs = shuffled(codes, groups, np.random.default_rng(0)).reshape(20, 2)
+    assert np.all(pairs.sum(axis=1) == 1)
+    assert 3 < pairs[:, 0].sum() < 17
 
 
 def test_varying_labels_go_to_groups_of_like_size():
@@ -140,7 +142,7 @@ def test_varying_labels_go_to_groups_of_like_size():
     groups = np.repeat(np.arange(30), sizes)
     codes = np.where(groups < 15, 0, np.arange(len(groups)) % 2)  # small groups have only zeros
     for seed in range(10):
-        codes_again = shuffler(codes, groups)(np.random.default_rng(seed))
+        codes_again = shuffled(codes, groups, np.random.default_rng(seed))
         assert codes_again[groups < 15].sum() == 0
         assert codes_again.sum() == codes.sum()
 

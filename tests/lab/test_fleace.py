@@ -8,11 +8,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from unspot import LEACE
-from unspot.data.rows import Scaling
 from unspot.eraser import load
 from unspot.lab import FLEACE
 from unspot.lab.classifiers import fit_classifier, out_of_fold_scores, temperature
 from unspot.lab.fleace import regression
+from unspot.lab.scaling import Scaling
 
 
 def rows(n=1500, seed=0):

@@ -12,16 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unspot.datasets import load_glove_gender
-from unspot.datasets.bundled import CLASSES, from_bundle, load_wordsim353
+from unspot.datasets.bundled import CLASSES
 from unspot.lab.glove import (
     DEFINITIONAL_PAIRS,
+    from_bundle,
     gender_direction,
     glove_gender,
+    load_bundled,
     load_glove,
     read_glove,
     to_bundle,
 )
+from unspot.lab.words import load_wordsim353
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT.parent / "shared" / "data" / "glove6B_100d_top150k_f16.npz"
@@ -31,7 +33,7 @@ DEFINING = [word for pair in DEFINITIONAL_PAIRS for word in pair]
 
 @pytest.fixture(scope="module")
 def data():
-    return load_glove_gender()
+    return load_bundled()
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def test_same_bits_save_load_and_metadata(tmp_path):
 def test_cascade_around_a_continuous_concept():
     X, z = radial(300, 0)
     z = z + X[:, 5]
-    eraser = Cascade(KRaM(training={"epochs": 3}, random_state=0)).fit(X, z)
+    eraser = Cascade(second=KRaM(training={"epochs": 3}, random_state=0)).fit(X, z)
     assert eraser.transform(X).shape == X.shape
     assert eraser.reduce(X).shape == (300, 5)
 

@@ -158,7 +158,7 @@ def test_a_column_without_variance_stays_and_few_rows_of_a_class_do():
 
 def test_behind_a_projection_it_works_in_fewer_dimensions():
     X, z = rows()
-    cascade = Cascade(MUtE(n_layers=3, random_state=0), first=PCAProjection(2)).fit(X, z)
+    cascade = Cascade(PCAProjection(2), MUtE(n_layers=3, random_state=0)).fit(X, z)
     assert np.isfinite(cascade.transform(X)).all()
     assert np.linalg.matrix_rank(cascade.transform(X) - X.mean(axis=0), tol=1e-6) <= 3
 

@@ -193,9 +193,9 @@ def test_no_coordinate_is_of_rounding_size():
 
 def test_after_another_eraser():
     X, z, y = ring(400, 0)
-    cascade = Cascade(Obliviator(**QUICK), first=Transport()).fit(X, z)
+    cascade = Cascade(Transport(), Obliviator(**QUICK)).fit(X, z)
     assert cascade.transform(X).shape == X.shape
-    preserved = Cascade(Obliviator(**QUICK)).fit(X, z, keep=y)
+    preserved = Cascade(second=Obliviator(**QUICK)).fit(X, z, keep=y)
     assert preserved.eraser_.metadata["inner"]["rounds"] >= 1
 
 

@@ -14,7 +14,7 @@ from unspot import LEACE, Cascade, Dataset, Eraser, evaluate
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.baselines import PCAProjection
 from unspot.lab.metrics import lab_metrics
-from unspot.lab.sweep import named_methods, read_results, sweep
+from unspot.lab.sweep import check_seeds, named_methods, read_results, sweep
 from unspot.lab.tables import sweep_tables
 
 
@@ -155,7 +155,7 @@ def test_a_numeric_concept_has_no_probe():
 
 
 def test_names_of_methods():
-    labels = list(named_methods([LEACE(), Cascade(PCAProjection())]))
+    labels = list(named_methods([LEACE(), Cascade(second=PCAProjection())]))
     assert labels == ["LEACE", "cascade:PCAProjection"]
     assert named_methods("original") == {"original": None}
 
@@ -247,3 +247,31 @@ def test_files_that_say_something_else(cli, folder, old, new, message):
     assert done.code == 2
     assert re.search(message, done.err)
     assert not (folder / "sweep.jsonl").exists()
+
+
+# -- seeds -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seeds", "listed"), [(np.int64(2), [0, 1]), (np.array([4, 1]), [4, 1]), (range(2, 4), [2, 3])]
+)
+def test_seeds_are_listed_as_plain_integers(seeds, listed):
+    assert check_seeds(seeds) == listed
+    assert {type(seed) for seed in check_seeds(seeds)} == {int}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "expected"),
+    [
+        (0, "number of seeds of at least 1"),
+        (True, "number of seeds"),
+        (2.0, "number of seeds"),
+        ("12", "number of seeds"),
+        ([], "list of different integers"),
+        ([1, 1], "list of different integers"),
+        ([0.5], "such as [0, 1, 2]"),
+    ],
+)
+def test_other_seeds_are_refused(seeds, expected):
+    with pytest.raises(ValueError, match=f"={re.escape(repr(seeds))}, but .*{re.escape(expected)}"):
+        check_seeds(seeds)

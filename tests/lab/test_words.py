@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from unspot.datasets import load_glove_gender, load_wordsim353
-from unspot.lab.words import WordPairs, load_pairs, word_similarity
+from unspot.lab.glove import load_bundled
+from unspot.lab.words import WordPairs, load_pairs, load_wordsim353, word_similarity
 
 
 def vocabulary(m=40, d=8):
@@ -118,7 +118,7 @@ def test_bad_files_are_refused_with_the_line(tmp_path):
 
 def test_the_papers_196_pairs_of_the_similarity_subset():
     bundled = files("unspot.datasets") / "data" / "wordsim353_similarity.tsv"
-    lexicon = load_glove_gender().lexicon
+    lexicon = load_bundled().lexicon
     found = word_similarity(lexicon.words, lexicon.X, load_pairs(bundled))
     assert (found.n_pairs, found.n_missing) == (196, 7)
     assert found.correlation == pytest.approx(0.6, abs=0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unspot.datasets import load_wordsim353
+from unspot.lab.words import load_wordsim353
 
 
 def test_both_sets_have_their_pairs():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unspot.maps import MAPS, Map, Projection, trace
-from unspot.maps.program import OPERATIONS
+from unspot.maps.program import INPUT, OPERATIONS
 
 #: Maps whose steps depend on the row: they refuse to be traced.
 WITHOUT_PROGRAM = {"gaussianised", "boundary"}
@@ -21,6 +21,16 @@ def applied(maps, x):
     return x
 
 
+def computed(program, x):
+    values = {INPUT: x}
+    for name, array in program.constants.items():
+        values[name] = array if name in program.double else array.astype(x.dtype)
+    for step in program.steps:
+        inputs = [values[i] if isinstance(i, str) else i for i in step.inputs]
+        values[step.output] = OPERATIONS[step.operation](*inputs, **step.settings)
+    return values[program.result]
+
+
 def test_every_kind_of_map_has_a_chain(chains):
     """A new map is added to the chains in conftest.py, or nobody knows whether it has a program."""
     assert {m.kind for maps in chains.values() for m in maps} == MAPS.keys() - WITHOUT_PROGRAM
@@ -30,14 +40,15 @@ def test_every_kind_of_map_has_a_chain(chains):
 def test_a_program_computes_what_the_maps_compute(chain, shape):
     x = np.random.default_rng(1).normal(size=shape)
     steps = trace(chain)
-    np.testing.assert_allclose(steps(x), applied(chain, x), rtol=1e-12, atol=1e-12)
-    assert steps(x).shape == (*shape[:-1], steps.n_out)
+    result = computed(steps, x)
+    np.testing.assert_allclose(result, applied(chain, x), rtol=1e-12, atol=1e-12)
+    assert result.shape == (*shape[:-1], steps.n_out)
     assert steps.n_in == 12
 
 
 def test_single_precision_is_close(chain):
     x = np.random.default_rng(1).normal(size=(200, 12)).astype(np.float32)
-    result = trace(chain)(x)
+    result = computed(trace(chain), x)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, applied(chain, x.astype(float)), rtol=1e-5, atol=3e-5)
 
@@ -64,7 +75,7 @@ def test_a_projection_goes_through_the_kept_coordinates():
     x = np.random.default_rng(2).normal(size=(50, 12)).astype(np.float32)
     y = x.copy()
     y[:, 5:] *= -1000
-    np.testing.assert_array_equal(trace(maps)(x), trace(maps)(y))
+    np.testing.assert_array_equal(computed(trace(maps), x), computed(trace(maps), y))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ import unspot
 from unspot import LEACE
 from unspot.erasers.registry import make
 from unspot.models import fit_layers, load_layers
-from unspot.models.states import rows_of_states
+from unspot.models.layers import rows_of_states, sampled_states
 
 D = 12
 LAYERS = "encoder.layer.*"
@@ -44,7 +42,7 @@ def texts(n=160, seed=0):
 
 
 def states(model, batches, name, positions="all"):
-    parts = [batch[name] for batch in rows_of_states(model, batches, [name], positions)]
+    parts = list(rows_of_states(model, batches, name, positions))
     return np.concatenate([p.X for p in parts]), np.concatenate([p.texts for p in parts])
 
 
@@ -81,10 +79,10 @@ def test_leace_from_batches_is_leace_on_all_states(bert):
     np.testing.assert_allclose(
         erasers.erasers["encoder.layer.0"](X), LEACE().fit_transform(X, z[of]), atol=1e-5
     )
-    (facts,) = erasers.facts
+    facts = erasers.erasers["encoder.layer.0"].metadata
     assert (
-        facts.rows_seen
-        == facts.rows_used
+        facts["rows_seen"]
+        == facts["n_rows"]
         == len(X)
         == sum(int(b["attention_mask"].sum()) for b in batches)
     )
@@ -96,22 +94,19 @@ def test_other_erasers_get_a_budget_of_states_that_is_said(bert, caplog):
     erasers = fit_layers(
         bert, batches, z, layers="encoder.layer.1", eraser=make("mean"), max_rows=90
     )
-    facts = erasers.facts[0]
-    assert facts.rows_used == 90 < facts.rows_seen
-    assert f"90 of {facts.rows_seen}" in caplog.text
-    assert erasers.erasers["encoder.layer.1"].metadata["n_rows"] == 90
+    facts = erasers.erasers["encoder.layer.1"].metadata
+    assert facts["n_rows"] == 90 < facts["rows_seen"]
+    assert f"90 of {facts['rows_seen']}" in caplog.text
 
 
 def test_the_sample_of_states_has_all_batches(bert):
-    from unspot.models.states import sampled_states
-
     batches, _ = texts(320)
-    rows = rows_of_states(bert, batches, ["encoder.layer.0"], "all")
+    rows = rows_of_states(bert, batches, "encoder.layer.0", "all")
     sample, seen = sampled_states(rows, 200, seed=0)
     X = states(bert, batches, "encoder.layer.0")[0]
     assert seen == len(X)
-    assert {tuple(row) for row in sample["encoder.layer.0"].X} <= {tuple(row) for row in X}
-    counts = np.bincount(sample["encoder.layer.0"].texts // 32, minlength=10)
+    assert {tuple(row) for row in sample.X} <= {tuple(row) for row in X}
+    counts = np.bincount(sample.texts // 32, minlength=10)
     assert counts.sum() == 200
     assert counts.min() >= 8
 
@@ -147,7 +142,7 @@ def test_a_folder_gives_the_same_erasers(bert, tmp_path):
     erasers = fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path / "a")
     erasers.save(tmp_path / "b")
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
-        "000.safetensors", "001.safetensors", "002.safetensors", "manifest.json",
+        "000.safetensors", "001.safetensors", "002.safetensors",
     ]  # fmt: skip
     for folder in ("a", "b"):
         loaded = load_layers(tmp_path / folder)
@@ -185,7 +180,10 @@ def test_a_fit_that_was_interrupted_continues(bert, tmp_path):
     x = np.random.default_rng(0).normal(size=(20, D))
     for name, eraser in fresh.erasers.items():
         np.testing.assert_allclose(continued.erasers[name](x), eraser(x), atol=1e-6)
-    assert fit_layers(bert, batches, z, **arguments).facts == load_layers(tmp_path).facts
+    again = fit_layers(bert, batches, z, **arguments).erasers
+    assert Interrupted.fits == 7 + 10 + 15  # those of the fresh fit, and no more
+    loaded = load_layers(tmp_path).erasers
+    assert [e.metadata for e in again.values()] == [e.metadata for e in loaded.values()]
 
 
 @pytest.mark.parametrize(
@@ -210,13 +208,13 @@ def test_other_labels_or_weights_are_another_fit(bert, tmp_path):
         fit_layers(bert, batches, z[::-1], layers=LAYERS, folder=tmp_path)
 
 
-def damaged_manifest(folder):
-    (folder / "manifest.json").write_text("{")
+def damaged_file(folder):
+    path = folder / "001.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
 
 
-def other_format(folder):
-    content = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**content, "format": "unspot-layers/9"}))
+def file_of_another_fit(folder):
+    unspot.Eraser.projection(np.eye(D)[:, :2]).save(folder / "001.safetensors")
 
 
 def swapped_files(folder):
@@ -233,10 +231,10 @@ def lost_file(folder):
 @pytest.mark.parametrize(
     ("damage", "needle"),
     [
-        (damaged_manifest, r"no manifest of erasers.*fit anew"),
-        (other_format, r"unspot-layers/9"),
-        (swapped_files, r"000.safetensors.*not the file.*encoder.layer.0"),
-        (lost_file, r"001.safetensors.*encoder.layer.1"),
+        (damaged_file, r"001.safetensors"),
+        (file_of_another_fit, r"001.safetensors.*another fit"),
+        (swapped_files, r"000.safetensors.*of 'encoder.layer.1'.*fit anew"),
+        (lost_file, r"002.safetensors.*of 'encoder.layer.2'.*fit anew"),
     ],
 )
 def test_a_damaged_folder_is_refused(bert, tmp_path, damage, needle):
@@ -247,8 +245,8 @@ def test_a_damaged_folder_is_refused(bert, tmp_path, damage, needle):
         load_layers(tmp_path)
 
 
-def test_a_folder_without_a_manifest(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no manifest.json.*fit_layers"):
+def test_a_folder_without_erasers(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no eraser in it.*fit_layers"):
         load_layers(tmp_path)
 
 

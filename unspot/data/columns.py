@@ -14,12 +14,6 @@ from numpy.typing import NDArray
 
 from unspot.data.rows import in_memory, refuse_masked
 
-#: How to erase more than one concept, for error messages.
-TWO_CONCEPTS = (
-    "One concept is erased at a time: to erase more, make one label of those of each row, such as "
-    "'f/nurse'."
-)
-
 
 def numbers_of(z: Any, *, n_rows: int | None, name: str, min_values: int) -> NDArray[np.float64]:
     """Check a continuous concept and return it as a matrix, (n, m)."""
@@ -78,7 +72,7 @@ def refuse_ids(n: int, K: int, name: str) -> None:
         )
 
 
-def doubt(classes: NDArray[Any], name: str = "z") -> str:
+def doubt(classes: NDArray[Any]) -> str:
     """Return a warning if numbers taken for classes may be measurements, else "".
 
     Examples
@@ -90,7 +84,7 @@ def doubt(classes: NDArray[Any], name: str = "z") -> str:
     if classes.dtype.kind not in "iuf" or K <= _FEW_NUMBERS:
         return ""
     return (
-        f"Got numbers of {K} different values in {name}, which are taken for {K} classes without "
+        f"Got numbers of {K} different values in z, which are taken for {K} classes without "
         "an order. If they are measurements, such as ages, erase them as numbers: "
         "unspot.data.Number.read(z), on the command line --kind; or cut them into bins."
     )
@@ -163,10 +157,9 @@ def _as_vector(z: Any, name: str) -> NDArray[Any]:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        way_out = f" {TWO_CONCEPTS}" if values.ndim == 2 else ""
         raise ValueError(
             f"Got {name} of shape {values.shape}, but expected one label for each row: y should "
-            f"be a 1d array.{way_out}"
+            "be a 1d array. Make one label of those of each row, such as 'f/nurse'."
         )
     if len(values) == 0:
         raise ValueError(f"Got an empty {name}, but expected one label for each row of X.")

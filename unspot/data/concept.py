@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,42 +47,6 @@ KINDS = ("categories", "continuous")
 FEW_VALUES = 20
 
 
-class Concept(Protocol):
-    """Protocol of a concept of n rows: all that fits, splits, attacks and reports need."""
-
-    kind: ClassVar[str]
-    has_classes: ClassVar[bool]
-    names: tuple[str, ...]  # of the columns of a table; empty for a single concept
-    columns: Mapping[str, Column]  # a concept that is no table is its only column
-    values: Any  # in the form in which a user passes it
-    numbers: NDArray[Any]  # codes and numbers, NaN where a value is missing, for hashes
-    strata: Codes  # cells by which splits are stratified
-
-    def __len__(self) -> int: ...
-
-    def take(self, rows: Any) -> Self:
-        """Select rows by number, slice or mask; classes without a row stay."""
-
-    def column(self, name: str) -> Column:
-        """Return one column of a table."""
-
-    def single(self) -> Any:
-        """Return the concept itself, or ask for one column of a table."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return the concept's entries in the metadata of an eraser."""
-
-    def summary(self) -> str:
-        """Describe the concept in a few words."""
-
-    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
-        """Count the groups of the class that has the fewest, and say of what they are groups."""
-
-    def drawn(self) -> Classes:
-        """Return the classes that a picture shows: thirds of the (first) number, by their ends."""
-        ...
-
-
 class Column(NamedTuple):
     """One concept of a table: its values where there are any, and where there are none."""
 
@@ -96,20 +60,42 @@ class Column(NamedTuple):
         return Column(self.target.take(place[rows][~missing]), missing)
 
 
-class _Single:
-    """A concept that is no table: classes or numbers, without missing values.
+class Concept:
+    """Base class of a concept of n rows: all that fits, splits, attacks and reports need.
 
-    Both kinds also have: ``design()``, the columns that linear erasure decorrelates from the rows,
-    (n, q); ``features(rng)``, centred features ψ(z) for HSIC of unit total variance, (n, m), and
-    ``features_within(cells, rng)`` for dependence within cells; ``condition(other, rng)``, features
-    of another concept given this one with the cells they count within, and
+    Every concept has ``values``, in the form in which a user passes it; ``numbers``, codes and
+    numbers with NaN where a value is missing, for hashes; ``strata``, cells by which splits are
+    stratified; ``take(rows)``, which selects rows by number, slice or mask, while classes without a
+    row stay; ``describe()`` and ``facts()``, entries in the metadata of an eraser and of an
+    evaluation; ``summary()``, a few words; and ``names``, ``columns``, ``column(name)`` and
+    ``single()``, by which a table is taken apart.
+
+    Classes and numbers also have ``design()``, the columns that linear erasure decorrelates from
+    the rows, (n, q); ``features(rng)``, centred features ψ(z) for HSIC of unit total variance,
+    (n, m), and ``features_within(cells, rng)`` for dependence within cells; ``condition(other,
+    rng)``, features of another concept given this one with the cells they count within, and
     ``condition_design(design, rng)``; ``determines(other)``; ``statistics(X)``, the sums over the
     rows for linear erasure; ``bins(n)``, codes for stratified splits; ``as_classes(n)`` and
-    ``as_number()``.
+    ``as_number()``; and ``drawn()``, the classes that a picture shows.
     """
+
+    kind: ClassVar[str]
+    has_classes: ClassVar[bool] = False
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+    def fewest_rows(self) -> tuple[int, str]:
+        """Count the rows of the class that has the fewest, and say which it is."""
+        return len(self), ""
+
+    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
+        """Count the groups of the class that has the fewest, and say of what they are groups."""
+        return len(np.unique(groups)), "rows"
+
+
+class _Single(Concept):
+    """A concept that is no table, and so its only column: without missing values."""
 
     names: ClassVar[tuple[str, ...]] = ()
 
@@ -140,7 +126,6 @@ class Classes(_Single):
 
     codes: Codes  # (n,)
     classes: NDArray[Any]  # (K,)
-    groups: Codes | None = None  # (n,), for a fit that splits its rows
 
     kind: ClassVar[str] = "categories"
     has_classes: ClassVar[bool] = True
@@ -174,7 +159,7 @@ class Classes(_Single):
         """
         codes, classes = classes_of(z, n_rows=n_rows, name=name)
         labels = cls(codes, classes)
-        labels._refuse_too_few(name, min_rows, min_classes)
+        labels.refuse_few_rows(name, min_rows, min_classes)
         return labels
 
     @property
@@ -197,8 +182,7 @@ class Classes(_Single):
         return len(self.codes)
 
     def take(self, rows: Any) -> Classes:
-        groups = None if self.groups is None else self.groups[rows]
-        return replace(self, codes=self.codes[rows], groups=groups)
+        return replace(self, codes=self.codes[rows])
 
     def facts(self) -> dict[str, Any]:
         """Return the concept's entries in the metadata of an evaluation."""
@@ -217,15 +201,6 @@ class Classes(_Single):
             raise ValueError(
                 f"Got no row of class {missing[0]!s} in {name}, but expected every class. Split "
                 "the rows stratified, as Dataset.from_arrays does."
-            )
-
-    def refuse_single_row(self, name: str) -> None:
-        """Raise an error if a class has one row, with which nothing can be compared."""
-        fewest = int(np.argmin(self.counts))
-        if self.counts[fewest] < 2:
-            raise ValueError(
-                f"Got {self.counts[fewest]} row of class {self.classes[fewest]!s} in {name}, but "
-                "expected at least 2 rows of every class. Add rows, or merge it with another class."
             )
 
     def present(self) -> Classes:
@@ -267,7 +242,6 @@ class Classes(_Single):
         return ", ".join(present) if len(present) <= 6 else f"of {len(present):,} classes"
 
     def fewest_rows(self) -> tuple[int, str]:
-        """Count the rows of the smallest class, and say which it is."""
         k = int(np.argmin(self.counts))
         return int(self.counts[k]), f"of class {self.classes[k]!s}"
 
@@ -324,18 +298,15 @@ class Classes(_Single):
         """Read the labels as numbers."""
         return Number.read(self.values, n_rows=len(self), min_values=1)
 
-    def observed(self, *, min_rows: int = 1, name: str = "z") -> Classes:
+    def observed(self, *, min_rows: int = 1) -> Classes:
         """Drop classes without a row; refuse too few rows of a class, and labels that are ids."""
-        seen = self if self.counts.all() else Classes.read(self.values, name=name, min_classes=1)
-        seen._refuse_too_few(name, min_rows, 2)
-        seen.refuse_ids(name)
-        return replace(seen, groups=self.groups)
+        seen = self if self.counts.all() else Classes.read(self.values, min_classes=1)
+        seen.refuse_few_rows("z", min_rows, 2)
+        refuse_ids(len(seen), len(seen.classes), "z")
+        return seen
 
-    def refuse_ids(self, name: str = "z") -> None:
-        """Raise an error if the labels identify rows instead of grouping them."""
-        refuse_ids(len(self), len(self.classes), name)
-
-    def _refuse_too_few(self, name: str, min_rows: int, min_classes: int) -> None:
+    def refuse_few_rows(self, name: str, min_rows: int = 2, min_classes: int = 1) -> None:
+        """Raise an error for too few classes, or a class of too few rows to be compared."""
         if len(self.classes) < min_classes:
             raise ValueError(
                 f"Got one class in {name} ({self.classes[0]!s}), but expected at least two: with "
@@ -343,7 +314,7 @@ class Classes(_Single):
             )
         k = int(np.argmin(self.counts))
         if self.counts[k] < min_rows:
-            self.refuse_ids(name)  # says more
+            refuse_ids(len(self), len(self.classes), name)  # says more
             raise ValueError(
                 f"Got {self.counts[k]} row of class {self.classes[k]!s} in {name}, but expected at "
                 f"least {min_rows} rows of every class. Add rows, or merge the class with another."
@@ -355,10 +326,8 @@ class Number(_Single):
     """A continuous concept: m numbers for each of n rows."""
 
     coordinates: Array  # (n, m)
-    groups: Codes | None = None  # as in ``Classes``
 
     kind: ClassVar[str] = "continuous"
-    has_classes: ClassVar[bool] = False
     min_groups: ClassVar[int] = 3
 
     @classmethod
@@ -406,7 +375,7 @@ class Number(_Single):
         low = self.coordinates[:, 0] < np.float64(median or 0.0)
         return np.where(low, f"{name} < {median:g}", f"{name} ≥ {median:g}")
 
-    def refuse_single_row(self, name: str) -> None:
+    def refuse_few_rows(self, name: str) -> None:
         """Accept any rows: a number has no classes."""
 
     @property
@@ -425,20 +394,13 @@ class Number(_Single):
         return len(self.coordinates)
 
     def take(self, rows: Any) -> Number:
-        groups = None if self.groups is None else self.groups[rows]
-        return replace(self, coordinates=self.coordinates[rows], groups=groups)
+        return replace(self, coordinates=self.coordinates[rows])
 
     def describe(self) -> dict[str, Any]:
         return {"concept": self.kind, "classes": None, "class_counts": None}
 
     def summary(self) -> str:
         return f"of numbers from {self.coordinates.min():g} to {self.coordinates.max():g}"
-
-    def fewest_rows(self) -> tuple[int, str]:
-        return len(self), ""
-
-    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
-        return len(np.unique(groups)), "rows"
 
     def design(self) -> Array:
         spread = self.coordinates.std(axis=0)
@@ -501,7 +463,7 @@ class Number(_Single):
         # Rows at the maximum are a class if they are many, as those at the minimum are.
         cuts = np.minimum(np.quantile(values, inner), values[values < values.max()].max())
         classes, codes = np.unique(np.searchsorted(cuts, values[:, 0]), return_inverse=True)
-        return Classes(codes, classes, self.groups)
+        return Classes(codes, classes)
 
     def drawn(self) -> Classes:
         low, high = np.quantile(self.coordinates[:, 0], [1 / 3, 2 / 3])
@@ -510,7 +472,7 @@ class Number(_Single):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(Concept):
     """Several concepts of the same n rows, by name and in order; values may be missing.
 
     A name gives the ``Classes`` or the ``Number`` of the rows that have a value, which are all but
@@ -528,10 +490,8 @@ class Table:
     """
 
     columns: Mapping[str, Column]
-    groups: Codes | None = None  # as in ``Classes``
 
     kind: ClassVar[str] = "several"
-    has_classes: ClassVar[bool] = False
 
     @classmethod
     def read(
@@ -627,12 +587,7 @@ class Table:
         return self.column(name).missing
 
     def take(self, rows: Any) -> Table:
-        groups = None if self.groups is None else self.groups[rows]
-        return Table({name: column.take(rows) for name, column in self.columns.items()}, groups)
-
-    def select(self, names: Sequence[str]) -> Table:
-        """Select columns by name."""
-        return Table({name: self.column(name) for name in names})
+        return Table({name: column.take(rows) for name, column in self.columns.items()})
 
     def single(self) -> Any:
         raise ValueError(
@@ -650,12 +605,6 @@ class Table:
 
     def summary(self) -> str:
         return ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
-
-    def fewest_rows(self) -> tuple[int, str]:
-        return len(self), ""
-
-    def fewest_groups(self, groups: Codes) -> tuple[int, str]:
-        return len(np.unique(groups)), "rows"
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
@@ -730,19 +679,13 @@ def read_covariate(values: Any, name: str, n_rows: int) -> Any:
         )
     plain = uncast(values)
     plain = plain_objects(plain, name) if plain.dtype.kind == "O" else plain
-    missing = missing_values(plain)
-    if missing.any():
-        raise ValueError(
-            f"Got {int(missing.sum())} missing values in {name} (the first in row "
-            f"{int(np.argmax(missing))}), but expected one for every row. Drop those rows; only in "
-            "a table of concepts may some be missing."
-        )
-    if len(plain) and np.all(plain == plain[0]):
+    covariate = read(plain, n_rows=n_rows, name=name, min_values=1)
+    if np.all(covariate.numbers == covariate.numbers[0]):
         raise ValueError(
             f"Got {name} with the same value in every row, but expected at least two values. Leave "
             f"{name} out."
         )
-    return read(plain, n_rows=n_rows, name=name)
+    return covariate
 
 
 def require_classes(concept: Any, who: str) -> Classes:

@@ -130,17 +130,6 @@ def _concatenated(columns: Sequence[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Lexicon:
-    """Words and their vectors for word similarity, beside the rows of the splits."""
-
-    words: NDArray[Any]  # (m,)
-    X: NDArray[Any]  # (m, d)
-
-    def __repr__(self) -> str:
-        return f"<Lexicon: {len(self.words):,} words of {self.X.shape[-1]} features>"
-
-
-@dataclass(frozen=True, eq=False)
 class Dataset:
     """Train, validation and test rows that do not overlap.
 
@@ -162,7 +151,6 @@ class Dataset:
     validation: Split
     test: Split
     name: str = "data"
-    lexicon: Lexicon | None = None
     concept: str = ""  # what the labels z are called, such as "gender"
 
     def __post_init__(self) -> None:
@@ -184,8 +172,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(split):,} {name}" for name, split in self.splits.items())
-        words = "" if self.lexicon is None else f"; lexicon of {len(self.lexicon.words):,} words"
-        return f"<Dataset {self.name!r}: {counts} rows of {self.test.contents()}{words}>"
+        return f"<Dataset {self.name!r}: {counts} rows of {self.test.contents()}>"
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -197,11 +184,6 @@ class Dataset:
     def probe_rows(self) -> Split:
         """Rows that probes and classifiers of the task learn from: train, or else validation."""
         return self.validation if self.train is None else self.train
-
-    @property
-    def grouped(self) -> bool:
-        """Tell whether any split has groups."""
-        return any(split.groups is not None for split in self)
 
     @property
     def n_features(self) -> int:
@@ -471,7 +453,7 @@ def parts_of(data: Dataset) -> list[Part]:
     parts = [Part(name, data.of(name)) for name in data.concepts]
     if len(parts) > 1:
         splits, note = _combined(data.splits)
-        name = combination_name(data.concepts)
+        name = " × ".join(data.concepts)
         if splits is None:  # the last concept carries the sentence
             parts[-1] = replace(parts[-1], note=note)
         else:
@@ -490,11 +472,6 @@ def split_parts(split: Split) -> list[Split]:
     return parts if combined is None else [*parts, combined["test"]]
 
 
-def combination_name(names: Sequence[str]) -> str:
-    """Name the combination of concepts."""
-    return " × ".join(names)
-
-
 def _combined(splits: Mapping[str, Split]) -> tuple[dict[str, Split] | None, str]:
     """Make the cells of all concepts classes, or None; a sentence says what was left out."""
     complete = {key: split.take(~_lacks_any(split)) for key, split in splits.items()}
@@ -507,7 +484,7 @@ def _combined(splits: Mapping[str, Split]) -> tuple[dict[str, Split] | None, str
     rare = cells[~enough]
     merged = {key: np.where(np.isin(z, rare), OTHERS, z) for key, z in labels.items()}
     fits = all((z == OTHERS).sum() >= needed[key] for key, z in merged.items())
-    name = combination_name(tables["test"].names)
+    name = " × ".join(tables["test"].names)
     if int(enough.sum()) + int(fits) < 2:
         return None, (
             f"{name} was not attacked: only {int(enough.sum())} of {len(cells)} combinations has "

@@ -80,12 +80,12 @@ def group_shares(codes: Codes, groups: Codes | None, n_classes: int) -> Array:
     return np.bincount(codes, weights=alike, minlength=n_classes) / alike.sum()
 
 
-def shuffler(
-    codes: Codes, groups: Codes | None, strata: Codes | None = None
+def row_shuffler(
+    labels: Array, groups: Codes | None, strata: Codes | None = None
 ) -> Callable[[np.random.Generator], Codes]:
-    """Return a function that permutes labels over rows, or over whole groups of rows.
+    """Return a function that permutes rows, or whole groups of rows, so that labels[rows] do.
 
-    With strata, labels stay in their stratum.
+    With strata, rows stay in their stratum.
 
     Labels that are the same throughout a group are so permuted over the groups. Labels that vary
     within groups are handed on in their order, from a place drawn at random and around the end:
@@ -95,23 +95,10 @@ def shuffler(
 
     Examples
     --------
-    >>> shuffled = shuffler(np.array([0, 0, 1, 1, 1]), np.array([5, 5, 7, 7, 7]))
-    >>> sorted({tuple(shuffled(np.random.default_rng(i)).tolist()) for i in range(20)})
+    >>> labels = np.array([0, 0, 1, 1, 1])
+    >>> rows = row_shuffler(labels, np.array([5, 5, 7, 7, 7]))
+    >>> sorted({tuple(labels[rows(np.random.default_rng(i))].tolist()) for i in range(20)})
     [(0, 0, 1, 1, 1), (1, 1, 0, 0, 0)]
-    """
-    if groups is None and strata is None:
-        return lambda rng: rng.permutation(codes)
-    rows = row_shuffler(codes, groups, strata)
-    return lambda rng: codes[rows(rng)]
-
-
-def row_shuffler(
-    labels: Array, groups: Codes | None, strata: Codes | None = None
-) -> Callable[[np.random.Generator], Codes]:
-    """Return a function that permutes row numbers as ``shuffler`` permutes labels.
-
-    Examples
-    --------
     >>> rows = row_shuffler(np.array([0.5, 0.1, 0.7]), None, np.array([0, 1, 0]))
     >>> sorted({tuple(rows(np.random.default_rng(i)).tolist()) for i in range(20)})
     [(0, 1, 2), (2, 1, 0)]

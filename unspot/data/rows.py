@@ -1,10 +1,9 @@
-"""Rows of embeddings: checked, recognised by hashes, brought to one scale, sampled by class."""
+"""Rows of embeddings: checked, recognised by hashes, sampled by class."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,21 +28,36 @@ _FEWEST_KNOWN, _MOST_KNOWN = 1_000, 10_000
 _LARGEST = 1e35
 
 
-def refuse_nonfinite(X: Any) -> None:
-    """Raise an error if a numeric array has NaN or infinity, with the count and the first row."""
-    refuse_masked(X, "X")
-    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
+def refuse_nonfinite(X: Any, where: str = "X", numbers: int | NDArray[np.int64] = 0) -> None:
+    """Raise an error if a numeric array has NaN or infinity, with the count and the first row.
+
+    Parameters
+    ----------
+    X : array
+    where : str
+        The name of the rows in the message.
+    numbers : int or array of int
+        The number of the first row in the message, or of all rows.
+    """
+    refuse_masked(X, where)
+    if not (isinstance(X, np.ndarray) and X.ndim == 2):
         return  # scikit-learn's validation refuses the rest
-    # The sum finds the common case, no such value, without a copy as large as X.
-    if np.isfinite(X.sum(dtype=np.float64)):
-        return
-    bad = ~np.isfinite(X)
-    if bad.any():
+    if len(rows := nonfinite_rows(X)):
+        row = numbers + rows[0] if isinstance(numbers, int) else numbers[rows[0]]
         raise ValueError(
-            f"Got {int(bad.sum())} values of NaN or infinity in X (the first in row "
-            f"{int(np.argmax(bad.any(axis=1)))}), but expected finite numbers. Drop or impute "
-            "those rows."
+            f"Got {int((~np.isfinite(X[rows])).sum())} values of NaN or infinity in {where} (the "
+            f"first in row {row}), but expected finite numbers. Drop or impute those rows."
         )
+
+
+def nonfinite_rows(X: NDArray[Any]) -> NDArray[np.int64]:
+    """Find the rows with NaN or infinity."""
+    # The sum finds the common case, no such value, without a copy as large as X. It uses no
+    # product: rows may be read in another thread, and BLAS makes threads wait for each other.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if X.dtype.kind != "f" or np.isfinite(X.sum(dtype=np.promote_types(X.dtype, "f4"))):
+            return np.empty(0, np.int64)
+    return np.flatnonzero(~np.isfinite(X).all(axis=1))
 
 
 def refuse_masked(values: Any, name: str) -> None:
@@ -74,7 +88,8 @@ def refuse_extreme(X: Any) -> None:
 def in_memory(values: Any) -> Any:
     """Convert a tensor to an array and a column of vectors to a matrix; keep anything else.
 
-    numpy has no bfloat16, so that becomes float32, which holds the same numbers.
+    numpy has no bfloat16, so that becomes float32, which holds the same numbers. A data frame of
+    one column is that column, if it holds vectors.
 
     Examples
     --------
@@ -84,7 +99,10 @@ def in_memory(values: Any) -> Any:
     (2, 3)
     """
     if not hasattr(values, "detach"):
-        return _stacked(values) if _is_column(values) else values
+        names: Any = getattr(values, "columns", ())
+        column = values[names[0]] if len(names) == 1 else values
+        stacked = _stacked(column) if _is_column(column) else column
+        return values if stacked is column else stacked
     tensor = values.detach().cpu()
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
@@ -166,34 +184,6 @@ def _digest(shape: tuple[int, ...], sample: NDArray[Any], target: NDArray[Any]) 
     return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """x ↦ (x − mean)/scale with one scale for all features, which keeps ratios of distances.
-
-    Methods apply it so that their results do not depend on the origin and the unit of the rows.
-
-    Examples
-    --------
-    >>> scaling = Scaling.of(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    >>> scaling.mean, scaling.scale
-    (array([2., 5.]), 0.7071)
-    """
-
-    mean: NDArray[np.float64]  # (d,)
-    scale: float  # the root of the mean variance of the features
-
-    @classmethod
-    def of(cls, X: NDArray[Any]) -> Scaling:
-        """Compute mean and scale in float64 around the mean, so that a large mean costs nothing."""
-        mean = X.mean(axis=0, dtype=np.float64)
-        parts = (X[i : i + _CHUNK_ROWS] for i in range(0, len(X), _CHUNK_ROWS))
-        variance = sum(float(np.sum((part - mean) ** 2)) for part in parts) / X.size
-        return cls(mean, float(np.sqrt(variance)) or 1.0)
-
-    def __call__(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray((X - self.mean) / self.scale)
-
-
 # -- Random samples and mini-batches of rows, stratified by class and decided by a seed ------------
 
 
@@ -214,25 +204,6 @@ def as_seed(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
     return int(generator(random_state).integers(2**31 - 1))
-
-
-def in_own_order(X: NDArray[Any], codes: NDArray[np.int64]) -> tuple[RowNumbers, NDArray[np.int64]]:
-    """Order rows by their values alone, and renumber their codes in that order.
-
-    Codes are counted anew, in the order in which the classes come. What is computed from both
-    depends neither on the order of the rows nor on the names of the classes. Rows are ordered by
-    their distance from the mean, so that origin, unit and axes do not matter either.
-
-    Examples
-    --------
-    >>> order, codes = in_own_order(np.array([[9.0], [1.0], [4.0]]), np.array([0, 0, 1]))
-    >>> order.tolist(), codes.tolist()
-    ([2, 1, 0], [0, 1, 1])
-    """
-    distances = np.square(Scaling.of(X)(X)).sum(axis=1)
-    order = np.lexsort((row_hashes(X), distances.round(9)))
-    _, first, own = np.unique(codes[order], return_index=True, return_inverse=True)
-    return order, np.argsort(np.argsort(first))[own]
 
 
 def sample_and_held_out(

@@ -54,7 +54,7 @@ class ClassStatistics:
         Scatter around the class means, summed over classes.
     class_scatter : (K, d, d) float64, optional
         The same for every class separately. Takes K·d² memory, so only if a method needs it.
-    repeats : (d,) int64, optional
+    repeats : (d,) int64, or 0 for none
         For columns that hardly vary: how many rows have the value of the row before. ``settled``
         needs them.
 
@@ -72,7 +72,7 @@ class ClassStatistics:
     means: Array
     within: Array
     class_scatter: Array | None = None
-    repeats: NDArray[np.int64] | None = None
+    repeats: Any = 0
 
     @classmethod
     def empty(cls, n_classes: int, n_features: int, *, per_class: bool = True) -> ClassStatistics:
@@ -134,7 +134,7 @@ class ClassStatistics:
         if self.class_scatter is not None and other.class_scatter is not None:
             between = weight[:, None, None] * delta[:, :, None] * delta[:, None, :]
             class_scatter = self.class_scatter + other.class_scatter + between
-        repeats = _added(self.repeats, other.repeats)
+        repeats = self.repeats + other.repeats
         return ClassStatistics(counts, means, within, class_scatter, repeats)
 
     def settled(self) -> ClassStatistics:
@@ -306,10 +306,6 @@ def _typical(deviations: Array) -> float:
     return float(np.median(varying)) if len(varying) else 0.0
 
 
-def _added(a: NDArray[np.int64] | None, b: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    return None if a is None or b is None else a + b
-
-
 def _moved_by_rounding(
     statistics: ClassStatistics | CrossStatistics,
 ) -> tuple[NDArray[np.bool_], Array]:
@@ -327,9 +323,8 @@ def _moved_by_rounding(
     deviations = np.sqrt(np.maximum(np.diagonal(statistics.covariance), 0.0))
     varies = deviations > 1e-13 * np.abs(mean)
     least = NEGLIGIBLE * _typical(deviations[varies])
-    repeats = np.zeros(len(mean)) if statistics.repeats is None else statistics.repeats
     few_steps = deviations <= FEW_STEPS * (1 + np.abs(mean))
-    on_grid = (deviations <= least) & few_steps & (repeats >= REPEATED * max(n_rows, 1))
+    on_grid = (deviations <= least) & few_steps & (statistics.repeats >= REPEATED * max(n_rows, 1))
     still = (deviations > 0) & (~varies | on_grid)
     return still, np.where(np.abs(mean) > least, mean, 0.0)
 
@@ -342,7 +337,7 @@ class CrossStatistics:
     n_features: int
     joint_mean: Array  # (d + m,), of (x, z)
     joint_scatter: Array  # (d + m, d + m)
-    repeats: NDArray[np.int64] | None = None  # (d,), as in ClassStatistics
+    repeats: Any = 0  # (d,), as in ClassStatistics
 
     @classmethod
     def from_rows(cls, X: Any, Z: NDArray[Any]) -> CrossStatistics:
@@ -374,7 +369,7 @@ class CrossStatistics:
         scatter = self.joint_scatter + other.joint_scatter
         scatter += self.n_rows * share * np.outer(delta, delta)
         mean = self.joint_mean + share * delta
-        repeats = _added(self.repeats, other.repeats)
+        repeats = self.repeats + other.repeats
         return CrossStatistics(n, self.n_features, mean, scatter, repeats)
 
     def settled(self) -> CrossStatistics:
@@ -431,7 +426,7 @@ def whitening(
 
 
 def support(
-    mean: Array, covariance: Array, n_rows: int, *, rtol: float = 1e-13, least: float = 1e-13
+    mean: Array, covariance: Array, n_rows: int, *, least: float = 1e-13
 ) -> tuple[Array, Array] | None:
     """Compute orthonormal bases of the directions in which rows vary (d, s) and do not.
 
@@ -451,7 +446,7 @@ def support(
     scale = deviations[live]
     R = covariance[np.ix_(live, live)] / scale / scale[:, None]
     values, vectors = np.linalg.eigh((R + R.T) / 2)
-    flat = values <= rtol * max(values[-1], 0.0) if len(values) else values > 0
+    flat = values <= 1e-13 * max(values[-1], 0.0) if len(values) else values > 0
     rank = int(np.sum(~flat))
     if rank in (0, len(live)) or rank >= n_rows - 1:
         return None
@@ -482,10 +477,10 @@ def _orthonormal(A: Array) -> Array:
     return A
 
 
-def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) -> Array:
+def mean_difference_basis(statistics: ClassStatistics) -> Array:
     """Compute an orthonormal basis (d, q) of span{μₖ − μ}, q ≤ K − 1 its numerical rank.
 
-    A direction counts if the means differ in it by ``rtol`` of the standard deviation within
+    A direction counts if the means differ in it by a millionth of the standard deviation within
     classes. So classes whose means agree up to rounding do not cost a dimension, and classes that
     are far apart do not hide the others.
     """
@@ -496,5 +491,5 @@ def mean_difference_basis(statistics: ClassStatistics, *, rtol: float = 1e-6) ->
     within = np.einsum("dq,de,eq->q", left, statistics.within, left) / max(statistics.n_rows, 1)
     overall = np.sqrt(np.trace(statistics.covariance))
     rounding = max(1e-14 * values[0], 1e-14 * overall, np.finfo(float).tiny)
-    kept = (values > rtol * np.sqrt(np.maximum(within, 0.0))) & (values > rounding)
+    kept = (values > 1e-6 * np.sqrt(np.maximum(within, 0.0))) & (values > rounding)
     return np.ascontiguousarray(left[:, kept][:, : max(len(centred) - 1, 0)])

@@ -1,3 +1,2 @@
 from .bundled import load_glove_gender as load_glove_gender
 from .bundled import load_translations as load_translations
-from .bundled import load_wordsim353 as load_wordsim353

@@ -67,12 +67,6 @@ class SyntheticLaw:
         """Draw more rows of this law, in the same rotation: ``X`` (n, d) and ``z`` (n,)."""
         return _draw(self._classes, self._rotation, n, np.random.default_rng(random_state))
 
-    def posterior(self, X: Any, U: Array | None = None) -> Array:
-        """Compute class probabilities (n, K) given the rows, or given their projections Uᵀx."""
-        U = np.eye(len(self._rotation)) if U is None else _orthonormal(U, len(self._rotation))
-        projected = np.asarray(X, dtype=np.float64) @ U  # (n, r)
-        return _softmax(_log_densities(self._classes, self.concept_basis, U, projected))
-
     def bayes_after(self, U: Any) -> float:
         """Compute the accuracy of the best classifier that sees only Uᵀx (equally, UUᵀx).
 
@@ -205,18 +199,6 @@ def _random_rotation(d: int, rng: np.random.Generator) -> Array:
 # -- the best adversary ------------------------------------------------------------------------
 
 
-def _log_densities(classes: _Classes, basis: Array, U: Array, projected: Array) -> Array:
-    """Compute log p(Uᵀx | class), (n, K), of projected rows (n, r), up to a constant."""
-    A = U.T @ basis  # (r, q): how much of each concept coordinate is kept
-    if classes.df is not None:
-        means = classes.means[:, 0] @ A.T  # (K, r)
-        squared = ((projected[:, None] - means) ** 2).sum(axis=2)
-        r = projected.shape[1]
-        return -(classes.df + r) / 2 * np.log1p(squared / classes.df)
-    left, means, covariances = _differing(classes, A)
-    return _mixture_log_densities(means, covariances, projected @ left)
-
-
 def _differing(classes: _Classes, A: Array) -> tuple[Array, Array, Array]:
     """Find the projected coordinates in which classes differ: basis, means, covariances.
 
@@ -231,7 +213,7 @@ def _differing(classes: _Classes, A: Array) -> tuple[Array, Array, Array]:
     return left, classes.means @ shrink, np.eye(len(singular)) + excess
 
 
-def _mixture_log_densities(means: Array, covariances: Array, Y: Array) -> Array:
+def _mixture_densities(means: Array, covariances: Array, Y: Array) -> Array:
     K, m, q = means.shape
     densities = np.zeros((len(Y), K))
     for k in range(K):
@@ -244,7 +226,7 @@ def _mixture_log_densities(means: Array, covariances: Array, Y: Array) -> Array:
             mahalanobis = ((centred @ np.linalg.inv(covariance)) * centred).sum(axis=1)
             scale = np.sqrt(np.linalg.det(covariance) * (2 * np.pi) ** q)
             densities[:, k] += count / m / scale * np.exp(-mahalanobis / 2)
-    return np.log(np.maximum(densities, np.finfo(float).tiny))
+    return densities
 
 
 def _bayes(classes: _Classes, basis: Array, U: Array) -> float:
@@ -262,7 +244,7 @@ def _bayes(classes: _Classes, basis: Array, U: Array) -> float:
     reach = np.abs(means).max() + 7 * np.sqrt(covariances.max())
     axis, step = np.linspace(-reach, reach, 4001 if left.shape[1] == 1 else 301, retstep=True)
     grid = np.stack(np.meshgrid(*[axis] * left.shape[1]), axis=-1).reshape(-1, left.shape[1])
-    densities = np.exp(_mixture_log_densities(means, covariances, grid))
+    densities = _mixture_densities(means, covariances, grid)
     return float(densities.max(axis=1).sum() * float(step) ** left.shape[1] / K)
 
 
@@ -276,11 +258,6 @@ def _orthonormal(U: Any, d: int) -> Array:
             "Pass np.linalg.qr(U)[0]."
         )
     return U
-
-
-def _softmax(logits: Array) -> Array:
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 # -- Laws of a number, of two concepts and of a task: the concept lives in one coordinate ----------

@@ -1,24 +1,62 @@
-"""An eraser behind a sentence-transformers model: ``encode`` gives erased vectors."""
+"""An eraser behind a sentence-transformers model: ``encode`` gives erased vectors.
+
+A model with the module ``Erase`` is saved by ``save_pretrained``. Who loads it needs unspot, and
+says ``SentenceTransformer(folder, trust_remote_code=True)``, since the library trusts only its own
+modules.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Module, Normalize
+from torch import Tensor
 
-from unspot.checks import require
 from unspot.export.layers import Layer, layers
-from unspot.maps import Map
+from unspot.export.torch_module import ErasureModule
+from unspot.io.files import write_atomically
+from unspot.maps import Map, trace
+from unspot.maps.file import packed, read
+
+FILE = "eraser.safetensors"
+
+
+class Erase(Module):
+    """Erase by maps that the library's own layers cannot express."""
+
+    config_keys: list[str] = []  # noqa: RUF012  as in the base class
+
+    def __init__(self, maps: Sequence[Map], metadata: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._content = packed(maps, metadata)
+        self._erase = ErasureModule(trace(maps))
+
+    def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
+        features["sentence_embedding"] = self._erase(features["sentence_embedding"])
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        return self._erase.n_out
+
+    def save(self, output_path: str, *_: Any, **__: Any) -> None:
+        write_atomically(Path(output_path) / FILE, self._content)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, *args: Any, **kwargs: Any) -> Self:
+        where = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
+        asked = {name: kwargs[name] for name in where if name in kwargs}
+        path = cls.load_file_path(model_name_or_path, FILE, *args, **asked)
+        return cls(*read(Path(path or FILE)))  # which says that there is no such file
 
 
 def erasing_model(maps: Sequence[Map], metadata: Mapping[str, Any], model: Any) -> Any:
     """Append modules that erase to those of ``model``, which stays as it is."""
-    require("to_sentence_transformer", "models", "sentence_transformers")
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize
-
     if not isinstance(model, SentenceTransformer):
         raise ValueError(
             f"Got a model of type {type(model).__name__}, but expected a SentenceTransformer: "
@@ -28,8 +66,6 @@ def erasing_model(maps: Sequence[Map], metadata: Mapping[str, Any], model: Any) 
     before = list(model)
     chain = layers(maps)
     if chain is None:
-        from unspot.export.sentence_transformer_module import Erase
-
         after: list[Any] = [Erase(maps, metadata)]
     else:
         after = [_dense(layer) for layer in chain.layers]
@@ -56,9 +92,6 @@ def _check_width(model: Any, n_features: int) -> None:
 
 
 def _dense(layer: Layer) -> Any:
-    import torch
-    from sentence_transformers.sentence_transformer.modules import Dense
-
     n_out, n_in = layer.weight.shape
 
     def tensor(array: Any) -> Any:

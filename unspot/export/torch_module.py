@@ -14,29 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unspot.maps import program
 from unspot.maps.program import INPUT, Program
 
 #: What each operation of ``unspot.maps.program`` is in torch.
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "add": torch.add,
-    "subtract": torch.sub,
-    "multiply": torch.mul,
-    "divide": torch.div,
-    "power": torch.pow,
-    "matmul": torch.matmul,
-    "equal": torch.eq,
+    **program.OPERATIONS,
     "exp": torch.exp,
     "cos": torch.cos,
     "softmax": lambda a: torch.softmax(a, -1),
-    "clip": lambda a, *, least: torch.clamp(a, min=least),
-    "mean": lambda a: a.mean(-1),
-    "sum": lambda a: a.sum(-1),
-    "argmax": lambda a: a.argmax(-1),
-    "column": lambda a: a.unsqueeze(-1),
-    "slice": lambda a, *, start, stop: a[..., start:stop],
     "join": lambda a, b: torch.cat([a, b], -1),
-    "transpose": lambda a: a.T,
-    "take": lambda rows, numbers: rows[numbers],
     "double": lambda a: a if a.device.type == "mps" else a.double(),  # which has no doubles
     "like": lambda a, other: a.to(other.dtype),
 }

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from unspot.checks import check_count
 from unspot.data.concept import Classes
-from unspot.data.rows import Scaling, generator
+from unspot.data.rows import generator
 from unspot.eraser import Eraser
 from unspot.lab.networks import (
     NetworkEraser,
@@ -24,6 +24,7 @@ from unspot.lab.networks import (
     mlp,
     unscaled,
 )
+from unspot.lab.scaling import Scaling
 from unspot.maps import Map
 
 __all__ = ["AdversarialErasure"]

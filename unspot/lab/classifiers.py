@@ -6,19 +6,19 @@ the arrays of ``unspot.lab.maps.Classifier``, in units of the rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from unspot.checks import check_choice, check_count
-from unspot.data.rows import Scaling, sample_and_held_out, stratified_batches
+from unspot.data.rows import sample_and_held_out, stratified_batches
+from unspot.evaluation.attack_models import quiet_logistic
 from unspot.lab.maps import Classifier
+from unspot.lab.scaling import Scaling
 
 __all__ = ["CLASSIFIERS", "cooled", "fit_classifier", "out_of_fold_scores", "temperature"]
 
@@ -118,9 +118,7 @@ def _folds(codes: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
 
 
 def _logistic(rows: Array, codes: Codes) -> tuple[Array, Array]:
-    with warnings.catch_warnings():
-        # Coefficients that are nearly optimal classify nearly as well.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quiet_logistic():  # coefficients that are nearly optimal classify nearly as well
         model = LogisticRegression(max_iter=200, tol=1e-4).fit(rows, codes)
     coef, intercept = model.coef_.T, model.intercept_
     if coef.shape[1] == 1:  # of two classes scikit-learn has the second alone

@@ -80,8 +80,6 @@ def bench(
     resume: Resume = False,
     jobs: Jobs = None,
     figures: Figures = True,
-    *,
-    quiet: bool,
 ) -> None:
     """Regenerate the paper's tables and figures, with its numbers in brackets.
 
@@ -120,11 +118,10 @@ def bench(
             n_jobs=jobs,
             figures=figures,
         )
-    if not quiet:
-        for table in paper_tables(result.lines)[:1]:
-            typer.echo(f"{table.title}\n{table.to_markdown()}")
-        typer.echo("\n".join([result.source.about_paper, *map(str, result.files)]))
-    _report_failed_cells(result.records, quiet=quiet)
+    for table in paper_tables(result.lines)[:1]:
+        options.say(f"{table.title}\n{table.to_markdown()}")
+    options.say("\n".join([result.source.about_paper, *map(str, result.files)]))
+    _report_failed_cells(result.records)
 
 
 def sweep(
@@ -142,8 +139,6 @@ def sweep(
     tables: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write tables too: LaTeX and CSV.")
     ] = None,
-    *,
-    quiet: bool,
 ) -> None:
     """Measure methods at ranks and seeds on data sets, as a TOML file says.
 
@@ -164,25 +159,23 @@ def sweep(
         records = run(**arguments, path=results, resume=resume, n_jobs=jobs)
     made = sweep_tables(records)
     written = [results, *([] if tables is None else save_tables(tables, made))]
-    if not quiet:
-        for table in made:
-            typer.echo(f"{table.title}\n{table.to_markdown()}\n")
-        typer.echo(f"{len(records)} cells: {', '.join(map(str, written))}")
-    _report_failed_cells(records, quiet=quiet)
+    for table in made:
+        options.say(f"{table.title}\n{table.to_markdown()}\n")
+    options.say(f"{len(records)} cells: {', '.join(map(str, written))}")
+    _report_failed_cells(records)
 
 
 def _go_on(place: Path) -> str:
     return f"Finished cells are in {place}. The same command with --resume goes on."
 
 
-def _report_failed_cells(records: list[dict[str, Any]], *, quiet: bool) -> None:
-    """Say how many cells failed, on stderr if quiet; exit with code 1 if all did."""
+def _report_failed_cells(records: list[dict[str, Any]]) -> None:
+    """Say how many cells failed; exit with code 1 if all did."""
     failed = [record for record in records if record["status"] == "failed"]
     if failed:
-        typer.echo(
+        options.complain(
             f"{len(failed)} of {len(records)} cells failed, the first ({failed[0]['method']}) "
-            f"with: {failed[0]['error']} Try them again with --resume.",
-            err=quiet,
+            f"with: {failed[0]['error']} Try them again with --resume."
         )
     if failed and len(failed) == len(records):
         raise typer.Exit(1)

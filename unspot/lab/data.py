@@ -12,10 +12,11 @@ import numpy as np
 
 from unspot.checks import check_count, did_you_mean
 from unspot.data.dataset import Dataset, stratified_parts
-from unspot.datasets import load_glove_gender, load_translations
+from unspot.datasets import load_translations
 from unspot.datasets.synthetic import LAWS, law
 from unspot.io import read_table
 from unspot.lab import load_bias_in_bios, load_dial, load_glove
+from unspot.lab.glove import load_bundled
 
 __all__ = ["DATA_NAMES", "open_data", "replaces_rows", "sample_train"]
 
@@ -98,7 +99,7 @@ def _load(name: str, source: str | os.PathLike[str] | None, random_state: int) -
         rows = law(name, n=LAW_ROWS, random_state=random_state)
         return Dataset.from_arrays(rows.X, rows.z, random_state=random_state, name=name)
     if name == "glove":
-        return load_glove_gender() if source is None else load_glove(source)
+        return load_bundled() if source is None else load_glove(source)
     if name == "translations":
         return load_translations()
     if source is None:

@@ -8,17 +8,19 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_count
-from unspot.data.dataset import Dataset, Lexicon, Split
-from unspot.datasets.bundled import CLASSES, NAME, load_wordsim353
+from unspot.data.dataset import Dataset, Split
+from unspot.datasets.bundled import CLASSES, NAME, bundle, words_of
+from unspot.lab.words import load_wordsim353
 
 __all__ = [
     "DEFINITIONAL_PAIRS",
@@ -56,11 +58,26 @@ _WHERE = (
 #: How a text file of word2vec begins: the number of words, and of numbers for each.
 _COUNTS = re.compile(r"[0-9]+ ([0-9]{1,6})")
 
+
+class Lexicon(NamedTuple):
+    """Words of WordSim-353 that have a vector, in lower case, and their vectors."""
+
+    words: NDArray[Any]  # (m,)
+    X: NDArray[Any]  # (m, d)
+
+
+@dataclass(frozen=True, eq=False)
+class WordDataset(Dataset):
+    """A data set of words, with other words for the metric of word similarity."""
+
+    lexicon: Lexicon | None = None
+
+
 Words = NDArray[Any]
 Vectors = NDArray[np.float32]
 
 
-def load_glove(path: str | os.PathLike[str]) -> Dataset:
+def load_glove(path: str | os.PathLike[str]) -> WordDataset:
     """Build the benchmark of gendered words from a file of word vectors.
 
     With ``glove.42B.300d.txt`` it is the paper's. Takes the time to read the first 150,000 lines.
@@ -78,7 +95,7 @@ def load_glove(path: str | os.PathLike[str]) -> Dataset:
     return glove_gender(*read_glove(path, top=TOP))
 
 
-def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
+def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> WordDataset:
     """Choose the words that are most male, most female and most neutral, and split them.
 
     1. Keep words that consist of letters, fewer than 20.
@@ -133,7 +150,7 @@ def glove_gender(words: Any, X: Any, *, per_class: int = PER_CLASS) -> Dataset:
     parts = _parts(words[rows[chosen]], z[chosen])
     whole = Split(X[rows[chosen]].astype(np.float32), CLASSES[z[chosen]], names=words[rows[chosen]])
     train, validation, test = (whole.take(part) for part in parts)
-    return Dataset(train, validation, test, NAME, _wordsim_lexicon(words, X), "gender")
+    return WordDataset(train, validation, test, NAME, "gender", _wordsim_lexicon(words, X))
 
 
 def gender_direction(words: Any, X: Any) -> NDArray[np.float64]:
@@ -162,7 +179,19 @@ def cosines(X: NDArray[Any], direction: NDArray[np.float64]) -> NDArray[np.float
     return _unit(X) @ direction
 
 
-def to_bundle(data: Dataset) -> dict[str, NDArray[Any]]:
+def load_bundled() -> WordDataset:
+    """Load the words of ``unspot.datasets.load_glove_gender``, with their lexicon."""
+    return from_bundle(bundle("glove_gender"))
+
+
+def from_bundle(arrays: Mapping[str, NDArray[Any]]) -> WordDataset:
+    """Read what ``to_bundle`` wrote."""
+    words = np.array(arrays["lexicon_words"].tobytes().decode("utf-8").split("\n"))
+    lexicon = Lexicon(words, arrays["lexicon_X"].astype(np.float32))
+    return WordDataset(**vars(words_of(arrays)), lexicon=lexicon)
+
+
+def to_bundle(data: WordDataset) -> dict[str, NDArray[Any]]:
     """Convert a data set to plain arrays: vectors in half precision, words as UTF-8 text."""
     names = [split.names for split in data if split.names is not None]
     if data.lexicon is None or len(names) < 3:

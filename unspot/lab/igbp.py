@@ -11,10 +11,11 @@ from unspot.checks import check_count, check_share
 from unspot.data.concept import Classes
 from unspot.data.rows import generator, sample_and_held_out
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, rows_within_support
+from unspot.erasers.base import BaseEraser
 from unspot.lab.classifiers import fit_classifier
 from unspot.lab.inlp import balanced_accuracy, chance_bar
 from unspot.lab.maps import Boundary
+from unspot.lab.scaling import rows_within_support
 from unspot.maps import Compress, Expand, Map
 
 __all__ = ["IGBP"]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 
 from unspot.checks import check_count, check_positive, check_share
 from unspot.data.concept import Classes
-from unspot.data.rows import Scaling, generator, in_own_order, sample_and_held_out
+from unspot.data.rows import generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
+from unspot.evaluation.attack_models import quiet_logistic
+from unspot.lab.scaling import Scaling, in_own_order
 from unspot.leopard.subspaces import complement
 
 __all__ = ["INLP", "balanced_accuracy", "chance_bar", "row_space"]
@@ -122,9 +122,7 @@ class INLP(BaseEraser):
         classifier = LogisticRegression(
             C=check_positive("C", self.C), class_weight="balanced", max_iter=100, tol=1e-3
         )
-        with warnings.catch_warnings():
-            # The classifier of a round need not be optimal: the next one finds the rest.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with quiet_logistic():  # it need not be optimal: that of the next round finds the rest
             return classifier.fit(X, codes)
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import mse_loss, one_hot
 
 from unspot.checks import check_bandwidth, check_count
 from unspot.data.concept import Classes
-from unspot.data.rows import Scaling, generator, sample_and_held_out
+from unspot.data.rows import generator, sample_and_held_out
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.leace import LEACE
@@ -28,6 +28,7 @@ from unspot.lab.networks import (
     uninitialised,
     unscaled,
 )
+from unspot.lab.scaling import Scaling
 from unspot.maps import Map
 
 __all__ = ["KernelErasure"]

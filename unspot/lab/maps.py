@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unspot.maps.base import Array, Map, as_numpy, like, register_map
+from unspot.maps.base import Array, Map, like, register_map
 from unspot.maps.program import Traced
 
 __all__ = [
@@ -412,3 +412,10 @@ def _by_class(function: Any, rows: Array, codes: Array, knots: Array, reach: flo
         if members.any():
             result[members] = function(rows[members], class_knots.astype(np.float64), reach)
     return result
+
+
+def as_numpy(x: Any) -> Array:
+    """Convert a tensor to numpy, for maps whose steps numpy and torch do not share."""
+    if not hasattr(x, "detach"):
+        raise NotImplementedError("its steps depend on the row")
+    return np.asarray(x.detach().cpu().numpy())

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unspot.checks import did_you_mean
 from unspot.data.dataset import Dataset
+from unspot.evaluation.measure import erased_rows
 from unspot.evaluation.metrics import (
     MAX_PAIRS,
     METRICS,
@@ -28,7 +29,7 @@ from unspot.evaluation.metrics import (
 from unspot.evaluation.utility import Fairness, neighbour_overlap
 from unspot.lab.description_length import paper_bits
 from unspot.lab.probes import ProbeScores, predict_codes, probe_accuracy
-from unspot.lab.words import word_similarity
+from unspot.lab.words import load_wordsim353, word_similarity
 
 __all__ = ["LAB_METRICS", "PAPER", "check_lab_metrics", "lab_metrics", "lacking_in_lab"]
 
@@ -90,10 +91,10 @@ def _papers_overlap(side: Side) -> Value:
 
 
 def _words(side: Side) -> Any:
-    from unspot.datasets.bundled import load_wordsim353
-
-    assert side.data.lexicon is not None  # ``lacking_in_lab`` says so
-    return word_similarity(side.data.lexicon.words, side.data.lexicon.X, load_wordsim353())
+    data: Any = side.original  # a WordDataset, or ``lacking_in_lab`` says that it has no lexicon
+    words, X = data.lexicon
+    vectors = X if side.is_original else erased_rows(side.eraser, X)
+    return word_similarity(words, vectors, load_wordsim353())
 
 
 def _describe_words(before: Any, after: Any, side: Side) -> Finding:
@@ -134,38 +135,41 @@ _OWN_NEIGHBOUR = "training rows, each its own neighbour."
 LAB_METRICS: dict[str, Metric] = METRICS | {
     metric.name: metric
     for metric in (
-        Metric("probe", _probe, _describe_probe, classes_only=True, of_concept=True),
+        Metric("probe", _probe, _describe_probe, classes_only=True),
         Metric(
             "probe_reference",
             lambda side: _reference(side, lambda z: np.ones(len(z), dtype=bool)),
             _described("probe_reference"),
             classes_only=True,
-            of_concept=True,
         ),
         Metric(
             "probe_binary",
             lambda side: _reference(side, lambda z: z != NEUTRAL),
             _described("probe_binary"),
             classes_only=True,
-            of_concept=True,
         ),
         Metric(
             "mdl_paper",
             _papers_code,
             _described("mdl_paper", _NOT_A_CODE),
             classes_only=True,
-            of_concept=True,
         ),
-        Metric("neighbours_paper", _papers_overlap, _described("neighbours_paper", _OWN_NEIGHBOUR)),
-        Metric("words", _words, _describe_words, needs=_LEXICON),
-        Metric("task", _network_fairness, _describe_task, needs=TASK, classes_only=True),
+        Metric(
+            "neighbours_paper",
+            _papers_overlap,
+            _described("neighbours_paper", _OWN_NEIGHBOUR),
+            shared=True,
+        ),
+        Metric("words", _words, _describe_words, needs=_LEXICON, shared=True),
+        Metric(
+            "task", _network_fairness, _describe_task, needs=TASK, classes_only=True, shared=True
+        ),
         Metric(
             "fairness_paper",
             _network_fairness,
             _describe_fairness,
             needs=TASK,
             classes_only=True,
-            of_concept=True,
         ),
     )
 }
@@ -177,7 +181,7 @@ PAPER = ("chance", "probe", "mdl_paper", "neighbours_paper", "words", "task", "f
 def lacking_in_lab(data: Dataset) -> dict[str, str]:
     """Return names of the metrics that the data do not allow, and what the data lack."""
     lacks = lacking(data, LAB_METRICS)
-    return lacks | ({"words": _LEXICON} if data.lexicon is None else {})
+    return lacks | ({"words": _LEXICON} if getattr(data, "lexicon", None) is None else {})
 
 
 def lab_metrics(metrics: Sequence[str | Metric]) -> list[Metric]:

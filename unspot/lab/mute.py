@@ -14,9 +14,10 @@ from unspot.data.columns import encode_as
 from unspot.data.concept import Classes
 from unspot.data.rows import generator
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, rows_within_support
+from unspot.erasers.base import BaseEraser
 from unspot.lab.classifiers import fit_classifier
 from unspot.lab.maps import Gaussianised
+from unspot.lab.scaling import rows_within_support
 from unspot.maps import Compress, Expand, Map
 
 __all__ = ["MUtE", "knots_of"]

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unspot.checks import check_count, check_positive, check_share, did_you_mean
-from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
+from unspot.data.rows import generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.io.progress import phase
 from unspot.lab.maps import LayerNorm
+from unspot.lab.scaling import Scaling
 from unspot.maps import Dense, Map
 
 __all__ = [

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
 from unspot.data.goal import Goal
-from unspot.data.rows import Scaling, generator, sample_and_held_out, stratified_batches
+from unspot.data.rows import generator, sample_and_held_out, stratified_batches
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, Fit, rows_within_support
+from unspot.erasers.base import BaseEraser, Fit
 from unspot.lab.classifiers import fit_classifier, out_of_fold_scores
 from unspot.lab.inlp import balanced_accuracy, chance_bar
 from unspot.lab.maps import Fourier
 from unspot.lab.networks import dense, mlp
+from unspot.lab.scaling import Scaling, rows_within_support
 from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Dense, Expand, Map, Normalise
 

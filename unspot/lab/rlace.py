@@ -14,10 +14,11 @@ from scipy.special import logsumexp
 
 from unspot.checks import check_choice, check_count, check_positive, check_share
 from unspot.data.concept import Classes
-from unspot.data.rows import Scaling, by_rows, generator, in_own_order, sample_and_held_out
+from unspot.data.rows import by_rows, generator, sample_and_held_out
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.leace import warn_if_all
+from unspot.lab.scaling import Scaling, in_own_order
 from unspot.leopard.subspaces import complement
 
 __all__ = ["ADVERSARIES", "RLACE", "Adversary", "Game", "fantope"]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from unspot.checks import check_rank, check_seeds, default_ranks
+from unspot.checks import check_rank, default_ranks
 from unspot.data.dataset import Dataset
 from unspot.eraser import Eraser
+from unspot.erasers.cascade import Cascade
 from unspot.erasers.registry import make
 from unspot.evaluation.evaluations import score
 from unspot.evaluation.metrics import Metric
@@ -193,7 +195,7 @@ def run_cell(cell: Cell, data: Dataset, metrics: Sequence[str | Metric]) -> dict
         record |= {"kept_rank": kept_rank, "fit_seconds": time.perf_counter() - started}
         budget = cell.settings["budget"]
         scores = score(eraser, data, lab_metrics(metrics), budget=budget, random_state=cell.seed)
-        record |= {"metrics": scores.values, "details": scores.details, "status": "ok"}
+        record |= {"metrics": scores.after, "details": scores.details, "status": "ok"}
     except Exception as error:  # any error: the other cells go on
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     return record | {"seconds": time.perf_counter() - started}
@@ -251,13 +253,13 @@ def prepared(estimator: Any, rank: int | None, seed: int) -> Any:
     ready = clone(estimator)
     changed = {name: seed for name in ready.get_params() if name.endswith("random_state")}
     if rank is not None:
-        changed[str(_rank_parameter(ready))] = rank
+        changed["rank"] = rank
     return ready.set_params(**changed)
 
 
-def _rank_parameter(estimator: Any) -> str | None:
-    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return next((name for name in ("rank", "eraser__rank") if name in parameters), None)
+def _has_rank(estimator: Any) -> bool:
+    ranked = estimator.second_stage() if isinstance(estimator, Cascade) else estimator
+    return "rank" in (ranked.get_params() if hasattr(ranked, "get_params") else ())
 
 
 def _ranks_of(estimator: Any, ranks: Any, dataset: str, n_features: int) -> Sequence[int | None]:
@@ -270,7 +272,7 @@ def _ranks_of(estimator: Any, ranks: Any, dataset: str, n_features: int) -> Sequ
     checked = {check_rank(rank, n_features, what) for rank in listed}
     if not checked:
         raise ValueError(f"Got no ranks for {dataset!r}, but expected at least one.")
-    return sorted(checked, reverse=True) if _rank_parameter(estimator) else [None]
+    return sorted(checked, reverse=True) if _has_rank(estimator) else [None]
 
 
 # -- Methods, data sets and the result file --------------------------------------------------------
@@ -319,9 +321,8 @@ def _label(method: Any) -> str:
         return method
     if method is None:
         return ORIGINAL
-    inner = getattr(method, "eraser", None)
-    if inner is not None:
-        return f"cascade:{type(inner).__name__}"
+    if isinstance(method, Cascade):
+        return f"cascade:{type(method.second_stage()).__name__}"
     return str(getattr(method, "__name__", type(method).__name__))
 
 
@@ -354,3 +355,27 @@ def _append(path: Path, record: Record) -> None:
     with path.open("a", encoding="utf-8") as file:
         # A line of its own, also after one that a killed process left unfinished.
         file.write(("\n" if file.tell() else "") + json.dumps(record, default=str))
+
+
+def check_seeds(seeds: Any) -> list[int]:
+    """List the seeds: a number n stands for 0 … n − 1, a list for itself.
+
+    Examples
+    --------
+    >>> check_seeds(3), check_seeds([5, 7])
+    ([0, 1, 2], [5, 7])
+    """
+    if _is_integer(seeds):
+        listed = list(range(seeds))
+    else:
+        listed = [] if isinstance(seeds, str) or not isinstance(seeds, Iterable) else list(seeds)
+    if listed and all(map(_is_integer, listed)) and len(set(listed)) == len(listed):
+        return [int(seed) for seed in listed]
+    raise ValueError(
+        f"Got seeds={seeds!r}, but expected a number of seeds of at least 1, or a list of "
+        "different integers, such as [0, 1, 2]."
+    )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.datasets.bundled import WordPairs
+from unspot.checks import check_choice
 
-__all__ = ["WordPairs", "WordSimilarity", "load_pairs", "word_similarity"]
+__all__ = ["WordPairs", "WordSimilarity", "load_pairs", "load_wordsim353", "word_similarity"]
+
+_FILES = {"similarity": "wordsim353_similarity.tsv", "all": "wordsim353.tsv"}
+
+
+class WordPairs(NamedTuple):
+    """Pairs of words and their human scores from 0 to 10."""
+
+    first: NDArray[Any]  # (n,)
+    second: NDArray[Any]  # (n,)
+    scores: NDArray[np.float64]  # (n,)
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,28 @@ def load_pairs(path: str | os.PathLike[str]) -> WordPairs:
     read = [_pair(number, row, column, path) for number, row in fields]
     first, second, scores = zip(*read, strict=True)
     return WordPairs(np.array(first), np.array(second), np.array(scores, dtype=np.float64))
+
+
+def load_wordsim353(subset: str = "similarity") -> WordPairs:
+    """Load WordSim-353 from the package.
+
+    Words are in lower case, as in the GloVe vocabularies of 6B and 42B tokens.
+
+    Parameters
+    ----------
+    subset : {"similarity", "all"}
+        The 203 pairs of the similarity subset of Agirre et al. (2009), as in the paper, or all
+        353 pairs of Finkelstein et al. (2002).
+
+    Examples
+    --------
+    >>> pairs = load_wordsim353()
+    >>> len(pairs.scores), pairs.first[0], pairs.second[0], pairs.scores[0]
+    (203, np.str_('tiger'), np.str_('cat'), np.float64(7.35))
+    """
+    file = _FILES[check_choice("subset", subset, tuple(_FILES))]
+    first, second, scores = load_pairs(str(files("unspot.datasets") / "data" / file))
+    return WordPairs(np.char.lower(first), np.char.lower(second), scores)
 
 
 def _score_column(header: Sequence[str]) -> int:

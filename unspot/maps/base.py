@@ -29,13 +29,6 @@ def like(array: Array, x: Any) -> Any:
     return x.new_tensor(np.asarray(array))
 
 
-def as_numpy(x: Any) -> Array:
-    """Convert a tensor to numpy, for maps whose steps numpy and torch do not share."""
-    if not hasattr(x, "detach"):
-        raise NotImplementedError("its steps depend on the row")
-    return np.asarray(x.detach().cpu().numpy())
-
-
 @dataclass(frozen=True, eq=False)
 class Map:
     """One step of an eraser. Its fields are arrays, or values that JSON can hold."""
@@ -117,11 +110,6 @@ def _array_fault(name: str, array: Array, axes: str, lengths: dict[str, int]) ->
     if array.shape != expected:
         return f"{name} of shape {array.shape}, but expected ({', '.join(map(str, expected))})"
     return "" if np.isfinite(array).all() else f"NaN or infinity in {name}"
-
-
-def shown(value: Any) -> str:
-    """Shorten the text of a value from a file."""
-    return f"a {type(value).__name__}" if isinstance(value, (list, dict)) else repr(value)[:40]
 
 
 def chain_fault(maps: Sequence[Map]) -> str:

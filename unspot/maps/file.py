@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot._version import __version__
-from unspot.maps.base import MAPS, Map, chain_fault, map_class, shown
+from unspot.io.files import as_type
+from unspot.maps.base import MAPS, Map, chain_fault, map_class
 
 FORMAT = "unspot/1"
-
-#: Cascades inside each other, in the metadata.
-_MOST_INNER = 10
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,7 +37,8 @@ def packed(maps: Sequence[Map], metadata: Mapping[str, Any]) -> bytes:
     }
     if fault := metadata_fault(json.loads(header["metadata"])):
         raise ValueError(
-            f"Got metadata with {fault}: commands read this fact. Give your own fact another name."
+            f"Got metadata in which {fault}: commands read this fact. Give your own fact another "
+            "name."
         )
     return _serialised(arrays, {**header, "digest": _digest(header, arrays)})
 
@@ -138,46 +137,36 @@ def _plain(value: Any) -> Any:
 # -- Facts in the metadata that commands read ------------------------------------------------------
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+class _Choice(TypedDict):
+    criterion: str
+    rank: int
+    tried: dict[str, float]
 
 
-def _list_of(is_one: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(is_one, value))
+class Selection(_Choice, total=False):
+    """The choice of a rank."""
+
+    error: float
+    max_advantage: float | None
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+class Facts(TypedDict, total=False):
+    """Facts that commands read. Others may be anything."""
 
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_selection(value: Any) -> bool:
-    tried = value.get("tried") if isinstance(value, dict) else None
-    if not isinstance(tried, dict) or str(value.get("rank")) not in tried:
-        return False
-    numbers = [*tried.values(), value.get("error", 0), value.get("max_advantage") or 0]
-    are_numbers = all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers)
-    return are_numbers and _is_text(value.get("criterion"))
-
-
-#: The test of each fact, and the words for a message. Other facts may be anything.
-_FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(
-        ("method", "concept_name", "data", "fingerprint", "known_below"), (_is_text, "a text")
-    ),
-    **dict.fromkeys(("features", "known_rows"), (_list_of(_is_text), "a list of texts")),
-    **dict.fromkeys(("parameters", "versions", "inner"), (_is_object, "an object")),
-    "selection": (_is_selection, "an object with criterion, rank and the ranks tried"),
-    "n_rows": (_is_count, "a count"),
-    "classes": (lambda value: value is None or isinstance(value, list), "a list or null"),
-    "class_counts": (
-        lambda value: value is None or _list_of(_is_count)(value),
-        "a list of counts or null",
-    ),
-}
+    method: str
+    concept_name: str
+    data: str
+    fingerprint: str
+    features: list[str]
+    known_rows: list[str]
+    known_below: str
+    parameters: dict[str, Any]
+    versions: dict[str, Any]
+    inner: Facts
+    selection: Selection
+    n_rows: int
+    classes: list[Any] | None
+    class_counts: list[int] | None
 
 
 def metadata_fault(metadata: Mapping[str, Any]) -> str:
@@ -186,17 +175,17 @@ def metadata_fault(metadata: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> metadata_fault({"features": None})
-    'features=None, but expected a list of texts'
+    'features is None, but expected list'
     """
-    for depth in range(_MOST_INNER):
-        where = "inner." * depth
-        for name, (is_one, expected) in _FACTS.items():
-            if name in metadata and not is_one(metadata[name]):
-                return f"{where}{name}={shown(metadata[name])}, but expected {expected}"
-        classes, counts = metadata.get("classes") or (), metadata.get("class_counts") or ()
-        if counts and len(counts) != len(classes):
-            return f"{where}class_counts of {len(counts)} classes, but expected {len(classes)}"
-        if "inner" not in metadata:
-            return ""
-        metadata = metadata["inner"]
-    return f"more than {_MOST_INNER} erasers inside each other, but expected fewer"
+    try:
+        as_type(Facts, metadata)
+    except ValueError as fault:
+        return str(fault)
+    classes, counts = metadata.get("classes") or (), metadata.get("class_counts") or ()
+    if counts and len(counts) != len(classes):
+        n = len(classes)
+        return f"class_counts has {len(counts)} entries for {n} classes, but expected {n}"
+    selection = metadata.get("selection")
+    if selection and str(selection["rank"]) not in selection["tried"]:
+        return f"selection.rank is {selection['rank']}, but expected one of those tried"
+    return metadata_fault(metadata["inner"]) if "inner" in metadata else ""

@@ -10,6 +10,7 @@ it keeps.
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
@@ -41,20 +42,21 @@ def _softmax(a: Array) -> Array:
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
-#: What each operation does, on numpy arrays of shape (…, d). All act on the last axis.
+#: What each operation does, on arrays of shape (…, d). All act on the last axis. Those that torch
+#: writes otherwise are replaced in ``unspot.export.torch_module``.
 OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
-        "add": np.add,
-        "subtract": np.subtract,
-        "multiply": np.multiply,
-        "divide": np.divide,
-        "power": np.power,
-        "matmul": np.matmul,  # (…, d) @ (d, r)
-        "equal": np.equal,  # whole numbers and a number → true or false
+        "add": operator.add,
+        "subtract": operator.sub,
+        "multiply": operator.mul,
+        "divide": operator.truediv,
+        "power": operator.pow,
+        "matmul": operator.matmul,  # (…, d) @ (d, r)
+        "equal": operator.eq,  # whole numbers and a number → true or false
         "exp": np.exp,
         "cos": np.cos,
         "softmax": _softmax,
-        "clip": lambda a, *, least: np.maximum(a, least),
+        "clip": lambda a, *, least: a.clip(min=least),
         "mean": lambda a: a.mean(-1),  # (…, d) → (…)
         "sum": lambda a: a.sum(-1),  # (…, d) → (…)
         "argmax": lambda a: a.argmax(-1),  # (…, d) → whole numbers (…)
@@ -82,8 +84,6 @@ class Program:
     >>> steps = trace([Dense(np.array([[1.0, -1.0]]), np.array([0.5, 0.5]), relu=True)])
     >>> [(step.operation, step.inputs, step.output) for step in steps.steps]
     [('matmul', ('x', 'c0'), 'v0'), ('add', ('v0', 'c1'), 'v1'), ('clip', ('v1',), 'v2')]
-    >>> steps(np.array([[2.0]]))
-    array([[2.5, 0. ]])
     """
 
     steps: tuple[Step, ...]
@@ -92,17 +92,6 @@ class Program:
     result: str
     n_in: int
     n_out: int
-
-    def __call__(self, x: Array) -> Array:
-        """Run the steps on rows (…, n_in)."""
-        values: dict[Any, Any] = {INPUT: x}
-        for name, array in self.constants.items():
-            dtype = array.dtype if name in self.double else x.dtype
-            values[name] = array.astype(dtype, copy=False)
-        for step in self.steps:
-            inputs = [values[i] if isinstance(i, str) else i for i in step.inputs]
-            values[step.output] = OPERATIONS[step.operation](*inputs, **step.settings)
-        return np.asarray(values[self.result])
 
 
 class _Tape:
@@ -135,6 +124,14 @@ class _Tape:
         names = tuple(self.name(value) for value in inputs)
         self.steps.append(Step(operation, names, output, dict(settings)))
         return output
+
+
+def _operator(operation: str) -> Any:
+    return lambda self, other: self._step(operation, self, other)
+
+
+def _reflected(operation: str) -> Any:
+    return lambda self, other: self._step(operation, other, self)
 
 
 class Traced:
@@ -171,41 +168,14 @@ class Traced:
         """Make a constant that meets values of this precision, for ``unspot.maps.like``."""
         return self._constant(array)
 
-    def __add__(self, other: Any) -> Any:
-        return self._step("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._step("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._step("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._step("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._step("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._step("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._step("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._step("divide", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._step("power", self, other)
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _operator("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _operator("divide"), _reflected("divide")
+    __pow__, __matmul__, __eq__ = _operator("power"), _operator("matmul"), _operator("equal")
 
     def __neg__(self) -> Any:
         return self._step("multiply", self, -1.0)
-
-    def __matmul__(self, other: Any) -> Any:
-        return self._step("matmul", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return self._step("equal", self, other)
 
     def exp(self) -> Any:
         return self._step("exp", self)

@@ -1,53 +1,42 @@
-"""Erasure layer by layer: each layer's eraser is fitted behind the erased layers before it."""
+"""Erasure layer by layer: each layer's eraser is fitted behind the erased layers before it.
+
+Hidden states are read as rows, batch after batch, and are never all in memory.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from sklearn.base import clone
-from torch import nn
+from torch import Tensor, nn
 
 from unspot.checks import check_choice, check_count
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser, load, method_name
 from unspot.erasers.leace import LEACE
-from unspot.io.files import as_type, file_hash, write_atomically
-from unspot.models.hooks import POSITIONS, Hooks
-from unspot.models.states import call_order, check_inputs, rows_of_states, sampled_states
+from unspot.models.hooks import (
+    POSITIONS,
+    CallMask,
+    Hooks,
+    chosen,
+    kept_tokens,
+    matching,
+    state_of,
+)
 
 logger = logging.getLogger(__name__)
-
-FORMAT = "unspot-layers/1"
-MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True)
-class LayerFacts:
-    """Facts about the fit of one layer, and the place of its eraser."""
-
-    name: str
-    file: str
-    rows_seen: int
-    rows_used: int
-    sha256: str = ""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """Contents of a folder of erasers."""
-
-    format: str
-    positions: str
-    settings: dict[str, Any]
-    layers: list[LayerFacts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +46,13 @@ class LayerErasers:
     Attributes
     ----------
     erasers : mapping of str to Eraser
-        In the order in which the model calls the layers.
+        In the order in which the model calls the layers. Their metadata say how many states the
+        fit of a layer saw (``rows_seen``) and used (``n_rows``).
     positions : {"all", "cls", "last"}
-    facts : tuple
-        For each layer its name, how many rows its fit saw and how many it used.
     """
 
     erasers: Mapping[str, Eraser]
     positions: str
-    facts: tuple[LayerFacts, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         methods = sorted({method_name(e.metadata) or "unknown" for e in self.erasers.values()})
@@ -85,10 +71,9 @@ class LayerErasers:
         return Hooks(model, self.erasers, self.positions)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder: one safetensors file for each layer, and ``manifest.json``."""
-        saved = _Folder(Path(folder), self.positions, dict(self.settings))
-        for facts in self.facts:
-            saved.add(facts, self.erasers[facts.name])
+        """Write a folder with one safetensors file for each layer, numbered in their order."""
+        for number, eraser in enumerate(self.erasers.values()):
+            _save(eraser, folder, number)
 
 
 def fit_layers(
@@ -122,7 +107,7 @@ def fit_layers(
         Names of modules or patterns, as in ``unspot.hooks``.
     eraser : estimator, optional
         What is fitted at each layer; by default ``LEACE()``, and for nonlinear attackers
-        ``Cascade(LEOPARD(…))``.
+        ``Cascade(rank=…)``.
     positions : {"all", "cls", "last"}
         Which tokens are erased; padding never counts.
     max_rows : int
@@ -155,30 +140,30 @@ def fit_layers(
     if not hasattr(estimator, "fit"):
         raise TypeError(
             f"Got a {type(estimator).__name__} as eraser, but expected an estimator that is fitted "
-            "here, such as LEACE() or Cascade(LEOPARD(rank=0.5))."
+            "here, such as LEACE() or Cascade(rank=0.5)."
         )
     names, seed = call_order(model, layers, inputs), as_seed(random_state)
     settings = {
         "layers": names,
         "eraser": repr(estimator),
+        "positions": positions,
         "max_rows": int(max_rows),
         "random_state": seed,
         "z": hashlib.sha256(repr(labels.tolist()).encode()).hexdigest(),
         "model": _fingerprint(model),
     }
-    saved = None if folder is None else _Folder(Path(folder), positions, settings)
-    erasers, facts = ({}, []) if saved is None else saved.done()
-    for name in names[len(erasers) :]:
+    erasers = {} if folder is None else _saved(Path(folder), settings)
+    for number, name in list(enumerate(names))[len(erasers) :]:
         with Hooks(model, erasers, positions):
             fitted, seen, used = _fit_layer(
                 clone(estimator), model, inputs, labels, name, positions, max_rows, seed
             )
         logger.info("%s: fitted on %d of %d states.", name, used, seen)
-        facts.append(LayerFacts(name, f"{len(facts):03d}.safetensors", seen, used))
-        erasers[name] = fitted.with_metadata(layer=name, positions=positions)
-        if saved is not None:
-            saved.add(facts[-1], erasers[name])
-    return LayerErasers(erasers, positions, tuple(facts), settings)
+        facts = {"layer": name, "positions": positions, "rows_seen": seen, "layer_fit": settings}
+        erasers[name] = fitted.with_metadata(**facts)
+        if folder is not None:
+            _save(erasers[name], folder, number)
+    return LayerErasers(erasers, positions)
 
 
 def _fit_layer(
@@ -192,15 +177,13 @@ def _fit_layer(
     seed: int,
 ) -> tuple[Eraser, int, int]:
     """Fit one layer, and count the states and those that were used."""
-    batches = rows_of_states(model, inputs, [name], positions)
+    batches = rows_of_states(model, inputs, name, positions)
     if not hasattr(estimator, "partial_fit"):
-        sample, seen = sampled_states(batches, max_rows, seed)
-        rows = sample[name]
+        rows, seen = sampled_states(batches, max_rows, seed)
         eraser: Eraser = estimator.fit(rows.X, z[rows.texts]).eraser_
         return eraser, seen, len(rows.X)
     seen = 0
-    for batch in batches:
-        rows = batch[name]
+    for rows in batches:
         estimator.partial_fit(rows.X, z[rows.texts])
         seen += len(rows.X)
     return estimator.eraser_, seen, seen
@@ -211,86 +194,49 @@ def load_layers(folder: str | os.PathLike[str]) -> LayerErasers:
 
     Needs torch only when they are attached. A folder of an unfinished fit is refused.
     """
-    saved = _Folder(Path(folder))
-    if not saved.manifest.layers:
-        raise ValueError(f"Got {os.fspath(folder)!r}, a folder without erasers of layers.")
-    erasers, facts = saved.done()
-    names = saved.manifest.settings.get("layers", list(erasers))
-    if len(erasers) < len(names):
-        raise ValueError(
-            f"Got {os.fspath(folder)!r}, whose fit is not finished: {len(erasers)} of {len(names)} "
-            "layers are there. Continue it: call fit_layers again with the same arguments."
+    erasers = _saved(Path(folder))
+    if not erasers:
+        raise FileNotFoundError(
+            f"Got {os.fspath(folder)!r}, but there is no eraser in it. Expected a folder that "
+            "fit_layers wrote."
         )
-    return LayerErasers(erasers, saved.manifest.positions, tuple(facts), saved.manifest.settings)
+    settings = next(iter(erasers.values())).metadata["layer_fit"]
+    if len(erasers) < len(settings["layers"]):
+        raise ValueError(
+            f"Got {os.fspath(folder)!r}, whose fit is not finished: {len(erasers)} of "
+            f"{len(settings['layers'])} layers are there. Continue it: call fit_layers again with "
+            "the same arguments."
+        )
+    return LayerErasers(erasers, settings["positions"])
 
 
-class _Folder:
-    """A folder of erasers and its manifest, which is written anew after each layer."""
+def _save(eraser: Eraser, folder: str | os.PathLike[str], number: int) -> None:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    eraser.save(Path(folder) / f"{number:03d}.safetensors")
 
-    def __init__(
-        self, path: Path, positions: str = "", settings: dict[str, Any] | None = None
-    ) -> None:
-        self.path = path
-        if settings is None or (path / MANIFEST).exists():
-            self.manifest = self._read()
-        else:
-            self.manifest = Manifest(FORMAT, positions, settings, [])
-            path.mkdir(parents=True, exist_ok=True)
-        if settings is not None:
-            self._check_same({"positions": positions, **settings})
 
-    def _read(self) -> Manifest:
-        path = self.path / MANIFEST
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"Got {str(self.path)!r}, but there is no {MANIFEST} in it. Expected a folder that "
-                "fit_layers wrote."
-            )
-        try:
-            manifest: Manifest = as_type(Manifest, json.loads(path.read_bytes()))
-            if manifest.format != FORMAT:
-                raise ValueError(f"format is {manifest.format!r} and not {FORMAT!r}")
-        except ValueError as error:
-            raise ValueError(
-                f"Got {str(path)!r}, which is no manifest of erasers ({error}). Copy the folder "
-                "again, or fit anew."
-            ) from None
-        return manifest
-
-    def _check_same(self, settings: dict[str, Any]) -> None:
-        before = {"positions": self.manifest.positions, **self.manifest.settings}
-        for name, value in json.loads(json.dumps(settings)).items():
+def _saved(folder: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Eraser]:
+    """Load the erasers of a folder: the first layers of one fit, that of the settings if given."""
+    erasers: dict[str, Eraser] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        eraser = load(path)
+        before = eraser.metadata.get("layer_fit", {})
+        settings = before if settings is None else settings
+        for name, value in settings.items():
             if before.get(name) != value:
                 raise ValueError(
-                    f"Got {str(self.path)!r}, which holds erasers of another fit ({name} was "
+                    f"Got {str(path)!r}, an eraser of another fit ({name} was "
                     f"{str(before.get(name))[:60]} and is {str(value)[:60]}). Use another folder, "
                     "or the same arguments."
                 )
-
-    def done(self) -> tuple[dict[str, Eraser], list[LayerFacts]]:
-        """Load the erasers that are complete."""
-        erasers = {}
-        for facts in self.manifest.layers:
-            path = self.path / Path(facts.file).name  # a file in this folder, whatever it says
-            if not path.is_file() or file_hash(path) != facts.sha256:
-                raise ValueError(
-                    f"Got {str(path)!r}, which is not the file that the manifest names for the "
-                    f"layer {facts.name!r}. Copy the folder again, or fit anew."
-                )
-            erasers[facts.name] = load(path)
-        return erasers, list(self.manifest.layers)
-
-    def add(self, facts: LayerFacts, eraser: Eraser) -> None:
-        """Save one more eraser."""
-        path = self.path / facts.file
-        eraser.save(path)
-        known = [f for f in self.manifest.layers if f.name != facts.name]
-        entry = LayerFacts(**{**asdict(facts), "sha256": file_hash(path)})
-        self.manifest = Manifest(
-            FORMAT, self.manifest.positions, self.manifest.settings, [*known, entry]
-        )
-        text = json.dumps(asdict(self.manifest), indent=1, ensure_ascii=False)
-        write_atomically(self.path / MANIFEST, text.encode())
+        layer = str(eraser.metadata.get("layer"))
+        if before.get("layers", [])[len(erasers) :][:1] != [layer]:
+            raise ValueError(
+                f"Got {str(path)!r}, which is not the eraser of the next layer but of {layer!r}: "
+                "files are missing or were renamed. Copy the folder again, or fit anew."
+            )
+        erasers[layer] = eraser
+    return erasers
 
 
 def _fingerprint(model: nn.Module) -> str:
@@ -300,3 +246,180 @@ def _fingerprint(model: nn.Module) -> str:
         total = float(weight.double().sum()) if weight.numel() else 0.0
         digest.update(f"{name} {tuple(weight.shape)} {total!r}".encode())
     return digest.hexdigest()
+
+
+# -- States as rows --------------------------------------------------------------------------------
+
+
+class StateRows(NamedTuple):
+    """Rows of some texts: states (n, d), and the number of the text that each one comes from."""
+
+    X: NDArray[np.float32]
+    texts: NDArray[np.int64]
+
+
+class _Stop(Exception):
+    """Ends a pass through a model when the states that are wanted are there."""
+
+
+def rows_of_states(
+    model: nn.Module, inputs: Any, layer: str, positions: str
+) -> Iterator[StateRows]:
+    """Yield the states that a module returns, batch after batch.
+
+    Hooks that are on the model act before. A pass ends at the module. Padding is left out if the
+    inputs have an ``attention_mask``.
+    """
+    start = 0
+    for batch in inputs:
+        states, mask = _states(model, batch, layer)
+        yield _rows(states, mask, positions, layer, start)
+        start += _n_texts(batch)
+
+
+def sampled_states(batches: Iterator[StateRows], max_rows: int, seed: int) -> tuple[StateRows, int]:
+    """Sample at most ``max_rows`` rows, and count how many there were.
+
+    Every call with the same seed and numbers of rows gives the same rows.
+    """
+    sample: list[StateRows] = []
+    keys, n_rows, rng = np.empty(0), 0, np.random.default_rng(seed)
+    for batch in batches:
+        n_rows += len(batch.texts)
+        keys = np.concatenate([keys, rng.random(len(batch.texts))])
+        # Those with the smallest keys: a sample of all rows so far, whatever is still to come.
+        best = np.sort(np.argsort(keys, kind="stable")[:max_rows])
+        keys = keys[best]
+        X, texts = (np.concatenate(column) for column in zip(*sample, batch, strict=True))
+        sample = [StateRows(X[best], texts[best])]
+    return sample[0], n_rows
+
+
+def check_inputs(inputs: Any, z: NDArray[Any]) -> None:
+    """Refuse what cannot be read twice in the same order, or has not one label for each text."""
+    if iter(inputs) is inputs:
+        raise ValueError(
+            f"Got inputs of type {type(inputs).__name__}, which can be read only once, but every "
+            "layer reads them again. Pass a list of batches, or a DataLoader."
+        )
+    if isinstance(getattr(inputs, "sampler", None), torch.utils.data.RandomSampler):
+        raise ValueError(
+            "Got a DataLoader that shuffles, but expected the order of z in every pass. Use "
+            "shuffle=False."
+        )
+    n_texts = sum(map(_n_texts, inputs))
+    if z.shape != (n_texts,):
+        raise ValueError(
+            f"Got z of shape {z.shape} for inputs of {n_texts} texts, but expected one label for "
+            "each text."
+        )
+
+
+def _n_texts(batch: Any) -> int:
+    values = batch.values() if isinstance(batch, Mapping) else batch
+    parts = [batch] if isinstance(batch, Tensor) else [v for v in values if isinstance(v, Tensor)]
+    if not parts:
+        raise ValueError(
+            f"Got a batch of type {type(batch).__name__} without a tensor, but expected what the "
+            "model is called with. For texts, call the tokenizer with return_tensors='pt'."
+        )
+    return len(parts[0])
+
+
+def call_order(model: nn.Module, patterns: str | Sequence[str], inputs: Any) -> list[str]:
+    """List the modules that patterns match, in the order in which a pass calls them."""
+    patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+    names = list(dict.fromkeys(chain.from_iterable(matching(model, p) for p in patterns)))
+    if not names:
+        raise ValueError("Got no layers, but expected a pattern such as 'model.layers.*'.")
+    order: list[str] = []
+    with _evaluating(model), _hooked(model, names, lambda name, output: order.append(name)):
+        _run(model, next(iter(inputs)))
+    if silent := [name for name in names if name not in order]:
+        raise ValueError(
+            f"Got the module {silent[0]!r}, which a pass through the model does not call, but "
+            "expected modules that compute states. Name those inside of it."
+        )
+    name, times = Counter(order).most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"Got the module {name!r}, which one pass calls {times} times, but expected one call: "
+            "an eraser fits one place. Name a module that is called once."
+        )
+    return order
+
+
+def _states(model: nn.Module, batch: Any, layer: str) -> tuple[Tensor, Tensor | None]:
+    states: list[Tensor] = []
+
+    def keep(name: str, output: Any) -> None:
+        states.append(state_of(output, name))
+        raise _Stop
+
+    call_mask = CallMask(model, [layer])
+    try:
+        with suppress(_Stop), _evaluating(model), _hooked(model, [layer], keep):
+            _run(model, batch)
+    finally:
+        call_mask.remove()
+    return states[0], call_mask.value
+
+
+def _rows(states: Tensor, mask: Tensor | None, positions: str, name: str, start: int) -> StateRows:
+    if states.ndim not in (2, 3):
+        raise ValueError(
+            f"Got states of shape {tuple(states.shape)} from the module {name!r}, but expected "
+            "(batch, d) or (batch, length, d). Choose another module."
+        )
+    where = chosen(positions, states, mask, name)
+    if where is None and states.ndim == 3:
+        where = kept_tokens(mask, *states.shape[:2]).to(states.device)
+    if where is None:
+        rows, texts = states, torch.arange(len(states))
+    else:
+        rows, texts = states[where], where.nonzero()[:, 0]
+    return StateRows(rows.float().cpu().numpy(), texts.cpu().numpy().astype(np.int64) + start)
+
+
+def _run(model: nn.Module, batch: Any) -> None:
+    device = next(chain(model.parameters(), model.buffers()), torch.empty(0)).device
+    with torch.no_grad():
+        if isinstance(batch, Mapping):
+            model(**{name: _on(device, value) for name, value in batch.items()})
+        elif isinstance(batch, (tuple, list)):
+            model(*(_on(device, value) for value in batch))
+        else:
+            model(_on(device, batch))
+
+
+def _on(device: torch.device, value: Any) -> Any:
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+@contextmanager
+def _hooked(model: nn.Module, names: Sequence[str], see: Any) -> Iterator[None]:
+    """Call ``see(name, output)`` after each of the modules, behind all hooks they have."""
+    handles = []
+    try:
+        for name in names:
+
+            def hook(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
+                see(name, output)
+
+            handles.append(model.get_submodule(name).register_forward_hook(hook))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout, and afterwards as it was before."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

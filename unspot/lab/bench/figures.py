@@ -10,7 +10,6 @@ import numpy as np
 
 from unspot.checks import require
 from unspot.erasers.cascade import Cascade
-from unspot.erasers.leopard import LEOPARD
 from unspot.lab.bench.budgets import by_method
 from unspot.lab.bench.paper import pick
 from unspot.lab.tables import COLUMNS, ResultLine, display_name
@@ -72,7 +71,7 @@ def map_figure(lines: Sequence[ResultLine], data: Dataset) -> Figure | None:
     from sklearn.manifold import TSNE
 
     rank = ranks[len(ranks) // 2]
-    eraser = Cascade(LEOPARD(rank, random_state=0)).fit(data.train.X, data.train.z)
+    eraser = Cascade(rank=rank, random_state=0).fit(data.train.X, data.train.z)
     rows = np.random.default_rng(0).permutation(len(data.test.X))[:_MAP_ROWS]
     X, z = np.asarray(data.test.X)[rows], np.asarray(data.test.z)[rows]
     figure, panels = _new_figure(8.4, 4.2, 2)

@@ -132,7 +132,7 @@ def _main(paper: str | None, schedule: Schedule) -> dict[str, Any]:
         **{name: make(name, **networks) for name in ("farm", "cascade:farm")},
         **{name: make(name, **networks) for name in ("kram", "cascade:kram")},
         "leopard": schedule.leopard(),
-        "cascade": Cascade(schedule.leopard()),
+        "cascade": Cascade(second=schedule.leopard()),
     }
 
 
@@ -161,7 +161,7 @@ def _rivals(paper: str | None, schedule: Schedule) -> dict[str, Any]:
         **{f"mute/layers={n}": make("mute", n_layers=n) for n in (6, 24)},
         "mute/output=gaussian": make("mute", output="gaussian"),
         **{
-            f"mute/pca={share}": Cascade(make("mute", n_layers=6), first=make("pca", rank=share))
+            f"mute/pca={share}": Cascade(make("pca", rank=share), make("mute", n_layers=6))
             for share in (0.8, 0.5)
         },
         "igbp": make("igbp"),
@@ -178,19 +178,19 @@ def _task(paper: str | None, schedule: Schedule) -> dict[str, Any]:
         f"obliviator{KEEPS_TASK}": make("obliviator"),
         f"splince{KEEPS_TASK}": make("splince"),
         f"leopard{KEEPS_TASK}": schedule.leopard(),
-        f"cascade{KEEPS_TASK}": Cascade(schedule.leopard()),
+        f"cascade{KEEPS_TASK}": Cascade(second=schedule.leopard()),
     }
 
 
 def _metric(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Our own settings: the metric in which densities are matched."""
-    return {"cascade/metric=whitened": Cascade(schedule.leopard(metric="whitened"))}
+    return {"cascade/metric=whitened": Cascade(second=schedule.leopard(metric="whitened"))}
 
 
 def _preserve(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Weights of the variance to preserve."""
     return {
-        f"cascade/preserve={weight:g}": Cascade(schedule.leopard(preserve=weight))
+        f"cascade/preserve={weight:g}": Cascade(second=schedule.leopard(preserve=weight))
         for weight in (0.1, 0.3, 1.0)
     }
 
@@ -198,7 +198,9 @@ def _preserve(paper: str | None, schedule: Schedule) -> dict[str, Any]:
 def _kernels(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     """Vary the number M of kernels in the mixture behind the paper's tables."""
     return {
-        f"cascade/kernels={m}": Cascade(schedule.leopard(kernel=GaussianMixture.reference(m)))
+        f"cascade/kernels={m}": Cascade(
+            second=schedule.leopard(kernel=GaussianMixture.reference(m))
+        )
         for m in (1, 2, 5, 10)
     }
 
@@ -209,7 +211,7 @@ def _batch(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     for label, size in (("full", None), ("2048", 2048), ("512", 512)):
         methods[f"leopard/batch={label}"] = LEOPARD(solver=_algorithm_1(paper, schedule, size))
     for label, eraser in list(methods.items()):
-        methods[label.replace("leopard", "cascade")] = Cascade(eraser)
+        methods[label.replace("leopard", "cascade")] = Cascade(second=eraser)
     return methods
 
 
@@ -219,10 +221,10 @@ def _solver(paper: str | None, schedule: Schedule) -> dict[str, Any]:
     short = replace(first, epochs=max(1, first.epochs // 5))
     brief = ManifoldSolver(max_evaluations=10)
     return {
-        "cascade/solver=paper-short": Cascade(LEOPARD(solver=short)),
-        "cascade/solver=paper": Cascade(LEOPARD(solver=first)),
-        "cascade/solver=manifold-10": Cascade(schedule.leopard(solver=brief)),
-        "cascade/solver=manifold": Cascade(schedule.leopard()),
+        "cascade/solver=paper-short": Cascade(second=LEOPARD(solver=short)),
+        "cascade/solver=paper": Cascade(second=LEOPARD(solver=first)),
+        "cascade/solver=manifold-10": Cascade(second=schedule.leopard(solver=brief)),
+        "cascade/solver=manifold": Cascade(second=schedule.leopard()),
     }
 
 
