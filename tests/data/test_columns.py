@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import torch
 
-from unspot.data.columns import encode_as, is_continuous
+from unspot.data.columns import encode_as, is_continuous, label_warnings
 from unspot.data.concept import Classes, Number
 from unspot.data.dataset import Dataset
 
@@ -251,3 +251,24 @@ def test_one_long_text_does_not_widen_all_others():
     assert labels.classes.tolist() == sorted(set(names))
     np.testing.assert_array_equal(codes, labels.codes)
     assert sum(map(len, data)) == n
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"femal": 1, "female": 600, "male": 500}, "'femal' (1 row) and 'female' (600 rows)"),
+        ({"Male": 300, "Male ": 400}, "'Male' (300 rows) and 'Male ' (400 rows)"),
+        ({"female": 90, "Female": 80}, "'Female' (80 rows) and 'female' (90 rows)"),
+        ({"f": 300, "m": 309, "other": 6}, "6 of 615 rows of class 'other'"),
+        ({"f": 300, "m": 309, "other": 25}, ""),
+        ({"site 1": 2, "site 2": 3, "site 3": 9}, ""),
+        ({"cats": 100, "bats": 90}, ""),
+        ({"a": 10, "A": 10}, ""),
+        ({0: 3, 1: 4}, ""),
+    ],
+)
+def test_labels_that_look_like_mistakes_get_one_warning(counts, said):
+    classes, numbers = np.array(list(counts)), np.array(list(counts.values()))
+    found = list(label_warnings(classes, numbers, "z"))
+    assert len(found) == bool(said)
+    assert said in "".join(found)

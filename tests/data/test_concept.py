@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from unspot.data.concept import Classes, Number, Table, is_table, read, read_covariate
+from unspot.data.concept import Classes, Number, Table, is_table, read
 
 COLUMNS = {
     "gender": ["f", "m", "f", "m"],
@@ -126,11 +126,6 @@ def test_two_columns_of_one_name():
 def test_an_unknown_concept_of_a_table():
     with pytest.raises(ValueError, match="Did you mean 'gender'"):
         Table.read(COLUMNS)["gendre"]
-
-
-def test_a_single_concept_may_not_be_missing():
-    with pytest.raises(ValueError, match="1 missing labels in keep"):
-        read_covariate([1.5, np.nan, 2.5], "keep", 3)
 
 
 def test_kinds_of_single_concepts():

@@ -6,7 +6,7 @@ the name of a class, not a number to compute with. All messages about single col
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,10 @@ _ROWS_OF_IDS = 50
 _WIDE_TEXT = 1_000_000
 #: Numbers of more different values may be measurements.
 _FEW_NUMBERS = 20
+#: Classes of fewer rows get a warning.
+_FEW_ROWS = 20
+#: Names of classes that are compared with all others, the rarest.
+_FEW_NAMES = 50
 
 
 def refuse_ids(n: int, K: int, name: str) -> None:
@@ -88,6 +92,62 @@ def doubt(classes: NDArray[Any]) -> str:
         "an order. If they are measurements, such as ages, erase them as numbers: "
         "unspot.data.Number.read(z), on the command line --kind; or cut them into bins."
     )
+
+
+def shown(label: Any) -> str:
+    """Show a label in a message, in quotes if it begins or ends with a blank."""
+    text = str(label)
+    return repr(text) if text != text.strip() or not text else text
+
+
+def label_warnings(classes: NDArray[Any], counts: NDArray[Any], name: str) -> Iterator[str]:
+    """Warn of classes that may be misspelt, and of classes with far fewer rows than others.
+
+    Few are less than 20 rows that are less than a tenth of an even share.
+
+    Examples
+    --------
+    >>> next(label_warnings(np.array(["femal", "female"]), np.array([1, 600]), "z"))[:61]
+    "Got the classes 'femal' (1 row) and 'female' (600 rows) in z,"
+    >>> next(label_warnings(np.array([0, 1]), np.array([6, 609]), "z"))[:34]
+    'Got 6 of 615 rows of class 0 in z,'
+    """
+    number = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    alike = _alike(number)
+    for pair in alike[:3]:
+        both = " and ".join(f"{a!r} ({number[a]:,} row{'s' * (number[a] != 1)})" for a in pair)
+        yield (
+            f"Got the classes {both} in {name}, whose names differ by case, blanks or one letter, "
+            "and which are taken for two classes. Correct the labels if they mean the same."
+        )
+    few = [a for a in number if number[a] < min(_FEW_ROWS, counts.sum() / (10 * len(counts)))]
+    for a in few[:3]:
+        if not any(a in pair for pair in alike):
+            yield (
+                f"Got {number[a]:,} of {counts.sum():,} rows of class {a!r} in {name}, but "
+                f"expected at least {_FEW_ROWS}: what is learned from fewer is mostly chance. Add "
+                "rows, or merge the class with another."
+            )
+
+
+def _alike(number: Mapping[Any, int]) -> list[tuple[str, str]]:
+    """Find pairs of names that one writes by mistake, the less frequent first."""
+    order = sorted((a for a in number if isinstance(a, str)), key=lambda a: number[a])
+    plain = {a: " ".join(a.split()).casefold() for a in order}
+    return [
+        (a, b)
+        for i, a in enumerate(order[:_FEW_NAMES])
+        for b in order[i + 1 :]
+        if (plain[a] == plain[b] and len(plain[a]) > 1)
+        or (20 * number[a] < number[b] and _one_letter_apart(plain[a], plain[b]))
+    ]
+
+
+def _one_letter_apart(a: str, b: str) -> bool:
+    """Compare two long names; names that differ by a digit are numbered."""
+    i = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    one = a[i + 1 :] in (b[i:], b[i + 1 :]) or a[i:] == b[i + 1 :]
+    return one and min(len(a), len(b)) > 3 and not (a[i : i + 1] + b[i : i + 1]).isdecimal()
 
 
 def check_length(values: Any, n_rows: int, name: str, what: str = "values") -> None:

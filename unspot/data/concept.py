@@ -7,23 +7,26 @@ whatever depends on the kind of a concept is a method here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_choice, did_you_mean
+from unspot.checks import check_choice, did_you_mean, warn
 from unspot.data.columns import (
     check_length,
     classes_of,
     encode_as,
     is_continuous,
+    label_warnings,
     missing_values,
     numbers_of,
     plain_objects,
     refuse_ids,
+    shown,
     uncast,
 )
 from unspot.data.features import (
@@ -45,6 +48,8 @@ Codes = NDArray[np.int64]
 KINDS = ("categories", "continuous")
 #: Integers with more distinct values than this may be labels or measurements: the user has to say.
 FEW_VALUES = 20
+#: Rows for each term of a regression on covariates that has products of two.
+ROWS_PER_TERM = 20
 
 
 class Column(NamedTuple):
@@ -60,6 +65,33 @@ class Column(NamedTuple):
         return Column(self.target.take(place[rows][~missing]), missing)
 
 
+class _Covariates:
+    """Condition concepts on what is given by regression on its basis; for numbers and tables."""
+
+    basis: Any
+
+    def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
+        """Return residual features times those of what is given: (1 + φ·φ′)⟨r, r′⟩.
+
+        r are the residuals of ψ in a ridge regression on φ.
+        """
+        rng = generator(random_state)
+        psi = concept.features(rng)
+        phi = self.basis(rng)
+        psi = psi - predicted(psi, phi, rng)
+        psi = products([psi, np.column_stack([np.ones(len(phi)), unit_variance(phi)])], rng)
+        return unit_variance(psi), np.zeros(len(psi), dtype=np.int64)
+
+    def condition_design(self, design: Array, random_state: Any = None) -> Array:
+        """Return the residuals of the design in a regression on what is given.
+
+        They are uncorrelated with it in these very rows, so that no eraser takes them for it.
+        """
+        phi = centred(self.basis(random_state))
+        residuals = centred(design - phi @ np.linalg.lstsq(phi, design, rcond=1e-8)[0])
+        return _beyond_rounding(residuals, design)
+
+
 class Concept:
     """Base class of a concept of n rows: all that fits, splits, attacks and reports need.
 
@@ -72,10 +104,11 @@ class Concept:
 
     Classes and numbers also have ``design()``, the columns that linear erasure decorrelates from
     the rows, (n, q); ``features(rng)``, centred features ψ(z) for HSIC of unit total variance,
-    (n, m), and ``features_within(cells, rng)`` for dependence within cells; ``condition(other,
-    rng)``, features of another concept given this one with the cells they count within, and
-    ``condition_design(design, rng)``; ``determines(other)``; ``statistics(X)``, the sums over the
-    rows for linear erasure; ``bins(n)``, codes for stratified splits; ``as_classes(n)`` and
+    (n, m), and ``features_within(cells, rng)`` for dependence within cells; ``basis(rng)``, what a
+    regression on it uses, (n, m); ``condition(other, rng)``, features of another concept given this
+    one with the cells they count within, and ``condition_design(design, rng)``;
+    ``determines(other)``; ``statistics(X)``, the sums over the rows for linear erasure;
+    ``bins(n)``, codes for stratified splits; ``merged(fewest)``; ``as_classes(n)`` and
     ``as_number()``; and ``drawn()``, the classes that a picture shows.
     """
 
@@ -199,8 +232,8 @@ class Classes(_Single):
         missing = self.classes[self.counts == 0]
         if len(missing):
             raise ValueError(
-                f"Got no row of class {missing[0]!s} in {name}, but expected every class. Split "
-                "the rows stratified, as Dataset.from_arrays does."
+                f"Got no row of class {shown(missing[0])} in {name}, but expected every class. "
+                "Split the rows stratified, as Dataset.from_arrays does."
             )
 
     def present(self) -> Classes:
@@ -208,8 +241,8 @@ class Classes(_Single):
         occurring = np.unique(self.codes)
         if len(occurring) < 2:
             raise ValueError(
-                f"Got rows of one class ({self.classes[occurring[0]]!s}), but expected at least "
-                "two classes. Split the rows stratified, as Dataset.from_arrays does."
+                f"Got rows of one class ({shown(self.classes[occurring[0]])}), but expected at "
+                "least two classes. Split the rows stratified, as Dataset.from_arrays does."
             )
         return Classes(np.searchsorted(occurring, self.codes), self.classes[occurring])
 
@@ -243,13 +276,13 @@ class Classes(_Single):
 
     def fewest_rows(self) -> tuple[int, str]:
         k = int(np.argmin(self.counts))
-        return int(self.counts[k]), f"of class {self.classes[k]!s}"
+        return int(self.counts[k]), f"of class {shown(self.classes[k])}"
 
     def fewest_groups(self, groups: Codes) -> tuple[int, str]:
         K = len(self.classes)
         n_groups = np.bincount(np.unique(groups * K + self.codes) % K, minlength=K)
         k = int(np.argmin(n_groups))
-        return int(n_groups[k]), f"rows of class {self.classes[k]!s}"
+        return int(n_groups[k]), f"rows of class {shown(self.classes[k])}"
 
     def design(self) -> Array:
         return np.eye(len(self.classes))[self.codes]
@@ -265,6 +298,9 @@ class Classes(_Single):
             psi[rows, : part.shape[1]] = unit_variance(part)
         return psi
 
+    def basis(self, random_state: Any = None) -> Array:
+        return centred(self.design())
+
     def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
         return concept.features_within(self.codes, random_state), self.codes
 
@@ -272,15 +308,25 @@ class Classes(_Single):
         """Centre the design within every class, and give each class columns of its own."""
         within = centred(design, self.codes)
         blocks = [within * (self.codes == k)[:, None] for k in np.unique(self.codes)]
-        # Where a class of the task has one class of the concept, only rounding is left.
-        least = 1e-9 * np.abs(design).max()
-        return np.hstack([block for block in blocks if np.abs(block).max() > least] or [0 * within])
+        return _beyond_rounding(np.hstack(blocks), design)
 
     def determines(self, other: Any) -> bool:
         columns = centred(other.design())
         return bool(
             np.square(centred(columns, self.codes)).sum() <= 1e-9 * np.square(columns).sum()
         )
+
+    def merged(self, fewest: int) -> Classes:
+        """Merge the rarest classes to one of some rows at least, if two classes are left."""
+        order = np.argsort(self.counts, kind="stable")
+        n = max(int(np.sum(self.counts < fewest)), 2)
+        n = max(n, 1 + int(np.argmax(np.cumsum(self.counts[order]) >= fewest)))
+        if self.counts.min() >= fewest or n >= len(self.classes):
+            return self
+        place = np.full(len(self.classes), len(self.classes) - n)
+        place[np.sort(order[n:])] = np.arange(len(self.classes) - n)
+        names = [*self.classes[np.sort(order[n:])].astype(str), "one of the others"]
+        return Classes(place[self.codes], np.array(names))
 
     def statistics(self, X: Any, **options: Any) -> ClassStatistics:
         return ClassStatistics.from_rows(X, self.codes, len(self.classes), **options)
@@ -309,20 +355,21 @@ class Classes(_Single):
         """Raise an error for too few classes, or a class of too few rows to be compared."""
         if len(self.classes) < min_classes:
             raise ValueError(
-                f"Got one class in {name} ({self.classes[0]!s}), but expected at least two: with "
-                "one class there is nothing to erase."
+                f"Got one class in {name} ({shown(self.classes[0])}), but expected at least two: "
+                "with one class there is nothing to erase."
             )
         k = int(np.argmin(self.counts))
         if self.counts[k] < min_rows:
             refuse_ids(len(self), len(self.classes), name)  # says more
             raise ValueError(
-                f"Got {self.counts[k]} row of class {self.classes[k]!s} in {name}, but expected at "
-                f"least {min_rows} rows of every class. Add rows, or merge the class with another."
+                f"Got {self.counts[k]} row of class {shown(self.classes[k])} in {name}, but "
+                f"expected at least {min_rows} rows of every class. Add rows, or merge the class "
+                "with another."
             )
 
 
 @dataclass(frozen=True, eq=False)
-class Number(_Single):
+class Number(_Covariates, _Single):
     """A continuous concept: m numbers for each of n rows."""
 
     coordinates: Array  # (n, m)
@@ -412,23 +459,8 @@ class Number(_Single):
     def features_within(self, cells: Codes, random_state: Any = None) -> Array:
         return unit_variance(self.features(random_state), cells)
 
-    def condition(self, concept: Any, random_state: Any = None) -> tuple[Array, Codes]:
-        """Return residual features times those of this number: K_y(y, y′)⟨r, r′⟩, K_y = 1 + φ·φ′.
-
-        r are the residuals of ψ in a ridge regression on φ.
-        """
-        rng = generator(random_state)
-        psi = concept.features(rng)
-        phi = number_features(self.coordinates, rng)
-        psi = psi - predicted(psi, phi, rng)
-        psi = products([psi, np.column_stack([np.ones(len(phi)), unit_variance(phi)])], rng)
-        return unit_variance(psi), np.zeros(len(psi), dtype=np.int64)
-
-    def condition_design(self, design: Array, random_state: Any = None) -> Array:
-        """Return the residuals of the design in a regression on this number."""
-        rng = generator(random_state)
-        phi = number_features(self.coordinates, rng)
-        return centred(design - predicted(design, phi, rng))
+    def basis(self, random_state: Any = None) -> Array:
+        return number_features(self.coordinates, random_state)
 
     def determines(self, other: Any) -> bool:
         """Tell whether the number explains another concept but for a thousandth of its variance."""
@@ -447,6 +479,9 @@ class Number(_Single):
         return CrossStatistics.from_rows(X, self.coordinates)
 
     def as_number(self) -> Number:
+        return self
+
+    def merged(self, fewest: int) -> Number:
         return self
 
     def bins(self, n_bins: int) -> Codes:
@@ -472,7 +507,7 @@ class Number(_Single):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Concept):
+class Table(_Covariates, Concept):
     """Several concepts of the same n rows, by name and in order; values may be missing.
 
     A name gives the ``Classes`` or the ``Number`` of the rows that have a value, which are all but
@@ -573,14 +608,18 @@ class Table(Concept):
     @property
     def strata(self) -> Codes:
         """Combinations of all columns; those of fewer than ten rows are one cell."""
-        n_bins = min(int(np.clip(len(self) // 30, 1, 10)), 3)
+        cells = self._cells(min(int(np.clip(len(self) // 30, 1, 10)), 3))
+        rare = np.bincount(cells)[cells] < 10
+        return np.unique(np.where(rare, -1, cells), return_inverse=True)[1].astype(np.int64)
+
+    def _cells(self, n_bins: int) -> Codes:
+        """Number the combinations of labels and bins; a gap is a value of its own."""
         cells = np.zeros(len(self), dtype=np.int64)
         for target, missing in self.columns.values():
             codes = np.zeros(len(missing), dtype=np.int64)
             codes[~missing] = target.bins(n_bins) + 1
             cells = np.unique(cells * (codes.max() + 1) + codes, return_inverse=True)[1]
-        rare = np.bincount(cells)[cells] < 10
-        return np.unique(np.where(rare, -1, cells), return_inverse=True)[1].astype(np.int64)
+        return cells
 
     def missing(self, name: str) -> NDArray[np.bool_]:
         """Return which rows have no value of a column, (n,)."""
@@ -588,6 +627,42 @@ class Table(Concept):
 
     def take(self, rows: Any) -> Table:
         return Table({name: column.take(rows) for name, column in self.columns.items()})
+
+    def design(self) -> Array:
+        return np.hstack(self._beside(lambda column: column.design()))
+
+    def features(self, random_state: Any = None) -> Array:
+        rng = generator(random_state)
+        return unit_variance(np.hstack(self._beside(lambda column: column.features(rng))))
+
+    def basis(self, random_state: Any = None) -> Array:
+        """Return those of the columns, and their products in pairs where rows suffice."""
+        rng = generator(random_state)
+        parts = self._beside(lambda column: column.basis(rng))
+        pairs = [products([A, B], rng) for A, B in combinations(parts, 2)]
+        alone, both = np.hstack(parts), np.hstack([*parts, *pairs])
+        return both if both.shape[1] * ROWS_PER_TERM <= len(self) else alone
+
+    def _beside(self, columns_of: Callable[[Any], Array]) -> list[Array]:
+        """Compute columns of each concept; a gap is the mean, and has a column that says so."""
+        parts = []
+        for target, missing in self.columns.values():
+            columns = centred(columns_of(target))
+            full = np.zeros((len(missing), columns.shape[1] + int(missing.any())))
+            full[missing, -1] = 1.0
+            full[~missing, : columns.shape[1]] = columns
+            parts.append(centred(full))
+        return parts
+
+    def determines(self, other: Any) -> bool:
+        """Tell whether a column, or all labels together, determine another concept."""
+        alone = (c.target for c in self.columns.values() if not c.missing.any())
+        cells = self._cells(1)
+        shared = np.bincount(cells)[cells] > 1  # a row alone in its cell says nothing
+        together = Classes(cells[shared], np.arange(cells.max() + 1))
+        return any(column.determines(other) for column in alone) or (
+            2 * shared.sum() > len(cells) and together.determines(other.take(shared))
+        )
 
     def single(self) -> Any:
         raise ValueError(
@@ -670,22 +745,64 @@ def read(
     return Classes.read(z, n_rows=n_rows, name=name, min_rows=min_rows, min_classes=min_values)
 
 
-def read_covariate(values: Any, name: str, n_rows: int) -> Any:
-    """Read a column that is given or kept: fractional numbers are numbers, all others labels."""
-    if is_table(values):
-        raise ValueError(
-            f"Got a table as {name}, but expected one column: one label or number for each row. "
-            "Make one label of those of each row, such as 'f/nurse'."
-        )
+def refuse_doubtful(values: Any, name: str) -> None:
+    """Raise an error for whole numbers of many values: only the user knows what they are."""
     plain = uncast(values)
-    plain = plain_objects(plain, name) if plain.dtype.kind == "O" else plain
-    covariate = read(plain, n_rows=n_rows, name=name, min_values=1)
-    if np.all(covariate.numbers == covariate.numbers[0]):
+    if plain.ndim == 1:
+        plain = plain[~missing_values(plain)]
+        _kind_of(plain_objects(plain, name) if plain.dtype.kind == "O" else plain, values, name)
+
+
+def warn_about_labels(concept: Any, name: str = "z") -> None:
+    """Warn of classes whose names or numbers of rows look like mistakes."""
+    for key, (target, _) in concept.columns.items():
+        if isinstance(target, Classes):
+            where = key if concept.names else name
+            for sentence in label_warnings(target.classes, target.counts, where):
+                warn(sentence)
+
+
+def read_covariate(values: Any, name: str, n_rows: int, *, fewest: int = 0) -> Any:
+    """Read what is given or kept: one column of labels or numbers, or a table of them.
+
+    Fractional numbers, and whole numbers of more than 20 values, are numbers; all else are labels.
+    Classes of fewer rows than ``fewest`` are merged.
+    """
+    if isinstance(values, Table):
+        check_length(values, n_rows, name)
+        columns: Mapping[str, Any] = values.columns
+    else:
+        columns = _columns_of(values) if is_table(values) else {"": values}
+    called = {key: f"{name}[{key!r}]" if key else name for key in columns}
+    table = Table({k: _covariate(v, called[k], n_rows, fewest) for k, v in columns.items()})
+    (column, *others) = table.columns.values()
+    return table if others or column.missing.any() else column.target
+
+
+def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
+    if isinstance(values, (Classes, Number)):
+        check_length(values, n_rows, name)
+        values = Column(values, np.zeros(n_rows, dtype=bool))
+    elif not isinstance(values, Column):
+        values = _read_column(values, name, n_rows, None, 1, is_covariate=True)
+    target, missing = values
+    if np.all(target.numbers == target.numbers[0]):
         raise ValueError(
             f"Got {name} with the same value in every row, but expected at least two values. Leave "
             f"{name} out."
         )
-    return covariate
+    if missing.any():
+        warn(
+            f"Got no value of {name} in {int(missing.sum()):,} of {n_rows:,} rows: these count as "
+            "rows of the mean, and as a class of their own. Fill the gaps if you know better."
+        )
+    merged = target.merged(fewest)
+    if merged is not target:
+        warn(
+            f"Got {name} with classes of fewer than {fewest} rows, too few to compare within: "
+            f"the {len(target.classes) - len(merged.classes) + 1} rarest count as one class."
+        )
+    return Column(merged, missing)
 
 
 def require_classes(concept: Any, who: str) -> Classes:
@@ -759,6 +876,15 @@ def aligned(parts: Sequence[Any]) -> list[Any]:
     return [whole.take(slice(*ends[i : i + 2])) for i in range(len(parts))]
 
 
+def _beyond_rounding(columns: Array, design: Array) -> Array:
+    """Drop columns of rounding errors, which a unit of their own would make as large as others.
+
+    They are left where a class of what is given has one class of the concept.
+    """
+    real = np.abs(columns).max(axis=0) > 1e-9 * np.abs(design).max()
+    return columns[:, real] if real.any() else 0 * columns[:, :1]
+
+
 def _names(Z: Any) -> list[Any]:
     return list(getattr(Z, "column_names", Z.columns))  # a table of Arrow, or a frame
 
@@ -795,7 +921,9 @@ def _columns_of(Z: Any) -> dict[str, Any]:
     return columns
 
 
-def _read_column(column: Any, name: str, n_rows: int, kind: str | None, min_rows: int) -> Column:
+def _read_column(
+    column: Any, name: str, n_rows: int, kind: str | None, min_rows: int, is_covariate: bool = False
+) -> Column:
     refuse_masked(column, name)
     if kind is not None:
         check_choice(f"the kind of {name}", kind, KINDS)
@@ -812,12 +940,13 @@ def _read_column(column: Any, name: str, n_rows: int, kind: str | None, min_rows
         )
     if present.dtype.kind == "O":
         present = plain_objects(present, name)
-    if (kind or _kind_of(present, column, name)) == "continuous":
-        return Column(Number.read(present, n_rows=len(present), name=name), missing)
-    return Column(Classes.read(present, name=name, min_rows=min_rows), missing)
+    least = 1 if is_covariate else 2
+    if (kind or _kind_of(present, column, name, is_covariate)) == "continuous":
+        return Column(Number.read(present, name=name, min_values=least), missing)
+    return Column(Classes.read(present, name=name, min_rows=min_rows, min_classes=least), missing)
 
 
-def _kind_of(values: NDArray[Any], column: Any, name: str) -> str:
+def _kind_of(values: NDArray[Any], column: Any, name: str, is_covariate: bool = False) -> str:
     """Infer the kind of a column from its values, or ask for it."""
     if values.ndim == 2 or is_continuous(values):
         return "continuous"
@@ -828,6 +957,8 @@ def _kind_of(values: NDArray[Any], column: Any, name: str) -> str:
         )
     whole = values.dtype.kind in "iuf" and str(getattr(column, "dtype", "")) != "category"
     n_values = len(np.unique(values)) if whole else 0
+    if n_values > FEW_VALUES and is_covariate:
+        return "continuous"
     if n_values > FEW_VALUES:
         raise ValueError(
             f"Got whole numbers of {n_values} different values in {name}, which may be a number or "

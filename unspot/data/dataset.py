@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,15 +14,12 @@ from numpy.typing import NDArray
 from unspot.data.columns import as_array, check_length
 from unspot.data.concept import Table, aligned, joined, read
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.rows import fingerprint, in_memory, refuse_masked, row_hashes
+from unspot.data.rows import in_memory, possible_hashes, refuse_masked
 
 SPLITS = ("train", "validation", "test")
 
 #: The share of a split's rows that an eraser may have been fitted on: some rows just occur twice.
 MAX_SEEN = 0.1
-
-#: The share of rows to judge on that may be among those to learn from: single rows occur twice.
-MAX_SHARED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +37,8 @@ class Split:
     groups: NDArray[Any] | None = None  # (n,), what rows come in: the author of each text
     table: Table | None = None  # whose column the concept is, and which an eraser is fitted on
     predictions: NDArray[Any] | None = None  # (n,), of the task by a classifier of somebody's own
+    given: Any = None  # (n,), a Concept that attackers know of every row
+    pairs: NDArray[Any] | None = None  # (n,), rows of one id are the same thing of several sources
 
     def __post_init__(self) -> None:
         for name in ("concept", "task"):
@@ -48,7 +46,7 @@ class Split:
             if value is not None:
                 encoded = read(value, n_rows=len(self.X), name="zy"[name == "task"], min_values=1)
                 object.__setattr__(self, name, encoded)
-        for name in ("names", "groups", "predictions"):
+        for name in ("names", "groups", "predictions", "pairs"):
             value = getattr(self, name)
             if value is not None:
                 check_length(value, len(self.X), name)
@@ -118,7 +116,7 @@ class Split:
 
 
 #: Fields of a split that are concepts.
-_ENCODED = ("concept", "task", "table")
+_ENCODED = ("concept", "task", "table", "given")
 
 
 def _concatenated(columns: Sequence[Any]) -> NDArray[Any]:
@@ -223,9 +221,9 @@ class Dataset:
         Parameters
         ----------
         X, z, y : array-like
-            Embeddings (n, d), concept (n,) and optionally task labels (n,). Fractional numbers are
-            a number as concept, anything else is labels. A table (a data frame, a dict of columns)
-            is several concepts.
+            Embeddings (n, d), concept (n,) and optionally a task (n,). Fractional numbers are a
+            number as concept or task, anything else is labels. A table (a data frame, a dict of
+            columns) is several concepts.
         kind : str, or mapping of names to str, optional
             What the concept is, where its values do not show it: "categories" or "continuous". For
             a table, by the names of its columns.
@@ -275,23 +273,13 @@ class Dataset:
         if whole.groups is not None:
             _refuse_few_groups(whole.concept, group_codes(whole.groups, len(whole)))
         if task is not None:
-            _refuse_number_as_task(task)
-            pairs = cells * len(task.classes) + task.codes
+            pairs = cells * (task.strata.max() + 1) + task.strata
             joint = np.unique(pairs, return_inverse=True)[1]
             if whole.groups is None and np.bincount(joint).min() >= 3:
                 cells = joint
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
         return cls(train, validation, test, name=name, concept=concept)
-
-
-def _refuse_number_as_task(task: Any) -> None:
-    if not task.has_classes:
-        raise ValueError(
-            "Got fractional numbers as the task y, but expected categories: task metrics need "
-            "class labels. Cut y into bins, such as its quarters; the erasers' own given= and "
-            "keep= take numbers."
-        )
 
 
 def _refuse_few_groups(concept: Any, groups: NDArray[np.int64]) -> None:
@@ -376,48 +364,36 @@ def was_fitted_on(eraser: Any, split: Split) -> bool:
     return share_fitted_on(eraser, split) > MAX_SEEN
 
 
+def knows_its_rows(eraser: Any) -> bool:
+    """Tell whether the metadata of an eraser would recognise the rows of its fit."""
+    return bool(_metadata(eraser).get("known_rows") and _metadata(eraser).get("known_step"))
+
+
 def share_fitted_on(eraser: Any, split: Split) -> float:
     """Estimate the share of the rows that an eraser was fitted on; 0 if its metadata do not say.
 
-    The metadata hold hashes of some rows of the fit. If these are all hashes up to a bound, the
-    split's rows up to that bound are known or new. Otherwise they are a sample, as for rows on
-    disk: if all of it is in the split, so are all rows of the fit.
+    The metadata hold hashes of some rows of the fit, which rounding to float16 leaves as they are.
+    If these are all hashes up to a bound, the split's rows up to that bound are known or new.
+    Otherwise they are a sample, as for rows on disk: if all of it is in the split, so are all rows
+    of the fit.
     """
-    metadata: Any = getattr(getattr(eraser, "eraser_", eraser), "metadata", None)
-    if not hasattr(metadata, "get") or "fingerprint" not in metadata or not len(split):
+    metadata = _metadata(eraser)
+    if not (knows_its_rows(eraser) and len(split)):
         return 0.0
-    X = np.asarray(split.X)
-    concept = split.concept if split.table is None else split.table
-    if metadata["fingerprint"] == fingerprint(X, concept.numbers):
-        return 1.0
-    hashes_of_fit = set(metadata.get("known_rows", ()))
-    if not hashes_of_fit:
-        return 0.0
-    hashes = set(row_hashes(X))
-    found = len(hashes_of_fit & hashes)
+    known = set(metadata["known_rows"])
+    possible = possible_hashes(np.asarray(split.X), metadata["known_step"])
+    hashes = {each[0]: each for each in possible}
+    found = sum(not known.isdisjoint(each) for each in hashes.values())
     if "known_below" in metadata:
         # One row is no evidence: it may occur twice, and be one of few up to the bound.
-        bound = metadata["known_below"]
-        return found / sum(row <= bound for row in hashes) if found > 1 else 0.0
-    return float(min(1.0, found / len(hashes_of_fit) * metadata["n_rows"] / len(X)))
+        of = sum(own <= metadata["known_below"] for own in hashes)
+        return found / max(of, found) if found > 1 else 0.0
+    return float(min(1.0, found / len(known) * metadata["n_rows"] / len(split)))
 
 
-def share_among(split: Split, others: Split) -> float:
-    """Compute the share of the rows that are among other rows; 1 if both are the same.
-
-    Rows that occur more than once in the split do not count: where rows repeat, other rows of the
-    same source repeat them too.
-
-    Examples
-    --------
-    >>> rows = Split(np.array([[1.0], [2.0], [3.0], [3.0]]), np.array([0, 1, 0, 1]))
-    >>> share_among(rows.take([0, 1]), rows.take([1, 2])), share_among(rows, rows)
-    (0.5, 1.0)
-    """
-    counts, known = (Counter(row_hashes(np.asarray(part.X))) for part in (split, others))
-    if counts == known:
-        return 1.0
-    return sum(n == 1 and row in known for row, n in counts.items()) / max(len(split), 1)
+def _metadata(eraser: Any) -> Mapping[str, Any]:
+    metadata: Any = getattr(getattr(eraser, "eraser_", eraser), "metadata", None)
+    return metadata if hasattr(metadata, "get") else {}
 
 
 #: The class of all cells that are too small to be one.
@@ -435,41 +411,34 @@ class Part:
     ----------
     name : str
         Empty if the data have one concept, which needs no name.
-    data : Dataset
+    data : Dataset or Split
         The rows that have a value of it, with that concept alone.
     note : str
         What was left out or merged, in a sentence; empty if nothing.
     """
 
     name: str
-    data: Dataset
+    data: Any
     note: str = ""
 
 
-def parts_of(data: Dataset) -> list[Part]:
-    """List each concept of the data, and their combination if there are several."""
-    if not data.concepts:
+def parts_of(data: Any) -> list[Part]:
+    """List each concept of a data set or split, and their combination if there are several."""
+    names = data.concepts if isinstance(data, Dataset) else data.concept.names
+    if not names:
         return [Part("", data)]
-    parts = [Part(name, data.of(name)) for name in data.concepts]
+    parts = [Part(name, data.of(name)) for name in names]
     if len(parts) > 1:
-        splits, note = _combined(data.splits)
-        name = " × ".join(data.concepts)
+        splits, note = _combined(data.splits if isinstance(data, Dataset) else {"test": data})
+        name = " × ".join(names)
         if splits is None:  # the last concept carries the sentence
             parts[-1] = replace(parts[-1], note=note)
-        else:
+        elif isinstance(data, Dataset):
             combined = replace(data, concept=name, **splits)  # type: ignore[arg-type]
             parts.append(Part(name, combined, note))
+        else:
+            parts.append(Part(name, splits["test"], note))
     return parts
-
-
-def split_parts(split: Split) -> list[Split]:
-    """List the rows of each concept of a split, and of their combination."""
-    names = split.concept.names
-    if not names:
-        return [split]
-    parts = [split.of(name) for name in names]
-    combined = _combined({"test": split})[0] if len(parts) > 1 else None
-    return parts if combined is None else [*parts, combined["test"]]
 
 
 def _combined(splits: Mapping[str, Split]) -> tuple[dict[str, Split] | None, str]:

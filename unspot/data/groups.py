@@ -63,21 +63,25 @@ def group_codes(groups: Any, n_rows: int) -> Codes:
     return classes_of(groups, n_rows=n_rows, name="groups")[0]
 
 
-def group_shares(codes: Codes, groups: Codes | None, n_classes: int) -> Array:
-    """Compute class shares in which every group has the same weight.
-
-    Handing the labels of one group to another leaves it as it is, where a class's share of the
-    rows changes if groups differ in size.
+def joined_groups(rows: Sequence[Any], groups: Codes | None) -> Codes:
+    """Join the groups of rows that are the same; without groups, each different row is one.
 
     Examples
     --------
-    >>> group_shares(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]), 2)
-    array([0.5, 0.5])
+    >>> joined_groups(["x", "y", "x", "z"], None)
+    array([0, 1, 0, 2])
+    >>> joined_groups(["x", "y", "x", "z"], np.array([0, 0, 1, 2]))
+    array([0, 0, 0, 1])
     """
+    row = np.unique(np.asarray(rows), return_inverse=True)[1].reshape(-1)
     if groups is None:
-        return np.bincount(codes, minlength=n_classes) / len(codes)
-    alike = 1.0 / np.bincount(groups)[groups]
-    return np.bincount(codes, weights=alike, minlength=n_classes) / alike.sum()
+        return row.astype(np.int64)
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n_groups, n = int(groups.max()) + 1, int(groups.max() + row.max()) + 2
+    edges = coo_array((np.ones(len(row)), (groups, n_groups + row)), shape=(n, n))
+    return connected_components(edges, directed=False)[1][groups].astype(np.int64)
 
 
 def row_shuffler(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspot.checks import warn
 from unspot.machine import in_threads
 
 #: Rows of which a copy in float64 is held at once.
@@ -18,10 +21,24 @@ _CHUNK_ROWS = 16_384
 PIECE_ROWS = 512
 
 #: The entries of metadata by which rows are known again: long, and nothing to read.
-KNOWN = ("known_rows", "known_below")
+KNOWN = ("known_rows", "known_below", "known_step", "norms")
 
-#: Row hashes to store (at most 120 kB): enough to recognise 1,000 rows in a million.
-_FEWEST_KNOWN, _MOST_KNOWN = 1_000, 10_000
+#: Row hashes to store, in 64 kB: enough to recognise 1,000 rows in a million.
+_MOST_KNOWN = 4_000
+
+#: Rows are known again by the cells in which their coordinates along random directions lie. A cell
+#: is about 40 times as wide as what float16 changes in a coordinate of a row of the usual norm, and
+#: coordinates within a tenth of the edge may be in either cell.
+_DIRECTIONS, _CELL, _EDGE = 8, 1e-2, 0.1
+
+#: The largest hash of a row.
+_LAST = "f" * 12
+
+#: The share of other rows that may lie in a cell of the fit; else cells are made narrower.
+_MAY_MEET = 0.01
+
+#: Erasers that have warned of the norms of rows.
+_warned: WeakSet[Any] = WeakSet()
 
 #: Values up to this, which vary by its inverse at least: hashes of rows are of their values in
 #: single precision, and products of covariances, fourth powers, must fit double precision.
@@ -131,19 +148,105 @@ def _stacked(column: Any) -> Any:
 def identity(X: Any, target: NDArray[Any]) -> dict[str, Any]:
     """Compute metadata that recognise the rows of a fit: one hash of all, and some row hashes.
 
-    Of rows in memory those with the smallest hashes are known, a hundredth of them and at least
-    1,000: then any part of the rows holds its share, and ``known_below`` is the largest known hash
-    if there are more. Of rows on disk only those of the fingerprint are read, and known.
-    Cost: one pass over the rows in memory.
+    Of rows in memory those with the 4,000 smallest hashes are known: then any part of the rows
+    holds its share of them. All hashes up to ``known_below`` are known. Of rows on disk only those
+    of the fingerprint are read, and known. Cost: one pass over the rows in memory.
     """
     sample = _sampled(X)
-    digest = _digest(X.shape, sample, target)
-    if not isinstance(X, np.ndarray):
-        return {"fingerprint": digest, "known_rows": row_hashes(sample)}
-    n_known = min(max(_FEWEST_KNOWN, len(X) // 100), _MOST_KNOWN)
-    known = _smallest_hashes(X, n_known)
-    below = {"known_below": known[-1]} if len(known) == n_known else {}
-    return {"fingerprint": digest, "known_rows": known, **below}
+    digest = {"fingerprint": _digest(X.shape, sample, target)}
+    if isinstance(X, np.ndarray):
+        return {**digest, **with_known({}, X)}
+    step = _cell_width(sample, len(X))
+    about = {"known_step": step, "norms": _norms(sample)}
+    return {**digest, **about, "known_rows": known_hashes(sample, step)}
+
+
+def with_known(before: Mapping[str, Any], X: NDArray[Any]) -> dict[str, Any]:
+    """Add the rows of a batch to the known rows of a stream; its first batch chooses the cells."""
+    step = before.get("known_step") or _cell_width(X, len(X))
+    known, below = set(before.get("known_rows", ())), before.get("known_below", _LAST)
+    for start in range(0, len(X), _CHUNK_ROWS):
+        known.update(h for h in known_hashes(X[start : start + _CHUNK_ROWS], step) if h <= below)
+        if len(known) > _MOST_KNOWN:
+            known = set(sorted(known)[:_MOST_KNOWN])
+            below = max(known)
+    facts = {"known_rows": sorted(known), "known_below": below, "known_step": step}
+    return {**facts, "norms": before.get("norms") or _norms(X)}
+
+
+def known_hashes(X: NDArray[Any], step: float) -> list[str]:
+    """Hash the cell of each row: mostly the same one after rounding to float16 or to six digits."""
+    return _digests(np.floor(_coordinates(X, step)))
+
+
+def possible_hashes(X: NDArray[Any], step: float) -> list[list[str]]:
+    """Hash all cells in which each row may have been before it was rounded, its own one first.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 50))
+    >>> possible = possible_hashes(X.astype(np.float16), 0.06)
+    >>> all(h in near for h, near in zip(known_hashes(X, 0.06), possible))
+    True
+    """
+    found = []
+    for start in range(0, len(X), _CHUNK_ROWS):
+        places = _coordinates(X[start : start + _CHUNK_ROWS], step)
+        cells = np.floor(places)
+        within = places - cells
+        beside = (within > 1 - _EDGE).astype(int) - (within < _EDGE)
+        for cell, other in zip(cells.tolist(), beside.tolist(), strict=True):
+            choices = [(c, c + o) if o else (c,) for c, o in zip(cell, other, strict=True)]
+            found.append(_digests(np.array(list(product(*choices)))))
+    return found
+
+
+def _coordinates(X: NDArray[Any], step: float) -> NDArray[np.float64]:
+    """Compute coordinates of rows along random directions, in widths of a cell."""
+    # The legacy generator gives the same numbers in all versions of numpy.
+    R = np.random.RandomState(0).standard_normal((X.shape[1], _DIRECTIONS))
+    return np.asarray(X, dtype=np.float64) @ (R / step)
+
+
+def _digests(rows: NDArray[Any]) -> list[str]:
+    """Hash the bytes of each row, where −0 is 0."""
+    return [hashlib.blake2b(row.tobytes(), digest_size=6).hexdigest() for row in rows + 0]
+
+
+def _cell_width(X: NDArray[Any], n_rows: int) -> float:
+    """Choose the widest cells in which few of n rows meet that are not the same."""
+    rows = np.asarray(X[:: -(-len(X) // _CHUNK_ROWS)], dtype=np.float64)
+    usual = float(np.sqrt(np.square(rows).sum(axis=1).mean())) or 1.0
+    step = 2.0 ** np.floor(np.log2(_CELL * usual))  # the same in any order of the rows
+    n_different = len({hash(row.tobytes()) for row in rows})
+    for _ in range(8):
+        met = n_different - len(np.unique(np.floor(_coordinates(rows, step)), axis=0))
+        if 2 * met * n_rows <= _MAY_MEET * len(rows) ** 2:
+            break
+        step /= 8
+    return float(step)
+
+
+def _norms(X: NDArray[Any]) -> list[float]:
+    """Compute the norm of the median row, between those that nearly all rows have."""
+    norms = np.linalg.norm(np.asarray(X[:: -(-len(X) // 1000)], dtype=np.float64), axis=1)
+    return [float(norm) for norm in np.quantile(norms, (0.01, 0.5, 0.99))]
+
+
+def warn_of_other_norms(eraser: Any, X: NDArray[Any]) -> None:
+    """Warn, once for an eraser, if rows are far longer or shorter than those of its fit."""
+    fitted = eraser.metadata.get("norms", ())
+    if len(fitted) != 3 or len(X) < 20 or eraser in _warned:
+        return
+    low, median, high = fitted
+    usual = _norms(X)[1]
+    if not low / 2 <= usual <= 2 * high:
+        _warned.add(eraser)
+        warn(
+            f"Got rows of norm {usual:.3g}, but this eraser was fitted on rows of norm "
+            f"{median:.3g} (most of them between {low:.3g} and {high:.3g}): was one of them "
+            "scaled, or made by another model? An eraser is for rows like those of its fit."
+        )
 
 
 def fingerprint(X: NDArray[Any], target: NDArray[Any]) -> str:
@@ -160,15 +263,25 @@ def row_hashes(X: NDArray[Any]) -> list[str]:
     >>> row_hashes(X) == row_hashes(X.astype(np.float32) + 0.0)
     True
     """
-    rows = np.ascontiguousarray(X, dtype=np.float32) + np.float32(0)  # turns −0 into 0
-    return [hashlib.blake2b(row.tobytes(), digest_size=6).hexdigest() for row in rows]
+    return _digests(np.ascontiguousarray(X, dtype=np.float32))
 
 
-def _smallest_hashes(X: NDArray[Any], n: int) -> list[str]:
-    known: list[str] = []
-    for start in range(0, len(X), _CHUNK_ROWS):
-        known = sorted({*known, *row_hashes(X[start : start + _CHUNK_ROWS])})[:n]
-    return known
+def repeated_rows(X: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.int64]:
+    """Find the rows that repeat an earlier row exactly: the same vector and the same concept.
+
+    ``codes`` has one code, or several numbers, for each row. Cost: one hash of each row.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0], [1.0, -0.0], [2.0, 0.0], [1.0, 0.0]])
+    >>> repeated_rows(X, np.array([0, 1, 0, 0]))
+    array([3])
+    """
+    labels = np.atleast_2d(np.asarray(codes, dtype=np.float64).T).T  # of no rows too
+    keys = zip(row_hashes(X), (label.tobytes() for label in labels), strict=True)
+    first: dict[Any, int] = {}
+    repeats = [i for i, key in enumerate(keys) if first.setdefault(key, i) != i]
+    return np.array(repeats, dtype=np.int64)
 
 
 def _sampled(X: NDArray[Any]) -> NDArray[Any]:

@@ -55,7 +55,7 @@ def choose_features(
     """
     if features is None:
         free = {name: kind for name, kind in kinds.items() if name not in set(taken)}
-        chosen = _by_kind(free, where, first_text)
+        chosen = _by_kind(free, where, first_text, kinds)
     else:
         chosen = _by_name(_parts(features, kinds), kinds, where, first_text)
     vectors = [name for name in chosen if kinds[name] == VECTOR]
@@ -170,7 +170,9 @@ def _by_name(
     return list(chosen)
 
 
-def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]) -> list[str]:
+def _by_kind(
+    kinds: Mapping[str, str], where: str, first_text: Callable[[str], str], known: Iterable[str]
+) -> list[str]:
     vectors = [name for name, kind in kinds.items() if kind == VECTOR]
     if vectors:
         return vectors
@@ -178,7 +180,7 @@ def _by_kind(kinds: Mapping[str, str], where: str, first_text: Callable[[str], s
     integers = [name for name, kind in kinds.items() if kind == INTEGER]
     if floats and integers:
         # A row number among the features would be a silent mistake: let the user say.
-        example = next((name for name, _ in _patterns(floats).most_common(1)), "e_*")
+        example = _example(floats, known)
         raise ValueError(
             f"Got {where} with {len(floats)} columns of fractional numbers and also whole numbers "
             f"in {listed(integers)}, which may be features or not. {_way_out(example)}"
@@ -205,6 +207,22 @@ def _refuse_gaps(
             "left out, and never erased. Correct it, or name all columns that are features, with "
             "--features or in Python features=[…] (for a file, of unspot.io.as_source)."
         )
+
+
+def _example(names: Sequence[str], known: Iterable[str]) -> str:
+    """Suggest features that catch no other column: a pattern, or the names if these are few.
+
+    Examples
+    --------
+    >>> _example(["e_0", "e_1"], ["id", "e_0", "e_1"])
+    'e_*'
+    >>> _example(["s1", "bmi"], ["sex", "s1", "bmi"])
+    's1,bmi'
+    """
+    pattern = next((pattern for pattern, _ in _patterns(names).most_common(1)), "*")
+    if not any(fnmatchcase(name, pattern) for name in known if name not in names):
+        return pattern
+    return ",".join(names) if len(names) <= 12 else pattern.replace("*", "[0-9]*")
 
 
 def _patterns(names: Iterable[str]) -> Counter[str]:

@@ -124,9 +124,6 @@ def refuse_existing(path: Path, *, force: bool) -> None:
         )
 
 
-# -- Hashes ----------------------------------------------------------------------------------------
-
-
 # -- Formats, by the ending of the name ------------------------------------------------------------
 
 
@@ -435,6 +432,43 @@ def read_parquet(paths: Sequence[Path], names: Sequence[str]) -> Any:
             f"Got {str(paths[0].parent)!r}, whose parts do not agree in the types of their columns "
             f"({str(error).splitlines()[0]}). Write them with one schema."
         ) from None
+
+
+def copy_rows(
+    path: Path, parts: Mapping[Path, NDArray[Any]], arrays: Mapping[str, Any] | None = None
+) -> None:
+    """Write some rows of a file to each of several files, with all columns.
+
+    Of the arrays of a ``.npz``, those of any other length are copied as they are.
+    """
+    n_rows = sum(map(len, parts.values()))
+    if is_text(path):
+        delimiter = csv_delimiter(path)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            head, *lines = (line for line in csv.reader(file, delimiter=delimiter) if line)
+    elif path.suffix.lower() in (".npy", ".npz"):
+        arrays = arrays or read_npz(path, npz_names(path))
+    else:
+        sources = parquet_parts([path])
+        table = read_parquet(sources, open_parquet(sources[0]).schema_arrow.names)
+    for target, rows in parts.items():
+        with finished_file(target) as unfinished:
+            if is_text(path):
+                with unfinished.open("w", encoding="utf-8", newline="") as file:
+                    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+                    writer.writerows([head, *(lines[row] for row in rows)])
+            elif arrays is None:
+                from pyarrow import parquet
+
+                parquet.write_table(table.take(rows), unfinished)
+            else:
+                import numpy as np
+
+                some: Any = {
+                    k: a[rows] if a.shape[:1] == (n_rows,) else a for k, a in arrays.items()
+                }
+                with unfinished.open("wb") as binary:
+                    np.savez(binary, **some)
 
 
 def check_columns(names: Sequence[str], wanted: Sequence[str], path: Path) -> None:

@@ -79,9 +79,12 @@ def phase(
     unit: str = "",
     note: str = "",
     named: bool = False,
+    alone: bool = False,
     verbose: bool = False,
 ) -> Iterator[Phase]:
     """Count the steps of a part of the work, visibly inside of ``shown`` or if ``verbose``.
+
+    Phases inside of one that is ``alone`` are not shown.
 
     Examples
     --------
@@ -100,9 +103,12 @@ def phase(
         yield here
         return
     screen.begin(here)
+    if alone:
+        _screen.set(None)
     try:
         yield here
     finally:
+        _screen.set(screen)
         screen.end(here)
 
 

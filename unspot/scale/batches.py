@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.rows import nonfinite_rows, refuse_nonfinite
+from unspot.data.rows import nonfinite_rows, refuse_nonfinite, warn_of_other_norms
 from unspot.eraser import Eraser
 from unspot.io.columns import choose_features_of_fit, column_kinds, is_list, matrix, missing_of_fit
 from unspot.io.files import missing, require_pyarrow
@@ -49,6 +49,7 @@ def erase_batch(
             f"Got {got} in {where}, but expected rows of {eraser.n_features} numbers: that is what "
             "this eraser was fitted on."
         )
+    warn_of_other_norms(eraser, X)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row
             erased: NDArray[Any] = eraser.reduce(X) if reduce else eraser(X)
