@@ -15,6 +15,8 @@ from unspot.data.rows import generator
 from unspot.data.statistics import ClassStatistics, CrossStatistics
 
 Array = NDArray[np.float64]
+#: A class of fewer rows is too small to compare concepts within.
+RARE = 10
 
 
 class Features(NamedTuple):
@@ -43,8 +45,8 @@ class Goal:
     def read(cls, erase: Any, given: Any = None, keep: Any = None, groups: Any = None) -> Goal:
         """Read what comes with a concept, and refuse what leaves nothing to erase or to keep."""
         beside = {
-            name: read_covariate(values, name, len(erase))
-            for name, values in (("given", given), ("keep", keep))
+            name: read_covariate(values, name, len(erase), fewest=fewest)
+            for name, values, fewest in (("given", given, RARE), ("keep", keep, 0))
             if values is not None
         }
         codes = None if groups is None else group_codes(groups, len(erase))
@@ -88,6 +90,8 @@ class Goal:
         for name in self.conditions:
             described = getattr(self, name).describe()
             facts[name] = {"kind": described["concept"], "classes": described["classes"]}
+            if names := getattr(self, name).names:
+                facts[name]["columns"] = list(names)
         return facts
 
     def statistics(self, X: Any) -> ClassStatistics | CrossStatistics:
@@ -120,6 +124,14 @@ class Goal:
             full[~missing] = columns
             parts.append(full)
         return np.hstack(parts)
+
+    def unexplained(self, X: Any, codes: NDArray[np.int64]) -> Array:
+        """Subtract from rows what given and keep explain within the classes of these codes."""
+        conditions = [getattr(self, name).basis(generator(0)) for name in self.conditions]
+        phi = np.hstack(conditions)  # (n, m)
+        X = np.asarray(X, dtype=np.float64)
+        within = np.linalg.lstsq(centred(phi, codes), centred(X, codes), rcond=1e-8)[0]
+        return np.asarray(X - centred(phi) @ within)
 
     def _term(self, target: Any, missing: NDArray[np.bool_], rng: np.random.Generator) -> Features:
         if self.given is None:
