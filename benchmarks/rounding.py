@@ -11,6 +11,7 @@ They see rows that were normalised again, since the norm of erased unit rows rev
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,8 @@ from unspot.evaluation.measure import attack_eraser
 from unspot.leopard import ManifoldSolver
 from unspot.maps import Projection
 
-#: Sentence vectors with constant columns; not in the package, and used where they are.
-SENTENCES = Path(__file__).parent.parent.parent / "shared" / "data"
+#: Sentence vectors with constant columns; not in the package, and used where they are found.
+SENTENCES = Path(os.environ.get("UNSPOT_DATA", "."))
 
 
 def run() -> dict[str, Any]:

@@ -23,7 +23,18 @@ from numpy.typing import NDArray
 from unspot.checks import require
 from unspot.data.rows import KNOWN, by_rows, in_memory, refuse_masked, refuse_nonfinite
 from unspot.io.files import write_atomically
-from unspot.maps import Compress, Expand, Map, Normalise, Oblique, Projection, chain_fault, trace
+from unspot.maps import (
+    Compress,
+    Dense,
+    Expand,
+    Map,
+    Normalise,
+    Oblique,
+    Projection,
+    Scale,
+    chain_fault,
+    trace,
+)
 from unspot.maps.elementary import range_basis
 from unspot.maps.file import packed, read
 
@@ -145,7 +156,8 @@ class Eraser:
                 f"not linear and has no matrix P. {way_out}"
             )
         origin = np.zeros((1, self.n_features))
-        P = np.ascontiguousarray((self(np.eye(self.n_features)) - self(origin)).T)
+        linear = Eraser.projection(self.U) if self.is_projection else self
+        P = np.ascontiguousarray((linear(np.eye(self.n_features)) - linear(origin)).T)
         P.setflags(write=False)
         return P
 
@@ -166,9 +178,10 @@ class Eraser:
         A data frame must have the columns of the fit in the order of the fit, if their names are
         known: ``metadata["features"]``. NaN and infinity are refused, with the row.
 
-        The dtype stays, but integers become float64. Everything is computed in double precision,
-        so that the matrices of the maps are not rounded to the dtype of the rows: a rounded basis
-        is another subspace, one that holds a little of what was removed.
+        The dtype stays, but integers become float64. Rows of single or half precision are erased in
+        single precision if the fit found that safe: a rounded basis is another subspace, with a
+        little of what was removed, which must vanish in what rows vary by in every direction that
+        is kept (``metadata["single"]``). All others are erased in double precision.
         """
         return self._apply(self.maps, X)
 
@@ -184,7 +197,8 @@ class Eraser:
         if self.before_norm is not self:
             return self._reduce_normalised(X)
         if self.is_projection:
-            return self._apply((self._projection().coordinates,), X)
+            mean = np.zeros(self.n_features) if self.mean is None else self.mean
+            return self._apply((Dense(self.U, -mean @ self.U),), X)
         last = self.maps[-1]
         if isinstance(last, Expand) and (last.n_in == self.rank or not self.is_linear):
             return self._apply(self.maps[:-1], X)
@@ -196,7 +210,8 @@ class Eraser:
     def normalised(self, floor: float = 1e-5) -> Eraser:
         """Add a last step to unit norm, for rows that are compared by cosines.
 
-        Prefer ``normalise=True`` in a fit: then the fit knows of this step.
+        Prefer ``normalise=True`` in a fit: then the fit knows of this step. The mean of what is
+        removed is not added here: at unit norm, it would show the norms that rows had before.
 
         Parameters
         ----------
@@ -213,7 +228,10 @@ class Eraser:
         """
         if self.is_normalised:
             return self
-        return Eraser((*self.maps, Normalise(self.maps[-1].n_out, floor)), self.metadata)
+        *maps, last = self.maps
+        if isinstance(last, (Projection, Expand)):
+            last = replace(last, mean=None)
+        return Eraser((*maps, last, Normalise(last.n_out, floor)), self.metadata)
 
     def with_metadata(self, **facts: Any) -> Eraser:
         """Add facts to the metadata; facts of the same name are replaced.
@@ -242,6 +260,10 @@ class Eraser:
         left, values, _ = np.linalg.svd(S.T @ self.U, full_matrices=False)
         U = np.ascontiguousarray(S @ left[:, values > 1e-3])
         return Eraser((Projection(U, self.mean),), self.metadata)
+
+    def in_units(self, scale: NDArray[Any]) -> Eraser:
+        """Make the eraser of rows x of an eraser of rows x/scale, (d,)."""
+        return Eraser((Scale(1 / scale), *self.maps, Scale(scale)), self.metadata)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one safetensors file: arrays and JSON metadata, no pickle.
@@ -356,7 +378,11 @@ class Eraser:
     def _range(self) -> NDArray[Any]:
         return range_basis(self.P)
 
-    def _apply(self, maps: Sequence[Callable[[Any], Any]], X: Any) -> Any:
+    @cached_property
+    def _single_maps(self) -> tuple[Map, ...]:
+        return tuple(m.rounded(np.float32) for m in self.maps)
+
+    def _apply(self, maps: Sequence[Map], X: Any) -> Any:
         self._refuse_other_columns(X)
         x, dtype = _numbers(X)
         if x.ndim == 0 or x.shape[-1] != self.n_features:
@@ -364,22 +390,27 @@ class Eraser:
                 f"Got embeddings of shape {tuple(x.shape)}, but expected (…, {self.n_features}): "
                 f"this eraser was fitted on {self.n_features} features."
             )
-        is_array = isinstance(x, np.ndarray)
-        x = x if is_array else x.double()
-        with np.errstate(over="ignore", invalid="ignore"):  # one pass, and no copy
-            total = x.sum(dtype=np.float64) if is_array else x.detach().sum()
-        if not math.isfinite(total):
-            refuse_nonfinite(in_memory(x).reshape(-1, self.n_features), "embeddings")
-        if not is_array:
+        single = bool(self.metadata.get("single")) and dtype.itemsize <= 4
+        if not isinstance(x, np.ndarray):
+            x = x.float() if single else x.double()
+            if not math.isfinite(x.detach().sum()):
+                refuse_nonfinite(in_memory(x).reshape(-1, self.n_features), "embeddings")
             return _through(maps, x).to(dtype)
-        if x.size * self.n_features < _FEW_PRODUCTS:
-            return _through(maps, x.astype(np.float64)).astype(dtype)
+        if single:
+            is_whole = maps is self.maps
+            maps = self._single_maps if is_whole else [m.rounded(np.float32) for m in maps]
+        rows = x.reshape(-1, self.n_features)
 
-        def erased(rows: NDArray[Any]) -> Any:
-            return _through(maps, rows.astype(np.float64)).astype(dtype)
+        def erased(piece: NDArray[Any]) -> Any:
+            piece = piece.astype(np.float32 if single else np.float64, copy=False)
+            # Finite, as far as one pass and no copy can tell.
+            if not math.isfinite(np.vdot(piece, piece)):
+                refuse_nonfinite(rows, "embeddings")
+            return _through(maps, piece).astype(dtype, copy=False)
 
-        result = by_rows(erased, x.reshape(-1, self.n_features))
-        return result.reshape(*x.shape[:-1], result.shape[-1])
+        is_small = x.size * self.n_features < _FEW_PRODUCTS
+        whole = erased(rows) if is_small else by_rows(erased, rows)
+        return whole.reshape(*x.shape[:-1], whole.shape[-1])
 
     def _refuse_other_columns(self, X: Any) -> None:
         """Raise an error for a data frame whose columns are not those of the fit, in its order."""
@@ -440,7 +471,7 @@ def method_name(metadata: Mapping[str, Any]) -> str:
     return f"{method}({', '.join([*names, method_name(inner)])})"
 
 
-def _through(maps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
+def _through(maps: Sequence[Map], x: Any) -> Any:
     for m in maps:
         x = m(x)
     return x

@@ -214,6 +214,11 @@ def _begin_thread(divisible: int | None) -> None:
 
 def versions() -> dict[str, str]:
     """Look up the versions of the packages that numbers depend on, for metadata."""
+    return dict(_versions())
+
+
+@lru_cache(maxsize=1)
+def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     installed = {"unspot": __version__}

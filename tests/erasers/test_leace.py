@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from unspot import LEACE, Cascade
 from unspot.data import Number
+from unspot.data.dataset import Split, was_fitted_on
 from unspot.data.statistics import ClassStatistics
 from unspot.leopard import complement
 
@@ -92,6 +93,8 @@ def test_streams_equal_one_fit(three_classes, method, rng):
 def test_stream_after_fit_goes_on(three_classes):
     X, z = three_classes
     both = LEACE().fit(X[::2], z[::2]).partial_fit(X[1::2], z[1::2])
+    assert was_fitted_on(both, Split(X[1::2], z[1::2]))
+    assert was_fitted_on(LEACE().fit(iter([(X, z)])), Split(X[::2].astype(np.float16), z[::2]))
     np.testing.assert_allclose(both.transform(X), LEACE().fit(X, z).transform(X), atol=1e-8)
 
 

@@ -313,6 +313,7 @@ def test_methods_in_memory_get_all_rows(data, on_disk, tmp_path):
     assert fitted.eraser_.metadata["rows_used"] == N
 
 
+@pytest.mark.filterwarnings("ignore:Got 3 of 900 rows of class")
 def test_methods_in_memory_get_a_stratified_part_of_too_many(
     data, on_disk, tmp_path, monkeypatch, caplog
 ):

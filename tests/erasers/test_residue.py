@@ -23,6 +23,9 @@ from unspot.lab import ALFQLEACE, FLEACE, INLP, RLACE, FairPCA, MomentMatching, 
 from unspot.leopard import ManifoldSolver
 from unspot.maps import Oblique
 
+# Columns of another unit are here on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:Got columns whose spreads differ")
+
 D = 20
 CONSTANT = {3: 0.0, 7: 0.125}
 GRID = 12  # as column 319 of MiniLM: zero or the smallest number of half precision
@@ -171,6 +174,17 @@ def _small_components(Y):
     _, deviations, directions = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
     small = (Y - Y.mean(axis=0)) @ directions[deviations < 1e-5 * deviations[0]].T
     return small / np.maximum(small.std(axis=0), np.finfo(float).tiny)
+
+
+@pytest.mark.parametrize("name", ["leace", "leace, orthogonal", "transport"])
+def test_single_precision_is_for_rows_that_hide_its_rounding(rows, name):
+    """A kept direction of next to no variance would show what rounding writes into it."""
+    (X, z), _ = rows
+    eraser = METHODS[name].fit(X, z).eraser_
+    assert eraser.metadata["single"]
+    np.testing.assert_allclose(eraser(X.astype(np.float32)), eraser(X), atol=1e-5)
+    flat = X * np.where(np.arange(D) == 15, 1e-2, 1.0)
+    assert "single" not in METHODS[name].fit(flat, z).eraser_.metadata
 
 
 def test_words_of_the_package():

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unspot import LEACE, LEOPARD, Cascade, methods
+from unspot import LEACE, LEOPARD, Cascade, Dataset, methods
 from unspot.erasers.registry import make
 from unspot.leopard import ManifoldSolver, PaperSolver
 
@@ -82,3 +82,20 @@ def test_feature_names_and_output_containers(task):
     assert eraser.feature_names_in_.tolist() == frame.columns.tolist()
     with pytest.raises(ValueError, match="feature names should match"):
         eraser.transform(frame.rename(columns={"e0": "other"}))
+
+
+def test_tables_of_whole_numbers_constants_and_vectors(task, rng):
+    X, _, z = task
+    frame = pd.DataFrame(X, columns=[f"e{i}" for i in range(6)])
+    frame["count"], frame["always"] = rng.integers(9, size=len(X)), 3
+    fitted = LEACE().set_output(transform="pandas").fit(frame, z)
+    erased = fitted.transform(frame)
+    assert fitted.get_feature_names_out().tolist() == frame.columns.tolist()
+    values = frame.to_numpy(float)
+    np.testing.assert_allclose(erased, LEACE().fit(values, z).transform(values))
+    np.testing.assert_allclose(erased["always"], 3)
+    vectors = pd.DataFrame({"emb": list(map(list, X))})[["emb"]]  # a table whose cells are lists
+    expected = LEACE().fit(X, z)
+    np.testing.assert_array_equal(LEACE().fit(vectors, z).transform(vectors), expected.transform(X))
+    np.testing.assert_array_equal(expected.eraser_(vectors), expected.transform(X))
+    assert Dataset.from_arrays(vectors, z, random_state=0).n_features == 6

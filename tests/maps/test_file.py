@@ -21,6 +21,7 @@ from unspot.maps import (
     Normalise,
     Oblique,
     Projection,
+    Scale,
     register_map,
 )
 from unspot.maps.file import _digest, packed
@@ -39,6 +40,8 @@ ERASERS = {
     "centred projection": (Projection(BASIS, normal(5)),),
     "oblique": (Oblique(normal(5, 2), normal(5, 2), normal(5)),),
     "compress, expand": (Compress(BASIS), Expand(BASIS)),
+    "expand to a mean": (Compress(BASIS), Expand(BASIS, normal(5))),
+    "scale": (Scale(normal(5)),),
     "dense, layer_norm": (
         Dense(normal(5, 7), normal(7), relu=True),
         Dense(normal(7, 5), normal(5)),

@@ -26,7 +26,7 @@ BLOCK_ROWS = 4_096
 CHUNKS_BYTES = 2**30
 #: From this number of rows on, sums over blocks of float32 rows are in single precision. The
 #: rounding errors of many blocks are independent and average out; few blocks cost little anyway.
-SINGLE_ROWS = 65_536
+SINGLE_ROWS = 16_384
 #: The smallest eigenvalue of the scatter, in units of the columns' own scatter, for which single
 #: precision is accurate enough: its errors are about 1e-8.
 SINGLE_LEAST = 1e-5
@@ -239,11 +239,7 @@ def _is_well_spread(statistics: ClassStatistics) -> bool:
     varies = variances > 0
     scale = np.sqrt(variances[varies])
     shares = statistics.within[np.ix_(varies, varies)] / scale / scale[:, None]
-    try:  # for a tenth of the cost of the eigenvalues
-        np.linalg.cholesky(shares - SINGLE_LEAST * np.eye(len(scale)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    return exceeds(shares, SINGLE_LEAST)
 
 
 def _of_single_chunk(X: NDArray[Any], codes: NDArray[Any], n_classes: int) -> ClassStatistics:
@@ -425,6 +421,15 @@ def whitening(
     return W, (vectors * root) @ vectors.T * scale
 
 
+def exceeds(A: Array, least: float) -> bool:
+    """Tell whether all eigenvalues exceed ``least``, for a twentieth of their cost."""
+    try:
+        np.linalg.cholesky(A - least * np.eye(len(A)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def support(
     mean: Array, covariance: Array, n_rows: int, *, least: float = 1e-13
 ) -> tuple[Array, Array] | None:
@@ -445,6 +450,8 @@ def support(
     live &= deviations > least * deviations.max(initial=0.0)
     scale = deviations[live]
     R = covariance[np.ix_(live, live)] / scale / scale[:, None]
+    if live.all() and exceeds(R, 1e-13 * len(R)):
+        return None
     values, vectors = np.linalg.eigh((R + R.T) / 2)
     flat = values <= 1e-13 * max(values[-1], 0.0) if len(values) else values > 0
     rank = int(np.sum(~flat))

@@ -14,21 +14,27 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unspot.checks import warn
 from unspot.data.columns import doubt
-from unspot.data.concept import read
+from unspot.data.concept import read, warn_about_labels
 from unspot.data.goal import Goal
 from unspot.data.rows import generator, identity, in_memory, refuse_extreme, refuse_nonfinite
-from unspot.data.statistics import CrossStatistics, support
+from unspot.data.statistics import (
+    FEW_STEPS,
+    ClassStatistics,
+    CrossStatistics,
+    exceeds,
+    support,
+)
 from unspot.eraser import Eraser
 from unspot.io.progress import phase
-from unspot.io.sources import Rows, is_stream, opened, sampled
+from unspot.io.sources import Rows, float_dtype, is_stream, opened, sampled
 from unspot.machine import pieces_in_threads, versions
-from unspot.maps import Oblique
+from unspot.maps import Expand, Mixture, Oblique, Projection
 from unspot.scale.batches import erase_batch
 
 logger = logging.getLogger(__name__)
@@ -38,6 +44,11 @@ ANY_GOAL: tuple[str, ...] = ("categories", "continuous", "several", "given", "ke
 #: Erased rows of a norm below this share of the usual norm are rounding errors, also in erasers
 #: that were exported in single precision.
 ROUNDING = 1e-5
+#: The smallest deviation along a kept direction, as a share of the usual norm, that hides what
+#: single precision rounds.
+SINGLE = 1000 * float(np.finfo(np.float32).eps)
+#: Columns whose spreads differ by more than this are hardly in one unit.
+_UNITS = 100
 #: Most rows that decide in which directions a data set varies.
 _SUPPORT_ROWS = 50_000
 
@@ -108,13 +119,16 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             numbers for each row is a ``Number``. A table (a data frame, a dict of columns, an
             array of several columns) is several concepts, for LEOPARD, LEACE and Cascade. Some of
             its values may be missing.
-        given : array-like of shape (n,), optional
-            A task: only dependence on the concept within each of its values is erased, so that
-            equal qualification gives equal treatment (equalised odds). Fractional numbers are
-            taken as numbers, all else as labels. For LEOPARD, LEACE and Cascade.
-        keep : array-like of shape (n,), optional
-            A task that must stay predictable from erased rows. For LEOPARD, LEACE, Cascade and
-            Obliviator.
+        given : array-like of shape (n,) or table, optional
+            A task, or covariates such as age, sex and diagnosis: only what rows tell about the
+            concept beyond them is erased. Of one column of labels that is dependence within each of
+            them, so that equal qualification gives equal treatment (equalised odds); of numbers and
+            tables, what a regression on them leaves. Fractional numbers, and whole numbers of more
+            than 20 values, are taken as numbers, all else as labels. New rows need no covariates.
+            For LEOPARD, LEACE, Transport and Cascade.
+        keep : array-like of shape (n,) or table, optional
+            A task, or several, that must stay predictable from erased rows. For LEOPARD, LEACE,
+            Transport, Cascade and Obliviator.
         groups : array-like of shape (n,), optional
             The group of each row, such as the author of each text. With ``rank="auto"`` rows of one
             group are either fitted on or set aside to choose the rank; other fits set no rows
@@ -134,6 +148,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 return self._fit_stream(X, concept)
             X, concept = opened(X, concept)
             X = self._validated(X, reset=True)
+            if getattr(self, "metric", "") == "euclidean":
+                warn_of_units(X)
             return self._fit_rows(X, self.read_goal(concept, given, keep, groups, len(X)))
 
     def _refuse_routing_without_z(self, z: Any) -> None:
@@ -152,7 +168,19 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, Rows) and not self.reads_rows:
             rows, part = self._in_memory(X, goal)
         with pieces_in_threads():
-            return self._freeze(X, goal, self._fit_goal(rows, part), rows)
+            is_standardised = getattr(self, "metric", "") == "standardised"
+            fit = (self._fit_standardised if is_standardised else self._fit_goal)(rows, part)
+            return self._freeze(X, goal, fit, rows)
+
+    def _fit_standardised(self, X: Any, goal: Goal) -> Fit:
+        """Fit on columns of unit deviation, by an eraser of rows in their own units."""
+        scale, twin = deviations(X), clone(self).set_params(metric="euclidean", normalise=False)
+        rows = scaled(X, scale)
+        fit = twin._fit_goal(rows, goal)
+        eraser = within_support(fit.eraser, lambda: fit.statistics or _spread(rows))
+        for name in [name for name in vars(twin) if name.endswith("_")]:
+            setattr(self, name, getattr(twin, name))
+        return Fit(eraser.in_units(scale))
 
     def _freeze(self, X: Any, goal: Goal, fit: Fit, rows: Any) -> BaseEraser:
         """Store the eraser of a fit on some rows of X, without residues and with its metadata."""
@@ -221,6 +249,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _read_concept(self, z: Any, n_rows: int) -> Any:
         """Read the concept; a table of one column without gaps is that column."""
         concept = read(z, n_rows=n_rows, min_rows=self.min_rows_per_class)
+        if concept is not z:
+            warn_about_labels(concept)
         (column, *others) = concept.columns.values()
         if not (others or column.missing.any()):
             concept = column.target
@@ -309,8 +339,35 @@ def _spread(X: Any) -> CrossStatistics | None:
     return CrossStatistics.from_rows(rows, np.zeros((len(rows), 1)))
 
 
+def deviations(X: Any) -> NDArray[np.float64]:
+    """Compute the standard deviation of each column, or 1 if it does not vary."""
+    everyone = np.zeros(len(X), np.int64)
+    total = ClassStatistics.from_rows(X, everyone, 1, per_class=False).settled()
+    found = np.sqrt(np.maximum(np.diagonal(total.covariance), 0.0))
+    return np.where(found > 0, found, 1.0)
+
+
+def scaled(X: Any, scale: NDArray[np.float64]) -> Any:
+    """Divide columns by their scale, in single or double precision."""
+    inverse = (1 / scale).astype(float_dtype(np.dtype(X.dtype)))
+    return X * inverse if isinstance(X, np.ndarray) else X.mapped(lambda rows: rows * inverse)
+
+
+def warn_of_units(X: Any) -> None:
+    """Warn of columns whose spreads differ so much that some decide nothing."""
+    some = X[:10_000].astype(np.float64) if isinstance(X, np.ndarray) else np.zeros((1, 1))
+    found = some.std(axis=0)
+    found = found[found > FEW_STEPS * (1 + np.abs(some.mean(axis=0)))]  # others hold rounding
+    if len(found) and found.max() > _UNITS * found.min():
+        warn(
+            f"Got columns whose spreads differ by a factor of {found.max() / found.min():,.0f}: "
+            "those of large units decide what is erased. If the columns are not in one unit, use "
+            "metric='standardised'; rows keep their units."
+        )
+
+
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
-    """Drop directions in which the training rows vary only by rounding error.
+    """Project around the mean, without directions in which rows vary only by rounding error.
 
     Erased rows would hold nothing there but rounding errors, which tell what was removed. The
     results of networks are no rows of the same space, and stay as they are.
@@ -324,7 +381,36 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     # Oblique maps have a factor for every column, so that their units do not matter.
     least = 0.0 if isinstance(eraser.maps[0], Oblique) else 1e-13
     basis = support(spread.mean, spread.covariance, spread.n_rows, least=least)
-    return eraser if basis is None else eraser.within(*basis, np.array(spread.mean))
+    if basis is not None:
+        eraser = eraser.within(*basis, np.array(spread.mean))
+    if eraser.is_projection and eraser.mean is None:  # so that the mean of the rows stays
+        eraser = Eraser.projection(eraser.U, spread.mean, **eraser.metadata)
+    return in_single(eraser, spread)
+
+
+def in_single(eraser: Eraser, spread: Any) -> Eraser:
+    """Let the eraser compute in single precision if that hides what it rounds.
+
+    Rounding writes about ε‖x‖ of what was removed into coordinates of what is kept. It must be a
+    thousandth at most of the deviation of the rows in each of their directions.
+    """
+    first, last, C = eraser.maps[0], eraser.maps[-1], spread.covariance
+    square, gain = float(np.trace(C) + spread.mean @ spread.mean), 1.0
+    kinds = [type(m) for m in eraser.maps]
+    if isinstance(first, Oblique) and first is last:
+        kept = C - first.left @ (first.right.T @ C)
+        beside, _ = np.linalg.qr(first.kernel[1])
+        kept = kept - (kept @ first.right) @ first.left.T + square * (beside @ beside.T)
+        gain = max(1.0, float(np.linalg.norm(first.left, 2) * np.linalg.norm(first.right, 2)))
+    elif isinstance(last, (Projection, Expand)) and kinds in ([Projection], [Mixture, Expand]):
+        kept = last.U.T @ C @ last.U
+        if isinstance(first, Mixture):
+            gain = max(1.0, *np.sqrt(np.square(first.matrices).sum((1, 2)) / first.n_out))
+    else:
+        return eraser
+    others = {key: value for key, value in eraser.metadata.items() if key != "single"}
+    single = {"single": True} if exceeds(kept, (gain * SINGLE) ** 2 * square) else {}
+    return Eraser(eraser.maps, {**others, **single})
 
 
 def _jsonable(value: Any) -> Any:

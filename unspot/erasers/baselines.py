@@ -11,7 +11,7 @@ from unspot.checks import check_rank
 from unspot.data.goal import Goal
 from unspot.data.rows import generator
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser
+from unspot.erasers.base import BaseEraser, Fit
 from unspot.erasers.leace import LEACE
 
 
@@ -31,10 +31,10 @@ class MeanProjection(BaseEraser):
     >>> import numpy as np
     >>> X = np.array([[0.0, 1.0], [0.0, 2.0], [4.0, 1.0], [4.0, 2.0]])
     >>> MeanProjection().fit(X, ["a", "a", "b", "b"]).transform(X).round(12) + 0.0
-    array([[0., 1.],
-           [0., 2.],
-           [0., 1.],
-           [0., 2.]])
+    array([[2., 1.],
+           [2., 2.],
+           [2., 1.],
+           [2., 2.]])
     """
 
     reads_rows: ClassVar[bool] = True
@@ -42,8 +42,8 @@ class MeanProjection(BaseEraser):
     def __init__(self, *, normalise: bool = False) -> None:
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
-        return LEACE(method="orthogonal")._fit_goal(X, Goal(concept)).eraser
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Fit:
+        return LEACE(method="orthogonal")._fit_goal(X, Goal(concept))
 
 
 class RandomProjection(BaseEraser):
@@ -76,11 +76,11 @@ class RandomProjection(BaseEraser):
         self.random_state = random_state
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Fit:
         d = X.shape[1]
         r = check_rank(self.rank, d)
         U, _ = np.linalg.qr(generator(self.random_state).normal(size=(d, r)))
-        return Eraser.projection(U)
+        return Fit(Eraser.projection(U), concept.statistics(X, per_class=False))
 
 
 class PCAProjection(BaseEraser):
@@ -110,8 +110,8 @@ class PCAProjection(BaseEraser):
         self.rank = rank
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
+    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Fit:
         r = check_rank(self.rank, X.shape[1])
         statistics = concept.statistics(X, per_class=False)
         _, vectors = np.linalg.eigh(statistics.covariance)
-        return Eraser.projection(vectors[:, ::-1][:, :r], mean=statistics.mean)
+        return Fit(Eraser.projection(vectors[:, ::-1][:, :r]), statistics)

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from unspot.checks import check_rank
+from unspot.checks import check_choice, check_rank
 from unspot.data.goal import Goal
 from unspot.data.rows import KNOWN
 from unspot.eraser import Eraser
-from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit
+from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit, deviations, scaled
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import Rows, float_dtype
 from unspot.leopard.subspaces import column_space
-from unspot.maps import Compress, Expand, Map
+from unspot.maps import Compress, Expand, Map, Projection, Scale
 
 
 class Cascade(BaseEraser):
@@ -38,6 +38,9 @@ class Cascade(BaseEraser):
         Any eraser of unspot, by default ``LEOPARD()``.
     rank : int, float or "auto", optional
         The rank of the second stage; by default its own.
+    metric : {"euclidean", "standardised"}
+        ``"standardised"``: both stages see columns that are divided by their standard deviations,
+        for tables whose columns have different units. Erased rows have the units of the rows.
     normalise : bool
         Scale erased rows to unit norm. The second stage knows of it.
     random_state : int, RandomState or None
@@ -81,12 +84,14 @@ class Cascade(BaseEraser):
         second: Any = None,
         *,
         rank: int | float | Literal["auto"] | None = None,
+        metric: Literal["euclidean", "standardised"] = "euclidean",
         normalise: bool = False,
         random_state: Any = None,
     ) -> None:
         self.first = first
         self.second = second
         self.rank = rank
+        self.metric = metric
         self.normalise = normalise
         self.random_state = random_state
 
@@ -130,8 +135,15 @@ class Cascade(BaseEraser):
             second._fit_rows(first.rows, goal)
         return self.joined(first, second, **facts)
 
+    _fit_standardised = _fit_goal  # its first stage does it, also on a path of ranks
+
     def fit_first(self, X: Any, goal: Goal) -> FirstStage:
         """Fit the first stage."""
+        if check_choice("metric", self.metric, ("euclidean", "standardised")) == "standardised":
+            scale, stages = deviations(X), clone(self).set_params(metric="euclidean")
+            first = stages.fit_first(scaled(X, scale), goal)
+            down, up = (Scale(1 / scale), *first.down), (*first.up, Scale(scale))
+            return FirstStage(first.eraser.in_units(scale), down, up, first.rows, None, None)
         # No orthogonal projection keeps the covariance with a task.
         default = LEACE(method="orthogonal" if goal.keep is None else "oblique")
         stage = default if self.first is None else clone(self.first, safe=False)
@@ -154,8 +166,9 @@ class Cascade(BaseEraser):
                 setattr(self, name, getattr(second, name))
         inner = second.eraser_.before_norm
         maps = inner.maps
-        if inner.is_projection and inner.mean is None:
-            maps = (Compress(inner.U), Expand(inner.U))
+        if inner.is_projection:
+            down, up = _coordinates(inner)
+            maps = (*down, *up)
         # Nobody can pass the second stage's rows again: they are in coordinates of the first.
         about = {k: v for k, v in second.eraser_.metadata.items() if k not in KNOWN}
         metadata = {"inner": {**about, **facts}, "linear_rank": first.width}
@@ -202,11 +215,12 @@ def _coordinates(eraser: Eraser) -> tuple[tuple[Map, ...], tuple[Map, ...]]:
     """Split an eraser into maps to coordinates of what it leaves, and maps back up."""
     if isinstance(eraser.maps[-1], Expand):
         return eraser.maps[:-1], eraser.maps[-1:]
-    if eraser.is_projection:
-        return (Compress(eraser.U),), (Expand(eraser.U),)
+    if isinstance(projection := eraser.maps[0], Projection) and eraser.is_projection:
+        return (Compress(eraser.U),), (Expand(eraser.U, projection.offset),)
     if eraser.is_linear and eraser.rank < eraser.n_features:
         U = column_space(eraser.P, floor=1e-8)
-        return (*eraser.maps, Compress(U)), (Expand(U),)
+        origin = eraser(np.zeros(len(U)))
+        return (*eraser.maps, Compress(U)), (Expand(U, origin - U @ (U.T @ origin)),)
     return eraser.maps, ()
 
 
@@ -230,7 +244,7 @@ def _merged(maps: tuple[Map, ...]) -> tuple[Map, ...]:
         if isinstance(step, Compress) and isinstance(last, Compress):
             merged[-1] = Compress(last.U @ step.U)
         elif isinstance(step, Expand) and isinstance(last, Expand):
-            merged[-1] = Expand(step.U @ last.U)
+            merged[-1] = Expand(step.U @ last.U, step(last(np.zeros(last.n_in))))
         else:
             merged.append(step)
     if len(merged) == 2 and isinstance(merged[0], Compress):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from unspot.checks import check_choice, warn
@@ -15,9 +16,11 @@ from unspot.data.columns import label_type
 from unspot.data.concept import Classes, read
 from unspot.data.features import centred
 from unspot.data.goal import Goal
+from unspot.data.rows import with_known
 from unspot.data.statistics import (
     ClassStatistics,
     CrossStatistics,
+    exceeds,
     mean_difference_basis,
     whitening,
 )
@@ -148,6 +151,8 @@ class LEACE(BaseEraser):
             seen = getattr(self, "statistics_", None)
         batch = concept.statistics(X, per_class=False)
         self.statistics_ = batch if seen is None else seen.merge(batch)
+        known = vars(self)["eraser_"].metadata if "eraser_" in vars(self) else vars(self)
+        self.known_ = with_known(known.get("known_", known), X)
         self.__dict__.pop("eraser_", None)  # it is that of fewer rows
 
     def _refuse_goal_of_fit(self) -> None:
@@ -180,7 +185,8 @@ class LEACE(BaseEraser):
             mean, covariance = self.statistics_.mean, self.statistics_.covariance
             square = float(np.trace(covariance) + mean @ mean)
             eraser = eraser.normalised(ROUNDING * square**0.5)
-        metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, {})
+        known = getattr(self, "known_", {})
+        metadata = self._facts(self._seen_concept(), self.statistics_.n_rows, known)
         return Eraser(eraser.maps, {**metadata, **eraser.metadata})
 
     def _fit_goal(self, X: Any, goal: Goal) -> Fit:
@@ -202,11 +208,24 @@ class LEACE(BaseEraser):
             basis = _kernel_basis(statistics)
             warn_if_all(basis, statistics.covariance)
             return Eraser.projection(complement(basis))
-        W, W_inverse = whitening(statistics.covariance)
-        # A whitened cross-covariance is a correlation: below this it is rounding, not a signal.
-        Q = column_space(W.T @ statistics.cross_covariance, floor=1e-10)
-        warn_if_all(Q, statistics.covariance)
-        return Eraser((Oblique(W_inverse.T @ Q, W @ Q, np.array(statistics.mean)),))
+        covariance, cross = statistics.covariance, statistics.cross_covariance
+        scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        scale = np.where(scale > 0, scale, 1.0)
+        R = covariance / scale / scale[:, None]
+        # A whitened cross-covariance is a correlation: below the floor it is rounding, no signal.
+        if not exceeds(R, 1e-10 * len(R)):
+            W, W_inverse = whitening(covariance)
+            Q = column_space(W.T @ cross, floor=1e-10)
+            left, right = W_inverse.T @ Q, W @ Q
+        else:  # any root of the covariance gives the same projector, and this one costs least
+            root = np.asarray(np.linalg.cholesky(R), np.float64)
+            whitened = solve_triangular(root, cross / scale[:, None], lower=True)
+            Q = column_space(whitened, floor=1e-10)
+            left = root @ Q * scale[:, None]
+            right = solve_triangular(root, Q, trans=1, lower=True) / scale[:, None]
+            right = np.ascontiguousarray(right)  # as a file has it: the layout decides the bits
+        warn_if_all(Q, covariance)
+        return Eraser((Oblique(left, right, np.array(statistics.mean)),))
 
     def _fit_stream(self, batches: Any, concept: Any) -> LEACE:
         if concept is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from unspot.checks import check_choice, check_rank, warn
 from unspot.data.goal import Goal
 from unspot.data.rows import generator
@@ -43,8 +45,10 @@ class LEOPARD(BaseEraser):
         ``"paper"``: Algorithm 1 to the letter, with the paper's settings for GloVe;
         ``PaperSolver.preset("bios")`` and ``("dial")`` have the others. Where the search begins,
         and how many rows and steps it takes, are parameters of the solver.
-    metric : {"euclidean", "whitened"}
-        The metric in which densities are matched: that of the embeddings (the paper), or whitened,
+    metric : {"euclidean", "standardised", "whitened"}
+        The metric in which densities are matched: that of the embeddings (the paper); of columns
+        that are divided by their standard deviations, for tables whose columns have different
+        units (erased rows have the units of the rows again, P is not symmetric); or whitened,
         so that no affine change of the embeddings changes the result. That needs more rows than
         features: with fewer, whitened rows are all equally far apart and rounding decides.
     preserve : float
@@ -60,7 +64,7 @@ class LEOPARD(BaseEraser):
         Show progress.
     normalise : bool
         Scale erased rows to unit norm. Densities are then matched on the unit sphere, where at most
-        10,000 rows are looked at; with the whitened metric, they are matched before that step.
+        10,000 rows are looked at; with another metric, they are matched before that step.
 
     Attributes
     ----------
@@ -122,7 +126,7 @@ class LEOPARD(BaseEraser):
         rank: int | float | Literal["auto"] = 0.5,
         *,
         max_advantage: float | None = None,
-        metric: Literal["euclidean", "whitened"] = "euclidean",
+        metric: Literal["euclidean", "standardised", "whitened"] = "euclidean",
         preserve: float = 0.0,
         kernel: Literal["paper", "reference"] | GaussianMixture = "paper",
         solver: Literal["manifold", "paper"] | ManifoldSolver | PaperSolver = "manifold",
@@ -169,7 +173,10 @@ class LEOPARD(BaseEraser):
         history = subspace.history
         self.history_ = history.arrays()
         facts |= {"loss": history.loss[history.kept], "rows_used": subspace.rows_used}
-        return Fit(Eraser.projection(subspace.U, **facts), subspace.statistics)
+        # The statistics may be of fewer rows, since some stop the search.
+        whole = isinstance(X, np.ndarray)
+        mean = X.mean(axis=0, dtype=np.float64) if whole else subspace.statistics.mean
+        return Fit(Eraser.projection(subspace.U, mean, **facts), subspace.statistics)
 
     def select_rank(self, whole: BaseEraser, X: Any, goal: Goal) -> Any:
         """Choose the rank for this eraser, or for the cascade around it.
@@ -192,7 +199,7 @@ class LEOPARD(BaseEraser):
 
     def _check(self, solver: ManifoldSolver | PaperSolver, goal: Goal) -> None:
         """Check the parameters, alone and for the goal."""
-        check_choice("metric", self.metric, ("euclidean", "whitened"))
+        check_choice("metric", self.metric, ("euclidean", "standardised", "whitened"))
         if not self.preserve >= 0:
             raise ValueError(f"Got preserve={self.preserve!r}, but expected a number from 0 up.")
         if self.preserve and isinstance(solver, PaperSolver):

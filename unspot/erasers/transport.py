@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.statistics import ClassStatistics, CrossStatistics, mean_difference_basis
+from unspot.checks import check_choice
+from unspot.data.goal import Goal
+from unspot.data.statistics import (
+    FEW_CLASSES,
+    ClassStatistics,
+    CrossStatistics,
+    mean_difference_basis,
+)
 from unspot.eraser import Eraser
-from unspot.erasers.base import BaseEraser, within_support
+from unspot.erasers.base import BaseEraser, Fit, in_single, within_support
 from unspot.erasers.leace import warn_if_all
+from unspot.io.sources import Rows
 from unspot.leopard.subspaces import column_space, complement
 from unspot.maps import Expand, Mixture
 
@@ -43,10 +51,21 @@ class Transport(BaseEraser):
 
     A number has its quarters as classes, and what correlates with it is dropped too.
 
+    With ``fit(X, z, given=table)``, or ``keep``, means and covariances of classes are compared
+    after a regression on age, sex and the like: what these explain is no difference between the
+    classes, and stays. New rows need none of them.
+
     Cost: O(nd² + Kd³) to fit, O(Kd²) per row to apply, K·d² numbers to store.
 
     Parameters
     ----------
+    drop : bool
+        Drop the directions in which the means differ. Otherwise nothing is dropped, and the class
+        maps move the means too: much better for classes that are far apart or many, and much worse
+        for those that overlap.
+    metric : {"euclidean", "standardised"}
+        ``"standardised"``: rows move least in units of the columns' standard deviations, for tables
+        whose columns have different units.
     normalise : bool
         Scale erased rows to unit norm.
 
@@ -71,18 +90,37 @@ class Transport(BaseEraser):
     True
     """
 
-    takes: ClassVar[tuple[str, ...]] = ("categories", "continuous")
+    takes: ClassVar[tuple[str, ...]] = ("categories", "continuous", "given", "keep")
     reads_rows: ClassVar[bool] = True
 
-    def __init__(self, *, normalise: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        drop: bool = True,
+        metric: Literal["euclidean", "standardised"] = "euclidean",
+        normalise: bool = False,
+    ) -> None:
+        self.drop = drop
+        self.metric = metric
         self.normalise = normalise
 
-    def _fit_eraser(self, X: NDArray[Any], concept: Any) -> Eraser:
+    def _fit_goal(self, X: Any, goal: Goal) -> Fit:
+        if not goal.conditions:
+            return super()._fit_goal(X, goal)
+        X, goal = self._in_memory(X, goal) if isinstance(X, Rows) else (X, goal)
+        codes = goal.erase.as_classes(_CLASSES_OF_A_NUMBER).codes
+        return Fit(self._fit_eraser(goal.unexplained(X, codes), goal.erase, shown=X))
+
+    def _fit_eraser(self, X: NDArray[Any], concept: Any, shown: Any = None) -> Eraser:
+        check_choice("metric", self.metric, ("euclidean", "standardised"))
         labels = concept.as_classes(_CLASSES_OF_A_NUMBER)
+        if not self.drop:
+            return _all_moved(labels.statistics(X, per_class=False).settled(), X, labels)
         # A class moves only if it has more rows than there are directions; without one that may,
         # the covariances of classes, K·d² numbers, are not needed.
         largest, (_, d) = labels.counts.max(), X.shape
-        statistics = labels.statistics(X, per_class=largest > d - len(labels.counts)).settled()
+        per_class = largest > d - len(labels.counts) and len(labels.counts) <= FEW_CLASSES
+        statistics = labels.statistics(X, per_class=per_class).settled()
         removed = mean_difference_basis(statistics)
         if labels is not concept:  # a number, whose line goes too
             removed = _with_line(removed, concept.statistics(X))
@@ -94,11 +132,44 @@ class Transport(BaseEraser):
         spread = _spread(U.T @ statistics.within @ U / statistics.n_rows)
         if largest <= len(spread[0]):
             return linear
-        if statistics.class_scatter is None:
-            statistics = labels.statistics(X).settled()
-        matrices = U @ _maps(statistics, U, *spread)
+        maps, groups = _maps(statistics, *_moving(statistics, X, labels, spread), U, *spread)
+        if shown is not None:
+            maps = _around((shown - X) @ U, maps, *spread)
+        matrices = U @ maps
         shifts = statistics.mean @ linear.U - statistics.mean @ matrices
-        return Eraser((Mixture(shifts, matrices, *_posterior(statistics)), Expand(linear.U)))
+        up = Expand(linear.U, statistics.mean - U @ (U.T @ statistics.mean))
+        if shown is not None:  # of a new row nobody knows what covariates explain
+            statistics = labels.statistics(shown, per_class=False).settled()
+        mixture = Mixture(shifts, matrices, *_posterior(statistics), groups)
+        return in_single(Eraser((mixture, up)), statistics)
+
+
+def _moving(
+    statistics: ClassStatistics, X: NDArray[Any], labels: Any, spread: tuple[Array, Array]
+) -> tuple[NDArray[np.int64], Array]:
+    """Find the classes of more rows than directions, which move, and their scatter matrices."""
+    moving = np.flatnonzero(statistics.counts > len(spread[0]))
+    scatter = statistics.class_scatter
+    if scatter is not None:
+        return moving, np.asarray(scatter[moving])
+    # Of the classes that move, and of all others together.
+    codes = np.full(len(statistics.counts), len(moving))
+    codes[moving] = np.arange(len(moving))
+    part = ClassStatistics.from_rows(X, codes[labels.codes], len(moving) + 1).settled()
+    return moving, np.asarray(part.class_scatter)[:-1]
+
+
+def _all_moved(statistics: ClassStatistics, X: NDArray[Any], labels: Any) -> Eraser:
+    """Move every class to the common mean and covariance, and drop nothing."""
+    K, d = statistics.means.shape
+    stay = np.eye(d)
+    spread = _spread(statistics.within / statistics.n_rows)
+    matrices = np.stack([stay] * K)
+    if statistics.counts.max() > len(spread[0]):
+        maps, groups = _maps(statistics, *_moving(statistics, X, labels, spread), stay, *spread)
+        matrices = maps if groups is None else maps[groups.argmax(axis=1)]
+    shifts = statistics.mean - np.einsum("kd,kde->ke", statistics.means, matrices)
+    return Eraser((Mixture(shifts, matrices, *_posterior(statistics)),))
 
 
 def _with_line(removed: Array, statistics: CrossStatistics) -> Array:
@@ -146,21 +217,28 @@ def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
     return np.asarray(np.clip(shrunk, np.minimum(values, 1), np.maximum(values, 1)))
 
 
-def _maps(statistics: ClassStatistics, U: Array, deviations: Array, directions: Array) -> Array:
-    """Compute the matrix (K, r, r) of every class in the coordinates of U.
+def _maps(
+    statistics: ClassStatistics,
+    moving: NDArray[np.int64],
+    scatter: Array,
+    U: Array,
+    deviations: Array,
+    directions: Array,
+) -> tuple[Array, Array | None]:
+    """Compute the matrices (G, r, r) in the coordinates of U, and which class has which (K, G).
 
-    ``_spread`` of the rows in these coordinates has the deviations and directions. Directions
-    without variance stay as they are.
+    ``scatter`` is that of the classes that move; all others have one map. ``_spread`` of the rows
+    in these coordinates has the deviations and directions. Directions without variance stay as they
+    are.
     """
-    counts, scatter = statistics.counts, np.asarray(statistics.class_scatter)
+    counts = statistics.counts
     # The formula takes the pooled covariance for known. The fewer rows, the less is that true, and
     # a class with no more rows than directions has the pooled covariance.
     trust = 1 - len(deviations) / counts
-    moving = np.flatnonzero(trust > 0)
     whitener, effective = U @ (directions / deviations), _effective_rows(statistics)
     covariances = [np.diag(deviations**2)] * (len(moving) < len(counts))
-    for k in moving:
-        values, vectors = np.linalg.eigh(whitener.T @ (scatter[k] / counts[k]) @ whitener)
+    for k, S in zip(moving, scatter, strict=True):
+        values, vectors = np.linalg.eigh(whitener.T @ (S / counts[k]) @ whitener)
         spectrum = 1 + trust[k] * (shrunk_eigenvalues(values, effective[k]) - 1)
         # In coordinates of the directions, in the units of the rows.
         root = deviations[:, None] * vectors * np.sqrt(spectrum)
@@ -171,7 +249,25 @@ def _maps(statistics: ClassStatistics, U: Array, deviations: Array, directions: 
     stay = np.eye(len(deviations))
     moves = (transport_matrix(C, common) - stay for C in covariances)
     matrices = np.stack([np.eye(len(directions)) + directions @ A @ directions.T for A in moves])
-    return np.asarray(matrices[group])
+    all_move = len(covariances) == len(counts)
+    return matrices, None if all_move else np.eye(len(covariances))[group]
+
+
+def _around(explained: Array, maps: Array, deviations: Array, directions: Array) -> Array:
+    """Let maps (K, r, r) move only what covariates do not explain, as far as a row shows it.
+
+    Otherwise classes would scale the effect of age differently, and age would tell the class.
+    ``explained`` (n, r) is the covariates' part of the rows. It is known of fitted rows only; that
+    of any row is estimated by generalised least squares, in the directions where it is larger than
+    the noise of a regression.
+    """
+    whitener = directions / deviations
+    white = (explained - explained.mean(axis=0)) @ whitener
+    _, values, right = np.linalg.svd(white, full_matrices=False)
+    terms = np.linalg.matrix_rank(white)
+    clear = right[values**2 > (np.sqrt(terms) + np.sqrt(white.shape[1])) ** 2].T  # (r, m)
+    estimate = whitener @ clear @ (directions * deviations @ clear).T
+    return np.asarray(estimate + maps - estimate @ maps)
 
 
 def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ from unspot.maps.elementary import (
     Normalise,
     Oblique,
     Projection,
+    Scale,
 )
 from unspot.maps.program import Program, Step, trace
 
@@ -23,6 +24,7 @@ __all__ = [
     "Oblique",
     "Program",
     "Projection",
+    "Scale",
     "Step",
     "chain_fault",
     "like",

@@ -84,6 +84,10 @@ class Map:
             copy.setflags(write=False)
         return replace(self, **copies) if copies else self
 
+    def rounded(self, dtype: Any) -> Self:
+        """Copy with arrays of another dtype; what is computed from them is rounded, too."""
+        return replace(self, **{name: a.astype(dtype) for name, a in self.arrays().items()})
+
     def fault(self) -> str:
         """Describe an array of a wrong shape, or without finite numbers; or an empty string."""
         lengths: dict[str, int] = {}

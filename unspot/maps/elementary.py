@@ -36,34 +36,9 @@ def range_basis(P: Array) -> Array:
     return np.ascontiguousarray(left[:, values > 1e-8])
 
 
-class Reflections:
-    """Coordinates of rows beside a small subspace, through q Householder reflections.
-
-    The reflections H = I − YTYᵀ turn the subspace to the first q axes, so that the coordinates
-    beside it are the other d − q numbers of xH. Cost per row: 8dq, without any d × d matrix.
-
-    Parameters
-    ----------
-    basis : array of shape (d, q)
-        Linearly independent columns that span the subspace.
-    """
-
-    def __init__(self, basis: Array) -> None:
-        packed, factors = np.linalg.qr(basis, mode="raw")
-        self.q = q = len(factors)
-        self.Y = np.tril(packed.T, -1) + np.eye(*basis.shape)  # (d, q)
-        self.T = np.zeros((q, q))
-        for i, factor in enumerate(factors):
-            self.T[:i, i] = -factor * self.T[:i, :i] @ (self.Y[:, :i].T @ self.Y[:, i])
-            self.T[i, i] = factor
-
-    def kept(self, x: Any) -> Any:
-        """Rows without their part in the subspace: a function of d − q numbers per row."""
-        Y, T = like(self.Y, x), like(self.T, x)
-        beside = x[..., self.q :] - ((x @ Y) @ T) @ Y[self.q :].T  # (…, d − q)
-        back = -((beside @ Y[self.q :]) @ T.T) @ Y.T
-        back[..., self.q :] += beside
-        return back
+def _outer(t: Any, rows: Array) -> Any:
+    """Multiply (…, q) by (q, d): by broadcasting for q = 1, where numpy's product is slow."""
+    return t * like(rows[0], t) if len(rows) == 1 else t @ like(rows, t)
 
 
 @register_map
@@ -79,34 +54,45 @@ class Projection(Map):
     mean: Array | None = None  # (d,)
 
     def __call__(self, x: Any) -> Any:
-        mean = 0.0 if self.mean is None else like(self.mean, x)
+        if self._has_small_rest:  # cheaper by what it takes away
+            return self._rest(x)
+        projected = (x @ like(self.U, x)) @ like(self.U, x).T
+        if self.offset is not None:
+            projected += like(self.offset, x)
+        return projected
+
+    @property
+    def _has_small_rest(self) -> bool:
         d, r = self.U.shape
-        if 3 * r <= 2 * d:
-            return self.coordinates(x) @ like(self.U, x).T + mean
-        projected = self._rest.kept(x - mean)  # cheaper for a small complement
-        if self._constant.any():  # exactly zero: the reflections mix all columns
-            projected = projected * like(~self._constant, x)
-        return projected + mean
+        return 3 * r > 2 * d
 
     @cached_property
-    def _constant(self) -> Array:
-        """Find the columns that no kept direction touches, (d,)."""
-        return np.asarray(~self.U.any(axis=1))
+    def offset(self) -> Array | None:
+        """m − UUᵀm, what is constant beside the subspace: rows need not be centred first."""
+        return None if self.mean is None else self.mean - self.U @ (self.U.T @ self.mean)
 
     @cached_property
-    def _rest(self) -> Reflections:
-        """Reflections by which the complement of the subspace is cut off."""
+    def _rest(self) -> Oblique:
+        """Make the same map from a basis of the complement."""
         d, r = self.U.shape
+        live = self.U.any(axis=1)  # columns that some kept direction touches
+        U, n_live = self.U[live], int(live.sum())
         # Random vectors without their part in the subspace: cheaper than a basis of all d.
-        rest = np.random.default_rng(0).normal(size=(d, d - r))
+        rest = np.random.default_rng(0).normal(size=(n_live, n_live - r))
         for _ in range(2):  # the second time takes away what rounding left
-            rest, _ = np.linalg.qr(rest - self.U @ (self.U.T @ rest))
-        return Reflections(rest)
+            rest, _ = np.linalg.qr(rest - U @ (U.T @ rest))
+        N = np.zeros((d, d - r))
+        N[live, : n_live - r] = rest
+        N[~live, n_live - r :] = np.eye(d - n_live)
+        return Oblique(N, N, np.zeros(d) if self.mean is None else self.mean)
 
-    def coordinates(self, x: Any) -> Any:
-        """x ↦ Uᵀx, or Uᵀ(x − m): the coordinates (…, r) in the subspace."""
-        centred = x if self.mean is None else x - like(self.mean, x)
-        return centred @ like(self.U, x)
+    def rounded(self, dtype: Any) -> Projection:
+        copy = super().rounded(dtype)
+        if self._has_small_rest:
+            vars(copy)["_rest"] = self._rest.rounded(dtype)
+        elif self.offset is not None:
+            vars(copy)["offset"] = self.offset.astype(dtype)
+        return copy
 
 
 @register_map
@@ -114,8 +100,10 @@ class Projection(Map):
 class Oblique(Map):
     """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as in LEACE.
 
-    The result is brought to coordinates in the range of P = I − left·rightᵀ and back. By itself the
-    formula would leave rounding errors outside of it, which are a function of what was removed.
+    By itself the formula would leave rounding errors beside the range of P = I − left·rightᵀ, which
+    are a function of what was removed. So rows are moved first, along what P removes, until some
+    columns are zero. The others are coordinates of what P keeps, and the formula is a function of
+    them.
     """
 
     kind: ClassVar[str] = "oblique"
@@ -127,18 +115,17 @@ class Oblique(Map):
     mean: Array  # (d,)
 
     def __call__(self, x: Any) -> Any:
-        mean = like(self.mean, x)
-        centred = x - mean
-        d, q = self._removed.shape
-        if 3 * q <= d:
-            moved = centred - (centred @ like(self.right, x)) @ like(self.left, x).T
-            kept = self._rest.kept(moved)
+        if self._is_small:
+            pivots, chosen, along, offset = self._way
+            t = x[..., pivots] if isinstance(x, np.ndarray) else x @ like(chosen, x)
+            kept = x - _outer(t, along)
+            kept -= _outer(kept @ like(self.right, x) - like(offset, x), self.left.T)
         else:  # cheaper for a large complement
             down, up = self.down_and_up
-            kept = (centred @ like(down, x)) @ like(up, x).T
-        if self._constant.any():  # exactly zero: the reflections mix all columns
-            kept = kept * like(~self._constant, x)
-        return kept + mean
+            kept = ((x - like(self.mean, x)) @ like(down, x)) @ like(up, x).T + like(self.mean, x)
+        if self._constant.any():  # exactly the mean: products mix all columns
+            kept = kept * like(~self._constant, x) + like(self.mean * self._constant, x)
+        return kept
 
     def without(self, N: Array, mean: Array) -> Oblique:
         """Restrict the map to rows that do not vary along N around the mean.
@@ -149,22 +136,48 @@ class Oblique(Map):
         left, right = (np.hstack([A - N @ (N.T @ A), N]) for A in (self.left, self.right))
         return Oblique(left, right, mean)
 
-    @cached_property
-    def _removed(self) -> Array:
-        """Basis (d, q) of the complement of the range."""
-        # It is all v with v = right(leftᵀv): v = right·w where (I − leftᵀ·right)w = 0.
-        _, values, rows = np.linalg.svd(np.eye(self.left.shape[1]) - self.left.T @ self.right)
-        return np.asarray(self.right @ rows[values < 1e-6].T)
+    def rounded(self, dtype: Any) -> Oblique:
+        copy = super().rounded(dtype)
+        for name in ("kernel", "_way" if self._is_small else "down_and_up"):
+            vars(copy)[name] = tuple(
+                a if a.dtype.kind == "i" else a.astype(dtype) for a in getattr(self, name)
+            )
+        vars(copy)["_constant"] = self._constant
+        return copy
+
+    @property
+    def _is_small(self) -> bool:
+        d, q = self.kernel[0].shape
+        return 5 * q <= 2 * d
 
     @cached_property
-    def _rest(self) -> Reflections:
-        """Reflections by which the complement of the range is cut off."""
-        return Reflections(self._removed)
+    def kernel(self) -> tuple[Array, Array]:
+        """Bases (d, q) of what P maps to zero, and of the complement of its range."""
+        # All v with v = left(rightᵀv): v = left·w where (I − rightᵀ·left)w = 0; and transposed.
+        v, values, w = np.linalg.svd(np.eye(self.left.shape[1]) - self.right.T @ self.left)
+        return self.left @ w[values < 1e-6].T, self.right @ v[:, values < 1e-6]
+
+    @cached_property
+    def _way(self) -> tuple[Array, ...]:
+        """Compute how rows are moved until the columns ``pivots`` are zero."""
+        kernel, (d, q) = self.kernel[0], self.kernel[0].shape
+        sizes, inverses = (np.linalg.norm(A, axis=1) for A in (self.left, self.right))
+        both = (sizes > 0) & (inverses > 0)
+        unit = np.sqrt(np.divide(sizes, inverses, out=np.ones(d), where=both))  # of each column
+        basis, _ = np.linalg.qr(kernel / unit[:, None])
+        rows, pivots = basis.copy(), np.zeros(q, dtype=np.int64)
+        for i in range(q):  # the largest row in what the earlier ones leave, so that none is small
+            pivots[i] = np.argmax(np.square(rows).sum(axis=1))
+            row = rows[pivots[i]] / np.linalg.norm(rows[pivots[i]])
+            rows -= np.outer(rows @ row, row)
+        along = np.linalg.solve(basis[pivots].T, basis.T) * unit / unit[pivots, None]  # (q, d)
+        along[:, pivots] = np.eye(q)
+        return pivots, np.eye(d)[:, pivots], along, self.mean @ self.right
 
     @cached_property
     def down_and_up(self) -> tuple[Array, Array]:
         """Compute the way to coordinates in the range and back, each (d, r)."""
-        removed = self._removed / np.linalg.norm(self._removed, axis=0)
+        removed = self.kernel[1] / np.linalg.norm(self.kernel[1], axis=0)
         up = np.linalg.qr(removed, mode="complete")[0][:, removed.shape[1] :]
         # Again, for columns of small units: what is left of their share counts in these units.
         up = up - removed @ np.linalg.lstsq(removed, up, rcond=None)[0]
@@ -202,17 +215,34 @@ class Compress(Map):
 @register_map
 @dataclass(frozen=True, eq=False)
 class Expand(Map):
-    """y ↦ Uy: back from coordinates in a subspace to the whole space."""
+    """y ↦ Uy, or Uy + m: back from coordinates in a subspace to the whole space."""
 
     kind: ClassVar[str] = "expand"
     linear: ClassVar[bool] = True
-    shapes: ClassVar[Mapping[str, str]] = {"U": "dr"}
+    shapes: ClassVar[Mapping[str, str]] = {"U": "dr", "mean": "d"}
     ends: ClassVar[str] = "rd"
 
     U: Array  # (d, r)
+    mean: Array | None = None  # (d,), beside the subspace
 
     def __call__(self, x: Any) -> Any:
-        return x @ like(self.U, x).T
+        up = x @ like(self.U, x).T
+        return up if self.mean is None else up + like(self.mean, x)
+
+
+@register_map
+@dataclass(frozen=True, eq=False)
+class Scale(Map):
+    """x ↦ x·scale: columns in other units."""
+
+    kind: ClassVar[str] = "scale"
+    linear: ClassVar[bool] = True
+    shapes: ClassVar[Mapping[str, str]] = {"scale": "d"}
+
+    scale: Array  # (d,)
+
+    def __call__(self, x: Any) -> Any:
+        return x * like(self.scale, x)
 
 
 @register_map
@@ -283,7 +313,8 @@ class Normalise(Map):
 class Mixture(Map):
     """x ↦ Σₖ πₖ(x)(xAₖ + bₖ) with the posterior π(x) = softmax(x·coef + intercept).
 
-    Continuous in x: a row between two classes moves between their maps. Cost per row: 2Kdr.
+    Continuous in x: a row between two classes moves between their maps. With ``groups``, classes of
+    one group have one map. Cost per row: 2Gdr for G maps.
 
     Examples
     --------
@@ -300,20 +331,24 @@ class Mixture(Map):
 
     kind: ClassVar[str] = "mixture"
     shapes: ClassVar[Mapping[str, str]] = {
-        "shifts": "Kr",
-        "matrices": "Kdr",
+        "shifts": "Gr",
+        "matrices": "Gdr",
         "coef": "dK",
         "intercept": "K",
+        "groups": "KG",
     }
     ends: ClassVar[str] = "dr"
 
-    shifts: Array  # (K, r)
-    matrices: Array  # (K, d, r)
+    shifts: Array  # (G, r)
+    matrices: Array  # (G, d, r)
     coef: Array  # (d, K)
     intercept: Array  # (K,)
+    groups: Array | None = None  # (K, G), 1 for the group of a class; without it G is K
 
     def __call__(self, x: Any) -> Any:
         weights = self.posterior(x)
+        if self.groups is not None:
+            weights = weights @ like(self.groups, x)
         moved = weights @ like(self.shifts, x)
         for k, matrix in enumerate(self.matrices):
             moved = moved + weights[..., k : k + 1] * (x @ like(matrix, x))

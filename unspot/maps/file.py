@@ -160,6 +160,8 @@ class Facts(TypedDict, total=False):
     features: list[str]
     known_rows: list[str]
     known_below: str
+    known_step: float
+    norms: list[float]
     parameters: dict[str, Any]
     versions: dict[str, Any]
     inner: Facts
