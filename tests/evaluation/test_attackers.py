@@ -275,9 +275,17 @@ def advantages(concept, names, n=3000, d=8, change=None):
     ],
 )
 def test_combinations_of_columns_of_which_none_tells_alone(concept):
-    searched, grown = advantages(concept, ["interactions", "trees"])
+    searched, alone = advantages(concept, ["interactions", "logistic"])
     assert searched > 0.4
-    assert grown < 0.35
+    assert alone < 0.1
+
+
+def test_a_parity_of_three_of_sixty_bits():
+    """Among two-valued columns, of which some have the upper value as their median."""
+    X = (np.random.default_rng(0).random((3000, 60)) > 0.45).astype(float)
+    z = X[:, [3, 20, 41]].sum(axis=1) % 2
+    how = {"budget": "quick", "attackers": ["interactions"]}
+    assert attack(X[:2000], z[:2000], X[2000:], z[2000:], **how)[0].advantage > 0.45
 
 
 def test_combinations_tell_three_classes():

@@ -135,6 +135,15 @@ def test_equal_rows_are_no_evidence():
     assert two_sample_test(np.ones((20, 2)), np.arange(20) % 2).p_value == 1.0
 
 
+def test_copies_of_rows_are_no_evidence_and_bits_are_no_copies():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(500, 5)), rng.integers(2, size=500)
+    again = np.r_[:500, rng.choice(500, 50, replace=False)]
+    assert two_sample_test(X[again], z[again]) == two_sample_test(X, z)
+    bits = (X[:, :3] + 0.5 * z[:, None] > 0).astype(float)
+    assert two_sample_test(bits, z).p_value < 0.01
+
+
 def test_bad_input_is_named():
     X, z = np.zeros((6, 2)), np.array([0, 0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match=r"Got 1 row of class 1.*at least 2 rows of every class"):

@@ -31,6 +31,12 @@ _SIZES = 1 - VALIDATION_SHARE, VALIDATION_SHARE
 #: Quantile bins of a number, for searches that compare parts of the rows.
 _BINS = 8
 
+#: More classes than this get less of everything that grows with their number.
+_MANY = 30
+
+#: Searches among features compare them with this many contrasts of the classes, at most.
+_CONTRASTS = 16
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -40,9 +46,19 @@ class Effort:
     landmarks: int  # of the Nyström features
     networks: int  # averaged in one batched pass
     epochs: int
-    trees: int  # boosted trees over all classes
+    trees: int  # rounds of boosting
     pairs: int  # of columns, searched together
     waves: int  # starts of the search for waves
+
+    def among(self, n_classes: int) -> Effort:
+        """Reduce what would cost more with many classes."""
+        share = min(1.0, _MANY / n_classes) ** 0.5
+        return replace(
+            self,
+            products=int(share * self.products),
+            landmarks=int(share * self.landmarks),
+            networks=max(1, self.networks - (share < 1)),
+        )
 
 
 #: The fewest rows of a class that attackers learn from.
@@ -173,17 +189,16 @@ class ClassRows:
 
     @property
     def contrasts(self) -> Array:
-        """Centred class indicators of unit variance, (n, 1) or (n, K).
+        """Centred class indicators of unit variance, (n, 1) or (n, K), or mixtures of many.
 
         The sum of their squared correlations with a feature measures how informative it is.
         """
-        shares = self.shares
-        classes = range(1, 2) if self.n_classes == 2 else range(self.n_classes)
-        columns = [
-            ((self.codes == k) - shares[k]) / np.sqrt(max(shares[k] * (1 - shares[k]), 1e-12))
-            for k in classes
-        ]
-        return np.stack(columns, axis=1).astype(np.float32)
+        shares, K = self.shares, self.n_classes
+        by_class = (np.eye(K) - shares) / np.sqrt(np.maximum(shares * (1 - shares), 1e-12))
+        if K > _CONTRASTS:  # random mixtures: sums of squares stay the same in expectation
+            mixed = np.random.default_rng(0).normal(size=(K, _CONTRASTS)) / _CONTRASTS**0.5
+            by_class = by_class @ mixed
+        return by_class[self.codes, 1 if K == 2 else 0 :].astype(np.float32)
 
     def loss(self, predictions: Array) -> float:
         """Compute the loss of predictions on these rows."""
@@ -206,13 +221,21 @@ class ClassRows:
                 model.set_params(C=C).fit(X, self.codes)
             yield C, quiet_logistic()(copy(model).predict_proba)
 
-    def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
-        """Fit gradient-boosted trees."""
-        from sklearn.ensemble import HistGradientBoostingClassifier
+    def boosted(self, rounds: int, seed: int, **settings: Any) -> Predict:
+        """Fit gradient-boosted trees, or for many classes a forest."""
+        from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
-        # Every round grows a tree for each class, or one where two classes need one.
-        rounds = effort.trees if self.n_classes == 2 else max(10, effort.trees // self.n_classes)
-        model = HistGradientBoostingClassifier(max_iter=rounds, random_state=seed, **settings)
+        n, K = len(self), self.n_classes
+        if K > _MANY:  # a tree for each class and round is too many: a tree of all classes, then
+            forest = ExtraTreesClassifier(
+                n_estimators=int(np.clip(2e7 // (n * K), 5, 25)),  # leaves hold K numbers
+                max_features=0.1,
+                min_samples_leaf=3,
+                random_state=seed + settings["max_leaf_nodes"],
+            )
+            return forest.fit(self.X, self.codes).predict_proba
+        settings |= {"max_iter": min(rounds, 600 // K), "early_stopping": False}
+        model = HistGradientBoostingClassifier(random_state=seed, **settings)
         return model.fit(self.X, self.codes).predict_proba
 
 
@@ -285,11 +308,11 @@ class NumberRows(ClassRows):
             inner = V @ (sought / (spectrum + 1 / C)[:, None])
             yield C, partial(_affine, rows.T @ inner if wide else inner, centre)
 
-    def boosted(self, effort: Effort, seed: int, **settings: Any) -> Predict:
+    def boosted(self, rounds: int, seed: int, **settings: Any) -> Predict:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
-        rounds = max(10, effort.trees // self.values.shape[1])
-        settings |= {"max_iter": rounds, "random_state": seed}
+        rounds = max(10, rounds // self.values.shape[1])
+        settings |= {"max_iter": rounds, "early_stopping": False, "random_state": seed}
         columns = self.values.T
         models = [HistGradientBoostingRegressor(**settings).fit(self.X, v) for v in columns]
         return lambda X: np.stack([model.predict(X) for model in models], axis=1)
@@ -371,24 +394,32 @@ def networks(*hidden: int) -> Model:
 
 
 def boosted_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
-    """Fit gradient-boosted trees, stopped early on a validation part of their own."""
-    stop: Any = {"validation_fraction": VALIDATION_SHARE, "n_iter_no_change": 10}
-    return _boosted(rows, effort, seed, early_stopping=True, **stop)
+    """Average boosted trees of few and of many leaves.
+
+    None stops early: parities show no gain until the trees have found them, and few leaves do not
+    overfit where that is all there is. Wide rows show each split a part of their columns.
+    """
+    some = min(1.0, 100 / rows.X.shape[1])
+    fitted = rows.fitted  # what trees know by heart says nothing about weights of classes
+    both = [
+        fitted.boosted(effort.trees, seed, max_leaf_nodes=leaves, max_features=some, **_leaf(rows))
+        for leaves in (8, 31)
+    ]
+    return lambda X: (both[0](X) + both[1](X)) / 2
 
 
 def patient_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
-    """Fit all the trees in small steps, each split by one of a few coordinates.
+    """Fit trees in small steps, each split by one of a few coordinates.
 
-    For a concept that many coordinates show weakly: early stopping would miss it.
+    For a concept that many coordinates show weakly.
     """
     few = min(1.0, max(0.1, 4 / rows.X.shape[1]))
-    return _boosted(rows, effort, seed, early_stopping=False, learning_rate=0.05, max_features=few)
+    settings: Any = {"learning_rate": 0.05, "max_leaf_nodes": 15, "l2_regularization": 1.0}
+    return rows.boosted(3 * effort.trees, seed, max_features=few, **settings, **_leaf(rows))
 
 
-def _boosted(rows: ClassRows, effort: Effort, seed: int, **settings: Any) -> Predict:
-    settings |= {"max_leaf_nodes": 15, "l2_regularization": 1.0}
-    least = int(np.clip(len(rows) // 20, 2, 20))
-    return rows.boosted(effort, seed, min_samples_leaf=least, **settings)
+def _leaf(rows: ClassRows) -> dict[str, int]:
+    return {"min_samples_leaf": int(np.clip(len(rows) // 20, 2, 20))}
 
 
 # -- The coordinates that an attacker sees: learned from its training rows, without their labels ---
@@ -538,19 +569,20 @@ def quadratic(rows: ClassRows, effort: Effort, seed: int) -> Predict:
 
 
 def radial(rows: ClassRows, effort: Effort, seed: int) -> Predict:
-    """Fit a linear model to Nyström features of a Gaussian kernel of median width."""
+    """Fit a linear model to Nyström features of a Gaussian kernel of median width, or narrower."""
 
-    def learn(rows: ClassRows) -> Features:
+    def learn(rows: ClassRows, narrower: float) -> Features:
         from sklearn.kernel_approximation import Nystroem
 
         features = Nystroem(
-            gamma=1 / _median_squared_distance(rows.X, seed),
+            gamma=narrower / _median_squared_distance(rows.X, seed),
             n_components=min(effort.landmarks, len(rows)),
             random_state=seed,
         )
         return features.fit(rows.X).transform
 
-    return linear_on([learn], rows, penalties=(1.0, 0.1, 0.01, 0.001))
+    learned = [partial(learn, narrower=narrower) for narrower in (1, 2)]
+    return linear_on(learned, rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
 def linear_on(learned: Sequence[Learn], rows: ClassRows, penalties: Sequence[float]) -> Predict:
@@ -626,8 +658,9 @@ def _telling_directions(rows: ClassRows) -> Array:
     for k in range(rows.n_classes):  # one class at a time: K matrices of d² would be large
         part = (rows.X[rows.codes == k] - mean) @ W
         m = part.mean(axis=0)
-        excess = (part - m).T @ (part - m) / len(part) - np.eye(len(A))
-        A += len(part) / len(rows) * (np.outer(m, m) + excess @ excess)
+        # C = RᵀR, and (C − I)² − I is Rᵀ(RRᵀ − 2I)R: cheap where a class has few rows.
+        R = np.asarray(np.linalg.qr((part - m) / np.sqrt(len(part)), mode="r"))
+        A += len(part) / len(rows) * (np.outer(m, m) + R.T @ ((R @ R.T - 2 * np.eye(len(R))) @ R))
     return W @ np.linalg.eigh(A)[1][:, ::-1]
 
 

@@ -63,31 +63,33 @@ def interactions(rows: ClassRows, effort: Effort, seed: int) -> Predict:
     row in the plane of the pair, which know no cells.
     """
     fitted = rows.fitted
-    pairs = _some_pairs(rows.X.shape[1], effort.pairs, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    most = min(effort.pairs, 8 * effort.pairs // rows.n_classes)  # tables have all classes
+    pairs = _some_pairs(rows.X.shape[1], most, rng)
     planes = _telling_pairs(fitted, pairs)
     votes = [_votes_in_plane(fitted, pair) for pair in planes]
-    middle = np.median(fitted.X, axis=0)
-    sets = _telling_products(fitted, middle, pairs)
+    middle = _middle(fitted.X)
+    sets = _telling_products(fitted, _signs(fitted.X, middle), pairs, effort, rng)
 
     def features(X: Array) -> Array:
         signs = _signs(X, middle)
-        products = [signs[:, list(columns)].prod(axis=1, keepdims=True) for columns in sets]
-        nothing = np.zeros((len(X), 1))  # one column has no pairs
-        return np.hstack([nothing, *(vote(X) for vote in votes), *products])
+        products = [signs[:, columns].prod(axis=1, keepdims=True) for columns in sets]
+        return np.hstack([*(vote(X) for vote in votes), *products])
 
     return linear_on([lambda _: features], rows, penalties=(1.0, 0.1, 0.01, 0.001))
 
 
 def _some_pairs(d: int, most: int, rng: np.random.Generator) -> Array:
-    """Draw pairs of columns (p, 2): all, or ``most`` of them."""
+    """Draw pairs of columns (p, 2): all, or ``most`` of them, after every column with itself."""
     total = d * (d - 1) // 2
     numbers = rng.choice(total, most, replace=False) if total > most else np.arange(total)
     right = ((1 + np.sqrt(1 + 8 * numbers)) // 2).astype(np.int64)  # 0 and 1 are pair number 0
-    return np.stack([numbers - right * (right - 1) // 2, right], axis=1)
+    pairs = np.stack([numbers - right * (right - 1) // 2, right], axis=1)
+    return np.vstack([np.repeat(np.arange(d), 2).reshape(-1, 2), pairs])
 
 
 def _telling_pairs(rows: ClassRows, pairs: Array) -> Array:
-    """Select the pairs whose cells differ most in class shares, by χ²."""
+    """Select the pairs whose cells differ most in class shares, by χ² in its own deviations."""
     bins = np.stack([_ranked(column) for column in rows.X.T], axis=1)
     K, expected = rows.n_classes, rows.shares
     scores = np.zeros(len(pairs))
@@ -95,8 +97,10 @@ def _telling_pairs(rows: ClassRows, pairs: Array) -> Array:
     for p, (i, j) in enumerate(pairs):
         cells = _BINS * bins[:, i] + bins[:, j] + by_class
         table = np.bincount(cells, minlength=K * _BINS**2).reshape(K, -1)
-        counts = np.maximum(table.sum(axis=0), 1)
-        scores[p] = (table**2 / (counts * expected[:, None])).sum()
+        table = table[:, table.any(axis=0)]
+        chi2 = (table**2 / (table.sum(axis=0) * expected[:, None])).sum() - len(bins)
+        freedom = max((table.shape[1] - 1) * (K - 1), 1)
+        scores[p] = (chi2 - freedom) / freedom**0.5
     return pairs[np.argsort(-scores, kind="stable")[:_BEST_PAIRS]]
 
 
@@ -122,49 +126,72 @@ def _votes_in_plane(rows: ClassRows, pair: Array) -> Features:
     return votes
 
 
-def _telling_products(rows: ClassRows, middle: Array, pairs: Array) -> list[tuple[int, ...]]:
-    """Select sets of two to four columns whose product of signs correlates most."""
-    contrasts = rows.contrasts
-    most = int(_PRODUCTS_OF_PAIRS / contrasts.shape[1] ** 0.5)
-    pairs = pairs[:: -(-len(pairs) // most)] if len(pairs) else pairs
-    signs = _signs(rows.X, middle)
-    both = signs[:, pairs[:, 0]] * signs[:, pairs[:, 1]]  # (n, p)
-    by_three = np.zeros((signs.shape[1], len(pairs)))
-    by_four = np.zeros((len(pairs), len(pairs)), dtype=np.float32)
-    for contrast in contrasts.T:
-        weighted = both * contrast[:, None]
-        by_three += (signs.T @ weighted) ** 2
-        by_four += (both.T @ weighted) ** 2
-    threes, fours = _largest(by_three), _largest(np.triu(by_four, 1))
-    found: dict[tuple[int, ...], float] = {}
-    for value, i, p in threes:
-        found[_columns_once([i, *pairs[p]])] = value
-    for value, p, q in fours:
-        found[_columns_once([*pairs[p], *pairs[q]])] = value
-    ranked = sorted(found, key=lambda columns: -found[columns])
-    return [columns for columns in ranked if columns][:_BEST_PRODUCTS]
-
-
 #: At most this many pairs are multiplied with each other.
 _PRODUCTS_OF_PAIRS = 2_000
+#: Multiplications in the search for products, for each of the budget's pairs.
+_WORK_OF_A_PAIR = 5e6
+#: Enough to nominate a product that is right on three of four rows.
+_FEWEST_ROWS = 250
+
+
+def _telling_products(
+    rows: ClassRows, signs: Array, pairs: Array, effort: Effort, rng: np.random.Generator
+) -> list[list[int]]:
+    """Select sets of two to four columns whose product of signs correlates most.
+
+    Of two and three, all sets with some or all of the columns; of four, pairs of pairs. Where that
+    is too much work, few rows nominate sets; all rows choose among them.
+    """
+    contrasts, order = rows.contrasts, rng.permutation(len(rows))
+    work = effort.pairs * _WORK_OF_A_PAIR / contrasts.shape[1]
+    signs = np.hstack([signs, np.ones_like(signs[:, :1])])  # the third sign of a set of two
+    d = signs.shape[1]
+    few = order[: max(_FEWEST_ROWS, int(work / d**3))]
+    firsts = [d - 1, *rng.permutation(d - 1)[: int(work / (len(few) * d**2))]]
+    threes = [
+        (value, [i, j, k])
+        for i in firsts
+        for value, j, k in _largest(signs[few], signs[few, i], contrasts[few])
+    ]
+    pairs = pairs[rng.permutation(len(pairs))[:_PRODUCTS_OF_PAIRS]]
+    few = order[: max(_FEWEST_ROWS, int(work / max(len(pairs), 1) ** 2))]
+    both = signs[few][:, pairs[:, 0]] * signs[few][:, pairs[:, 1]]  # (n, p)
+    ones = signs[few, -1]
+    fours = [(v, [*pairs[p], *pairs[q]]) for v, p, q in _largest(both, ones, contrasts[few])]
+    nominated = [sorted(some, key=lambda t: -t[0])[:_NOMINATED] for some in (threes, fours)]
+    once = {_columns_once(columns, d - 1) for some in nominated for _, columns in some} - {()}
+    sets = [list(columns) for columns in sorted(once)]
+    products = np.stack([signs[:, columns].prod(axis=1) for columns in sets])  # (sets, n)
+    told = ((products @ contrasts) ** 2).sum(axis=1)
+    return [sets[t] for t in np.argsort(-told, kind="stable")[:_BEST_PRODUCTS]]
+
+
+def _middle(X: Array) -> Array:
+    """Compute thresholds that halve the columns, as nearly as repeated values allow."""
+    middle = np.median(X, axis=0)
+    below, above = (middle > X).mean(axis=0), (middle < X).mean(axis=0)
+    return np.where(above < below, np.nextafter(middle, -np.inf), middle)
 
 
 def _signs(X: Array, middle: Array) -> Array:
     return 2 * np.greater(X, middle).astype(np.float32) - 1
 
 
-def _columns_once(columns: list[Any]) -> tuple[int, ...]:
-    """Drop columns that occur twice: a sign squared is 1."""
-    return tuple(sorted(int(j) for j in set(columns) if columns.count(j) % 2))
+def _columns_once(columns: Sequence[int], one: int) -> tuple[int, ...]:
+    """Drop the constant column, and columns that occur twice: a sign squared is 1."""
+    return tuple(sorted(int(j) for j in {*columns} - {one} if columns.count(j) % 2))
 
 
-def _largest(told: Array, n: int = 8 * _BEST_PRODUCTS) -> list[tuple[float, int, int]]:
-    """Return the largest values with their rows and columns; sets of columns repeat."""
-    flat = told.ravel()
-    top = np.arange(len(flat))
-    if len(flat) > n:
-        top = np.argpartition(-flat, n)[:n]
-    return [(float(flat[t]), int(t) // told.shape[1], int(t) % told.shape[1]) for t in top]
+_NOMINATED = 8 * _BEST_PRODUCTS
+
+
+def _largest(S: Array, weights: Array, contrasts: Array) -> list[tuple[float, int, int]]:
+    """Find, for every column j, the column k whose product with it and the weights tells most."""
+    told = np.zeros((S.shape[1], S.shape[1]), dtype=np.float32)
+    for contrast in contrasts.T:
+        told += (S.T @ (S * (weights * contrast)[:, None])) ** 2
+    np.fill_diagonal(told, 0)
+    return [(float(row.max()), j, int(row.argmax())) for j, row in enumerate(told)]
 
 
 # -- waves -----------------------------------------------------------------------------------------
@@ -362,21 +389,21 @@ class _Budget:
 # fmt: off
 BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
-        (*ATTACKERS[:6], "rbf", "mlp-64", "trees"),
+        (*ATTACKERS[:6], "rbf", "mlp-64", "mlp-256", "trees"),
         max_rows=12_000,
-        effort=Effort(products=500, landmarks=200, networks=2, epochs=30, trees=100, pairs=500,
+        effort=Effort(products=500, landmarks=500, networks=2, epochs=60, trees=70, pairs=1_000,
                       waves=2_000),
     ),
     "standard": _Budget(
         ATTACKERS[:13],
         max_rows=12_000,
-        effort=Effort(products=1_000, landmarks=800, networks=4, epochs=60, trees=300, pairs=5_000,
-                      waves=20_000),
+        effort=Effort(products=1_000, landmarks=1_000, networks=4, epochs=60, trees=100,
+                      pairs=5_000, waves=20_000),
     ),
     "thorough": _Budget(
         ATTACKERS,
         max_rows=100_000,
-        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=1_000,
+        effort=Effort(products=3_000, landmarks=1_500, networks=4, epochs=100, trees=300,
                       pairs=100_000, waves=50_000),
     ),
 }
@@ -410,7 +437,7 @@ def attack(
     kind : {"categories", "continuous"}, optional
         Fractional numbers are continuous, all other values are labels.
     budget : "quick", "standard" or "thorough"
-        Which attackers, how hard they try and on how many rows: nine or thirteen on at most
+        Which attackers, how hard they try and on how many rows: ten or thirteen on at most
         12,000, sixteen on at most 100,000. More rows are sampled down, stratified.
     attackers : sequence of str, optional
         Names from ``ATTACKERS`` instead of the budget's.
@@ -474,6 +501,7 @@ def attack_concept(
     originals = {new: old for old, new in kind.renamed.items()}
     seed = int(generator(random_state).integers(2**31))
     rows = kind.sample(X, learned, BUDGETS[budget].max_rows, seed, groups)
+    effort = BUDGETS[budget].effort.among(rows.n_classes)
     test = X_test.astype(np.float64, copy=False)
     results = []
     for name in steps(names, "Attacking", verbose=verbose):
@@ -481,7 +509,7 @@ def attack_concept(
         coordinates, model = FAMILY[originals.get(name, name)]
         view = coordinates(rows.X)
         seen = rows.seen_as(view)
-        predict = model(seen, BUDGETS[budget].effort, _seed_of(name, seed))
+        predict = model(seen, effort, _seed_of(name, seed))
         guessed = seen.finished(predict)(view(test))
         seconds = time.perf_counter() - started
         results.append(scores.result(name, *guessed, n_rows=len(rows), seconds=seconds))

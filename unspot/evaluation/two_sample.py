@@ -100,6 +100,9 @@ def two_sample_test(
     of the rows as they are, and of whitened coordinates, where directions of low variance count as
     much as the others, down to the rounding errors of the rows.
 
+    A copy of a row has the row's label, which no permutation of rows repeats: equal rows count
+    once. Where most rows have an equal one, as rows of a few bits, they are no copies: all count.
+
     With pair weights nₖnₗ/n, the sum of MMD² over pairs of classes is, up to a constant,
     Σₖ Sₖₖ/(nₖ − 1) with Sₖₖ the sum of the kernel inside class k: one product of a kernel tile
     with the stacked indicators of all permutations. For a number, features are four waves
@@ -121,10 +124,12 @@ def two_sample_test(
     X = check_array(X, dtype=np.float64, input_name="X")
     concept = read(z, n_rows=len(X), kind=kind)
     groups = None if groups is None else group_codes(groups, len(X))
+    used = _distinct(X)
     if strata is not None:
-        comparable = _FEATURES[concept.kind].comparable(concept, strata)
-        X, concept, strata = X[comparable], concept.take(comparable), strata[comparable]
-        groups = None if groups is None else groups[comparable]
+        used = used[_FEATURES[concept.kind].comparable(concept.take(used), strata[used])]
+        strata = strata[used]
+    X, concept = X[used], concept.take(used)
+    groups = None if groups is None else groups[used]
     concept.refuse_few_rows("z")
     check_count("n_permutations", n_permutations)
     check_count("max_rows", max_rows, least=2 * n_features_of(concept))
@@ -142,6 +147,15 @@ def two_sample_test(
     extreme = int((standard[1:] >= standard[0] - _TIE).sum())
     p_value = (1 + extreme) / (1 + n_permutations)
     return TwoSampleTest(p_value, float(standard[0]), len(chosen), int(n_permutations))
+
+
+def _distinct(X: NDArray[np.float64]) -> Codes:
+    """Select the first of equal rows, or all rows where most have an equal one."""
+    first: dict[bytes, int] = {}
+    for i, row in enumerate(X):
+        first.setdefault(row.tobytes(), i)
+    rows = np.fromiter(first.values(), dtype=np.int64)
+    return rows if 2 * len(rows) > len(X) else np.arange(len(X))
 
 
 def n_features_of(concept: Any, strata: Codes | None = None) -> int:
