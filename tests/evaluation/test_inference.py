@@ -1,22 +1,16 @@
-"""Intervals, power and corrected p-values: against scipy, and under the null."""
+"""Intervals and the smallest bounds that rows can confirm: against scipy, and in simulation."""
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, fisher_exact
+from scipy.stats import binomtest
 
 from unspot.evaluation.inference import (
     accuracy_interval,
-    agreement_p_values,
     balanced_interval,
-    detectable_advantage,
     effective_rows,
+    smallest_bound,
+    smallest_share,
 )
-
-
-def by_the_odds(probabilities, codes, seed, **options):
-    """Attackers whose guesses are their most probable classes."""
-    guesses = [p.argmax(axis=1) for p in probabilities]
-    return agreement_p_values(probabilities, guesses, codes, seed, **options)
 
 
 @pytest.mark.parametrize("hits", [0, 1, 37, 99, 100])
@@ -26,13 +20,17 @@ def test_the_interval_is_clopper_and_pearsons(hits, alpha):
     assert accuracy_interval(hits, 100, alpha) == pytest.approx((oracle.low, oracle.high))
 
 
-@pytest.mark.parametrize(("majority", "n"), [(0.5, 200), (1 / 3, 6599), (0.9, 300)])
-def test_a_detectable_advantage_is_detected_four_times_in_five(majority, n):
-    alpha = 0.05 / 18
-    advantage = detectable_advantage(majority, n, alpha)
-    enough = next(c for c in range(n + 1) if binom.sf(c - 1, n, majority) <= alpha)
-    assert binom.sf(enough - 1, n, majority + advantage) == pytest.approx(0.8, abs=1e-6)
-    assert advantage > detectable_advantage(majority, 4 * n, alpha) > 0
+@pytest.mark.parametrize("counts", [(200, 200), (900, 100), (80, 80, 80)])
+@pytest.mark.parametrize("n_attackers", [1, 5])
+def test_the_smallest_bound_is_confirmed_four_times_in_five(counts, n_attackers):
+    """Attackers that guess, whose upper ends are all to be below it."""
+    rng, n, alpha = np.random.default_rng(0), np.array(counts), 0.05
+    K, bound = len(n), smallest_bound(n, alpha, n_attackers)
+    hits = rng.binomial(n, 1 / K, size=(300, n_attackers, K)) / n
+    highest = [max(balanced_interval(one, n, alpha / n_attackers)[1] for one in run)
+               for run in hits]  # fmt: skip
+    assert np.mean(np.array(highest) - 1 / K <= bound) == pytest.approx(0.8, abs=0.1)
+    assert smallest_bound(4 * n, alpha, n_attackers) == pytest.approx(bound / 2, rel=0.1)
 
 
 @pytest.mark.parametrize("hits", [0, 1, 37, 100])
@@ -106,54 +104,8 @@ def test_unbalanced_classes_are_worth_fewer_rows():
     assert spread == pytest.approx((0.25 / effective_rows(counts)) ** 0.5, rel=0.02)
 
 
-def test_too_few_rows_detect_nothing():
-    assert detectable_advantage(0.99, 30, 0.025) is None
-
-
-def test_one_attacker_and_two_classes_are_fishers_exact_test():
-    rng = np.random.default_rng(0)
-    codes = (rng.random(80) < 0.3).astype(int)
-    guesses = np.where(rng.random(80) < 0.3, codes, rng.integers(2, size=80))
-    table = [[np.sum((guesses == i) & (codes == j)) for j in (0, 1)] for i in (0, 1)]
-    expected = fisher_exact(table, alternative="greater").pvalue
-    found = by_the_odds([np.eye(2)[guesses]], codes, 0, n_permutations=9999)[0]
-    assert 0.001 < expected < 0.9
-    assert found == pytest.approx(expected, abs=4 * (expected / 9999) ** 0.5)
-
-
-def test_p_values_are_valid_for_many_dependent_attackers():
-    rng = np.random.default_rng(0)
-    smallest = []
-    for i in range(100):
-        codes = rng.permutation(np.arange(60) % 3)
-        shared = rng.dirichlet(np.ones(3), size=60)
-        attackers = [0.7 * shared + 0.3 * rng.dirichlet(np.ones(3), size=60) for _ in range(6)]
-        smallest.append(by_the_odds(attackers, codes, i, n_permutations=99).min())
-    for level in (0.05, 0.2, 0.5):
-        noise = 3 * (level * (1 - level) / 100) ** 0.5
-        assert abs(np.mean(np.array(smallest) <= level) - level) < noise
-
-
-def test_a_leak_below_the_majority_is_seen():
-    """Nine rows in ten are of one class: nothing beats guessing it, and still the rest is told."""
-    rng = np.random.default_rng(0)
-    codes = (np.arange(1000) % 10 == 0).astype(int)
-    chance = np.clip(0.1 + 0.1 * codes + 0.1 * rng.normal(size=1000), 0, 0.49)
-    attacker = np.stack([1 - chance, chance], axis=1)
-    assert (attacker.argmax(axis=1) == codes).mean() == 0.9
-    assert by_the_odds([attacker], codes, 0)[0] == 0.001
-
-
-def test_confidence_counts_however_faint():
-    codes = np.arange(400) % 2
-    faint = 0.5 + 1e-7 * np.stack([1 - codes, codes], axis=1)
-    assert by_the_odds([faint], codes, 0)[0] == 0.001
-    assert by_the_odds([np.full((400, 2), 0.5)], codes, 0)[0] == 1.0
-
-
-def test_blocks_of_permutations_change_nothing(monkeypatch):
-    rng = np.random.default_rng(0)
-    codes, attacker = rng.integers(3, size=50), rng.dirichlet(np.ones(3), size=50)
-    whole = by_the_odds([attacker], codes, 0)
-    monkeypatch.setattr("unspot.evaluation.inference.BLOCK_VALUES", 120)
-    assert by_the_odds([attacker], codes, 0) == pytest.approx(whole)
+def test_more_attackers_need_more_rows_and_no_rows_confirm_nothing():
+    counts = np.array([200, 200])
+    assert smallest_bound(counts, 0.05, 9) > smallest_bound(counts, 0.05)
+    assert smallest_bound(np.array([1, 1]), 0.05) >= 0.4
+    assert smallest_share(1000, 0.05, 9) > smallest_share(1000, 0.05) > smallest_share(4000, 0.05)

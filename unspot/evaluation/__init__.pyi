@@ -14,6 +14,10 @@ from .metrics import Value as Value
 from .two_sample import TwoSampleTest as TwoSampleTest
 from .two_sample import two_sample_test as two_sample_test
 from .utility import Fairness as Fairness
+from .utility import Retrieval as Retrieval
 from .utility import fairness as fairness
+from .utility import lisi as lisi
 from .utility import neighbour_overlap as neighbour_overlap
+from .utility import retrieval as retrieval
+from .utility import robustness_index as robustness_index
 from .utility import variance_kept as variance_kept

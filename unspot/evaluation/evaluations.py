@@ -10,7 +10,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -21,21 +21,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, did_you_mean, require
-from unspot.data.columns import missing_values
+from unspot.data.columns import as_array, missing_values
+from unspot.data.concept import read
 from unspot.data.dataset import (
     Dataset,
+    Split,
     naming_concept,
     parts_of,
     refuse_shared_groups,
     warn_if_grouped,
 )
 from unspot.data.rows import as_seed, in_memory, refuse_nonfinite
+from unspot.evaluation import certificate
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.inference import paired_error
-from unspot.evaluation.measure import check_dataset, erased, eraser_name, facts_of
+from unspot.evaluation.certificate import Kept, statement
+from unspot.evaluation.inference import scores_of
+from unspot.evaluation.measure import Attacked, check_dataset, erased, eraser_name, facts_of
 from unspot.evaluation.metrics import (
     GIVEN,
     METRICS,
+    ON_REQUEST,
     TASK,
     Finding,
     Metric,
@@ -103,8 +108,13 @@ class Evaluation:
         known = ", ".join(row.key for row in self.rows)
         raise KeyError(f"Got metric {key!r}, but this evaluation has: {known}.")
 
+    @property
+    def statement(self) -> str:
+        """The result in three sentences, as a certificate states it; empty without attackers."""
+        return str(self.metadata.get("statement", ""))
+
     def __str__(self) -> str:
-        return f"{self.name}\n\n{self.to_markdown()}"
+        return "\n\n".join(filter(None, (self.name, self.statement, self.to_markdown())))
 
     def __repr__(self) -> str:
         first = [row for row in self.rows if row.key in _HEADLINES] or list(self.rows[:3])
@@ -294,8 +304,13 @@ def format_value(value: Value | None, unit: str) -> str:
 @pieces_in_threads()
 def evaluate(
     eraser: Any,
-    data: Dataset,
+    data: Any,
+    z: Any = None,
     *,
+    task: Any = None,
+    groups: Any = None,
+    pairs: Any = None,
+    utility: Callable[[NDArray[Any]], float] | None = None,
     predictions: Any = None,
     metrics: str | Sequence[Any] | None = None,
     seeds: int = 5,
@@ -305,11 +320,11 @@ def evaluate(
 ) -> Any:
     """Measure an erasure, before and after.
 
-    Attackers learn from the validation rows, which the eraser has not seen, and are judged on the
-    test rows, as in ``certify``: for the same rows, budget and seed the numbers are the same. Where
-    validation rows are too few, an estimator is cross-fitted. Linear probes and the task
-    classifier learn from the train rows. All see embeddings in the original d-dimensional space,
-    before and after.
+    Attackers learn from one half of the validation and test rows, which the eraser has not seen,
+    and are judged on the other, both ways, as in ``certify``: for the same rows, budget and seed
+    the numbers are the same. Where these rows are too few, an estimator is cross-fitted. Linear
+    probes and the task classifier learn from the train rows. All see embeddings in the original
+    d-dimensional space, before and after.
 
     Under two minutes on two cores for 22,000 rows of 100 features.
 
@@ -319,15 +334,25 @@ def evaluate(
         Anything with ``transform``, a frozen ``Eraser``, a function of rows. None leaves the rows
         as they are. Several erasers are compared on the same rows: intervals of the differences are
         normal approximations from the rows (or groups) on which two attackers differ.
-    data : Dataset
-        The original rows, with the concept's labels ``z``, and ``y`` if there is a task.
+    data : Dataset, or array-like of shape (n, d)
+        The original rows, with the concept's labels ``z``, and ``y`` if there is a task. An array
+        is of rows that no fit has seen.
+    z, task, groups : array-like of shape (n,), optional
+        Concept, task and groups of an array.
+    pairs : array-like of shape (n,), optional
+        Ids, of which several rows have the same: one thing from several sources. Adds how well a
+        search among all rows finds them. For a ``Dataset``, its splits have them.
+    utility : callable, optional
+        A number of your own, larger if better: a function of erased rows, in the order of the
+        array, or of the test rows of a ``Dataset``.
     predictions : array-like of shape (n_test,), optional
         The task of the test rows as a classifier of your own predicts it, from erased rows:
         ``fairness`` is that of these predictions. By default it is that of a logistic regression.
     metrics : sequence of str or Metric, optional
-        Some of: chance, linear, attack, attack_seen, mdl, two_sample, neighbours, variance,
-        task_linear, fairness (of ``predictions``, or of a logistic regression). By default all that
-        the data allow.
+        Some of: chance, linear, attack, mdl, two_sample, neighbours, variance,
+        task_linear, fairness (of ``predictions``, or of a logistic regression), search, mixing
+        (iLISI, and the robustness index for a task), utility. By default all that the data allow,
+        but mixing.
     seeds : int
         Over how many row orders the description length is averaged, three at most.
     budget : {"quick", "standard", "thorough"}
@@ -357,13 +382,20 @@ def evaluate(
     >>> evaluation["linear"].before.mean > 0.9, evaluation["linear"].after.mean < 0.65
     (True, True)
     """
+    seed = as_seed(random_state)
+    in_order = data.test.X if isinstance(data, Dataset) else np.asarray(in_memory(data))
+    if z is not None:
+        columns = {"task": task, "groups": groups, "pairs": pairs}
+        data = Dataset(None, *_split_in_order(in_order, z, columns).halves(seed))
     _check_data(data)
     check_count("seeds", seeds)
     check_choice("budget", budget, tuple(BUDGETS))
-    allowed = [name for name in METRICS if name not in lacking(data)]
-    chosen = check_metrics(allowed if metrics is None else metrics, data)
-    settings = {"seeds": seeds, "budget": budget, "random_state": as_seed(random_state)}
+    own = utility is not None
+    known = [name for name in METRICS if name not in (*lacking(data, utility=own), *ON_REQUEST)]
+    chosen = check_metrics(known if metrics is None else metrics, data, utility=own)
+    settings: dict[str, Any] = {"seeds": seeds, "budget": budget, "random_state": seed}
     settings |= {"predictions": _checked_predictions(predictions, data)}
+    settings |= {"utility": None if utility is None else (utility, in_order)}
     _warn_about_rows(data, chosen)
     several = isinstance(eraser, Mapping)
     erasers = dict(eraser) if several else {"": eraser}
@@ -376,6 +408,19 @@ def evaluate(
     if not several:
         return evaluations[""]
     return Evaluations(evaluations, tuple(_differences(runs)))
+
+
+def _split_in_order(X: NDArray[Any], z: Any, columns: Mapping[str, Any]) -> Split:
+    """Read arrays as a user passes them."""
+    if X.ndim != 2:
+        raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
+    plain: Any = {
+        name: None if columns[name] is None else as_array(columns[name])
+        for name in ("groups", "pairs")
+    }
+    task = columns["task"]
+    task = None if task is None else read(task, n_rows=len(X), name="task")
+    return Split(X, read(z, n_rows=len(X)), task, **plain)
 
 
 #: An evaluation, and the sides it was measured on, by the name of the concept.
@@ -396,6 +441,7 @@ def _measured(
     before = _sides(data, data, eraser, settings | {"is_original": True})
     findings: list[Finding] = []
     seconds: dict[str, float] = {}
+    attacks: dict[str, tuple[Attacked, Attacked]] = {}  # before and after, by concept
     for metric in steps(metrics, "Measuring", name=attrgetter("name"), verbose=verbose):
         started = time.perf_counter()
         for concept, side in _sides_of(metric, after).items():
@@ -403,16 +449,56 @@ def _measured(
                 was = None
                 if memory is not None:
                     was = _remembered(metric, concept, before[concept], memory)
-                findings.append(_named(metric.describe(was, metric.measure(side), side), concept))
+                now = metric.measure(side)
+                findings.append(_named(metric.describe(was, now, side), concept))
+                if isinstance(was, Attacked) and isinstance(now, Attacked):
+                    attacks[concept] = was, now
         seconds[metric.name] = round(time.perf_counter() - started, 3)
-    side = after[""]
+    rows = tuple(row for finding in findings for row in finding.rows)
+    facts = _facts(after[""])
     evaluation = Evaluation(
         name=f"{eraser_name(eraser)} on {data.name}",
-        rows=tuple(row for finding in findings for row in finding.rows),
-        metadata={**_facts(side), "seconds": seconds},
+        rows=rows,
+        metadata={**facts, "statement": _statement(attacks, rows, facts), "seconds": seconds},
         details={key: value for finding in findings for key, value in finding.details.items()},
     )
     return evaluation, after
+
+
+def _statement(
+    attacks: Mapping[str, tuple[Attacked, Attacked]], rows: Sequence[Row], facts: dict[str, Any]
+) -> str:
+    """Write the statement of a certificate about the worst concept; empty without attackers."""
+    if not attacks:
+        return ""
+    level = 0.05 / len(attacks)
+    worst = max(attacks, key=lambda name: attacks[name][1].bounds(level)[1])
+    before, after = attacks[worst]
+    kept = [
+        Kept(_KEPT[row.key], row.before.mean, row.after.mean, row.unit)
+        for row in rows
+        if row.key in _KEPT and row.before is not None and row.after is not None
+    ]
+    return statement(
+        concept=worst or facts["concept"],
+        kind=after.scores.concept.kind,
+        chance=after.chance,
+        before=before.strongest.score - before.chance,
+        after=after.strongest.score - after.chance,
+        upper_bound=after.bounds(level)[1],
+        alpha=level,
+        rows=f"{len(after.scores.concept):,} rows that no fit has seen",
+        kept=kept,
+    )
+
+
+#: What a statement says of what is kept.
+_KEPT = {
+    "task_linear": certificate.TASK,
+    "neighbours": "neighbours",
+    "recall_at_1": "R@1 among all sources",
+    "utility": "utility",
+}
 
 
 def _remembered(metric: Metric, concept: str, side: Side, memory: dict[Any, Any]) -> Any:
@@ -472,18 +558,16 @@ def _differences(runs: Mapping[str, _Run], alpha: float = 0.05) -> Iterator[Diff
 def _difference(metric: str, side: Side, first: Side) -> tuple[float, float, int] | None:
     """Compute a difference, its standard error and the number of pairs to correct for."""
     if metric == "attack":
-        one, two = side.attacked, first.attacked
-        if one is None or two is None or side.attack_rows != first.attack_rows:
+        these, those = side.attacked, first.attacked
+        if these is None or those is None or side.attack_rows != first.attack_rows:
             return None
-        value = one.strongest.score - two.strongest.score
+        value = these.strongest.score - those.strongest.score
         # Bonferroni-corrected for all pairs of attackers, so that it holds for the strongest two.
-        error = one.scores.difference_error(one.strongest, two.strongest)
-        return value, error, len(one.results) * len(two.results)
-    codes = side.original.test.task.codes
-    wrong, other = ((s.linear_task != codes).astype(np.int64) for s in (side, first))
-    # Every row counts alike: the recall of one class, "not wrong", is the accuracy.
-    error = paired_error(wrong, other, 0 * codes, side.original.test.group_codes, 1)
-    return float(other.mean() - wrong.mean()), error, 1
+        error = these.scores.difference_error(these.strongest, those.strongest)
+        return value, error, len(these.results) * len(those.results)
+    scores = scores_of(side.original.test.task, side.original.test.group_codes)
+    one, two = side.linear_task, first.linear_task
+    return one.score - two.score, scores.difference_error(one, two), 1
 
 
 @pieces_in_threads()
@@ -554,9 +638,9 @@ def after_refit(data: Dataset, random_state: int = 0) -> Dataset:
     return replace(data, train=data.train.joined(data.validation), validation=learn, test=judge)
 
 
-def check_metrics(metrics: Any, data: Dataset) -> list[Metric]:
+def check_metrics(metrics: Any, data: Dataset, *, utility: bool = False) -> list[Metric]:
     """Look metrics up by name; unknown names, and those that the data do not allow, are errors."""
-    chosen, missing = [], lacking(data)
+    chosen, missing = [], lacking(data, utility=utility)
     for name in (metrics,) if isinstance(metrics, (str, Metric)) else tuple(metrics):
         if isinstance(name, Metric):
             chosen.append(name)
@@ -638,7 +722,7 @@ def _checked_predictions(predictions: Any, data: Dataset) -> NDArray[Any] | None
 def _facts(side: Side) -> dict[str, Any]:
     data = side.original
     return {
-        **facts_of(side.eraser, data),
+        **facts_of(side.eraser, data.name, data.concept, data.n_features),
         "n_rows": {"train": len(data.probe_rows), "test": len(data.test)},
         "n_features_erased": int(side.data.test.X.shape[1]),
         **data.test.concept.facts(),

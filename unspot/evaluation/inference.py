@@ -6,7 +6,6 @@ that predictions of a number explain. ``ClassScores`` and ``NumberScores`` apply
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,19 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.groups import counts_at_worst, group_shares, row_shuffler
+from unspot.data.groups import counts_at_worst
 
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 
-#: Values of one block of permuted labels: 2²⁴ float32 are 64 MB.
-BLOCK_VALUES = 2**24
-
 #: With which probability a leak is to be shown, or a bound to be reached.
 POWER = 0.8
-
-#: Statistics closer than this share of their spread are ties: rounding, not evidence.
-TIE = 1e-6
 
 
 # -- Balanced accuracy of classes ------------------------------------------------------------------
@@ -208,29 +201,6 @@ def effective_rows(counts: Array) -> float:
     return float(len(counts) ** 2 / np.sum(1.0 / np.asarray(counts)))
 
 
-def detectable_advantage(chance: float, n: int, alpha: float) -> float | None:
-    """Find the smallest advantage over ``chance`` that n rows show with probability ``POWER``.
-
-    By the exact one-sided binomial test of level ``alpha``; None if even a perfect attacker could
-    not be told from luck.
-
-    Examples
-    --------
-    >>> round(detectable_advantage(0.5, 1000, 0.05), 3)
-    0.04
-    >>> detectable_advantage(0.9, 10, 0.05) is None
-    True
-    """
-    from scipy.special import betaincinv
-    from scipy.stats import binom
-
-    enough = int(binom.isf(alpha, n, chance)) + 1  # hits that luck reaches with chance ≤ alpha
-    if enough > n:
-        return None
-    # P(Bin(n, p) ≥ c) is the regularised incomplete beta function at p, which has an inverse.
-    return float(betaincinv(enough, n - enough + 1, POWER)) - chance
-
-
 def smallest_bound(counts: Array, alpha: float, n_attackers: int = 1) -> float:
     """Find the smallest advantage that these rows can rule out, where nothing leaks.
 
@@ -374,31 +344,6 @@ def _freedom(n_rows: int, groups: Codes | None) -> float:
     return float(max(sizes.sum() ** 2 / (sizes**2).sum() - 1, 1.0))
 
 
-def effective_number_rows(predictions: Array, values: Array, groups: Codes | None) -> int:
-    """Count independent rows whose correlation varies as much as that of these rows."""
-    _, correlation = explained(predictions, values)
-    t, p, _ = _relative(predictions, values)
-    r = float(np.clip(correlation, -0.999, 0.999))
-    return int(1 / _fisher_error(t, p, r, groups) ** 2)
-
-
-def detectable_share(n: int, alpha: float) -> float | None:
-    """Find the smallest share of variance that n rows show with probability ``POWER``.
-
-    By the one-sided test of level ``alpha`` of a correlation; None for too few rows.
-
-    Examples
-    --------
-    >>> round(detectable_share(1000, 0.05), 4)
-    0.0062
-    """
-    from scipy.stats import norm
-
-    if n < 4:
-        return None
-    return float(np.tanh((norm.isf(alpha) + norm.ppf(POWER)) / np.sqrt(n - 3)) ** 2)
-
-
 def smallest_share(n: float, alpha: float, n_attackers: int = 1) -> float:
     """Find the smallest share of variance that n rows can rule out, where nothing leaks.
 
@@ -412,179 +357,6 @@ def smallest_share(n: float, alpha: float, n_attackers: int = 1) -> float:
     luck = norm.ppf((1 + POWER ** (1 / n_attackers)) / 2)  # of a correlation of either sign
     width = norm.isf(alpha / (2 * n_attackers))
     return float(np.tanh((width + luck) / np.sqrt(max(n - 3, 1))) ** 2)
-
-
-# -- Permutation p-values for all attackers at once ------------------------------------------------
-
-
-def agreement_p_values(
-    probabilities: Sequence[Array],
-    guesses: Sequence[Codes],
-    codes: Codes,
-    seed: int,
-    *,
-    n_permutations: int = 999,
-    groups: Codes | None = None,
-    strata: Codes | None = None,
-) -> Array:
-    """Compute corrected p-values that guesses agree with the labels by chance.
-
-    An attacker agrees with labels by its hits, every class counted alike, and by the probability
-    that it gave to them: the larger counts. See ``_max_p_values`` for the permutations.
-
-    O(B·K·n·attackers) time, in blocks of 64 MB.
-
-    Parameters
-    ----------
-    probabilities : sequence of arrays of shape (n, K)
-        The attackers', fitted on other rows.
-    guesses : sequence of arrays of shape (n,)
-        Predicted classes.
-    codes : array of shape (n,)
-        The labels 0…K−1.
-    groups : array of shape (n,), optional
-        Numbers of the groups that rows come in.
-    strata : array of shape (n,), optional
-        Labels are permuted within each, so that what a stratum explains counts as no agreement.
-
-    Examples
-    --------
-    >>> codes = np.arange(100) % 2
-    >>> knows, blind = np.eye(2)[codes], np.full((100, 2), 0.5)
-    >>> agreement_p_values([knows, blind], [codes, 0 * codes], codes, seed=0)
-    array([0.001, 1.   ])
-    """
-    K = probabilities[0].shape[1]
-    shares = group_shares(codes, groups, K)
-    hits = [np.eye(K)[guess] for guess in guesses]
-    scores = [s * (1 - shares) for s in (*hits, *(p * shares for p in probabilities))]
-    stacked = _in_units(np.stack(scores, axis=2), strata)  # (n, K, 2·attackers)
-
-    def mean_contrasts(labels: Array) -> Array:
-        """Scale indicators (B, n, K), so that class means count against those of the others.
-
-        In groups of several sizes a class does not keep its number of rows, which says nothing
-        about the attackers: hence means and not sums. Scores add to zero over the rows.
-        """
-        n = labels.shape[1]
-        rows = labels.sum(axis=1, keepdims=True).clip(min=1, max=n - 1)
-        return labels * (n / (rows * (n - rows))).astype(np.float32)
-
-    indicators = np.eye(K, dtype=np.float32)[codes]
-    permuted = row_shuffler(codes, groups, strata)
-    return _max_p_values(stacked, indicators, mean_contrasts, permuted, seed, n_permutations, 2)
-
-
-def correlation_p_values(
-    predictions: Sequence[Array],
-    values: Array,
-    seed: int,
-    *,
-    n_permutations: int = 999,
-    groups: Codes | None = None,
-    strata: Codes | None = None,
-) -> Array:
-    """Compute corrected p-values that predictions correlate with a number by chance.
-
-    Parameters as in ``agreement_p_values``; predictions and values are of shape (n, m).
-
-    Examples
-    --------
-    >>> z = np.arange(100.0)[:, None]
-    >>> correlation_p_values([z, 0 * z], z, seed=0)
-    array([0.001, 1.   ])
-    """
-    if strata is not None:  # without other knowledge, predictions are constant in a stratum
-        predictions = [p - stratum_means(p, strata) for p in predictions]
-    fixed = [_relative(p, values)[1] for p in predictions]
-    scores = np.stack([p / (np.linalg.norm(p) or 1.0) for p in fixed], axis=2)  # (n, m, attackers)
-    unit = values.std(axis=0)
-    centred = (values - values.mean(axis=0)) / np.where(unit > 0, unit, 1.0)
-
-    def of_unit_norm(permuted: Array) -> Array:
-        around = permuted - permuted.mean(axis=1, keepdims=True)
-        norms = np.linalg.norm(around, axis=(1, 2), keepdims=True)
-        return np.asarray(around / np.maximum(norms, 1e-300))
-
-    permuted = row_shuffler(values, groups, strata)
-    return _max_p_values(scores, centred, of_unit_norm, permuted, seed, n_permutations, 1)
-
-
-def _max_p_values(
-    scores: Array,
-    features: Array,
-    scaled: Callable[[Array], Array],
-    permuted: Callable[[np.random.Generator], Codes],
-    seed: int,
-    n_permutations: int,
-    n_statistics: int,
-) -> Array:
-    """Correct for all attackers by the largest permuted statistic (Westfall and Young 1993).
-
-    Labels are permuted over the rows while predictions stay. Each statistic counts in units of its
-    spread. Exact for any number of attackers, however they depend on each other, and for unbalanced
-    classes. Rows in groups get the labels of another group: exact if groups are independent of each
-    other, and nearly so where labels vary within groups of several sizes.
-
-    Parameters
-    ----------
-    scores : array of shape (n, m, statistics·attackers)
-    features : array of shape (n, m)
-        What stands for a label in the inner product with the scores.
-    scaled : callable
-        Normalises permuted features (B, n, m).
-    permuted : callable
-        Draws row numbers.
-    """
-    rng, flat = np.random.default_rng(seed), scores.reshape(-1, scores.shape[2])
-
-    def statistics(rows: list[Codes]) -> Array:
-        return np.asarray(scaled(features[np.stack(rows)]).reshape(len(rows), -1) @ flat)
-
-    values = [statistics([np.arange(len(features))])]
-    step = max(1, BLOCK_VALUES // features.size)
-    for start in range(0, n_permutations, step):
-        block = [permuted(rng) for _ in range(min(step, n_permutations - start))]
-        values.append(statistics(block))
-    standard = _standardised(np.concatenate(values).astype(np.float64))
-    best = standard.reshape(1 + n_permutations, n_statistics, -1).max(axis=1)  # (1 + B, attackers)
-    largest = best[1:].max(axis=1)
-    extreme = (largest[:, None] >= best[0] - TIE).sum(axis=0)
-    return np.asarray((1 + extreme) / (1 + n_permutations))
-
-
-def _in_units(scores: Array, strata: Codes | None = None) -> NDArray[np.float32]:
-    """Centre scores and scale them to size one, so that single precision loses nothing.
-
-    Neither changes the order of permutations: the first is a constant, the second a unit. The same
-    holds within strata, where an attacker without other knowledge has one score throughout.
-    """
-    centred = scores - (scores.mean(axis=0) if strata is None else stratum_means(scores, strata))
-    size = np.abs(centred).max(axis=(0, 1))
-    size[size <= 1e-12] = np.inf  # an attacker that predicts the same for every row
-    return (centred / size).astype(np.float32)
-
-
-def stratum_means(values: Array, strata: Codes) -> Array:
-    """Average the values of each row's stratum, in the shape of the values.
-
-    Examples
-    --------
-    >>> stratum_means(np.array([1.0, 3.0, 7.0]), np.array([0, 0, 1]))
-    array([2., 2., 7.])
-    """
-    _, number, counts = np.unique(strata, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(counts), *values.shape[1:]))
-    np.add.at(sums, number, values)
-    means: Array = sums[number] / counts[number].reshape(-1, *(1,) * (values.ndim - 1))
-    return means
-
-
-def _standardised(values: Array) -> Array:
-    """Divide by the spread over observed and permuted labels, which so stay exchangeable."""
-    centred = values - values.mean(axis=0)
-    spread = centred.std(axis=0)
-    return np.asarray(centred / np.where(spread > 0, spread, 1.0))
 
 
 # -- What an attacker reached ----------------------------------------------------------------------
@@ -687,7 +459,8 @@ class ClassScores:
         """Score the predictions of an attacker."""
         codes = self.concept.codes
         if self.given is not None:  # classes that rows make more probable than the label does
-            guesses = (predictions / self.given.alone.predictions).argmax(axis=1)
+            alone = np.maximum(self.given.alone.predictions, 1e-12)
+            guesses = (predictions / alone).argmax(axis=1)
         assert guesses is not None
         return AttackResult(
             name,
@@ -744,65 +517,48 @@ class ClassScores:
         cells = self.given.codes * len(self.concept.classes) + self.concept.codes
         return int((np.bincount(cells)[cells] == 1).sum())
 
-    def _recalls(self, guesses: Codes) -> Array:
-        """Compute the recall of each class or cell."""
+    def _judged(self, guesses: Codes) -> tuple[Codes, Codes, Codes | None, int]:
+        """Return guesses, labels, groups and the number of labels: classes, or cells."""
         codes = self.concept.codes
         if self.given is None:
-            return recalls(guesses, codes, len(self.concept.classes))
-        fine, counts = self.cells >= 0, self._counts(guesses)
-        hits = np.bincount(self.cells[fine & (guesses == codes)], minlength=len(counts))
-        return np.asarray(hits / counts)
+            return guesses, codes, self.groups, len(self.concept.classes)
+        fine = self.cells >= 0
+        hits = np.where(guesses == codes, self.cells, -1)[fine]
+        groups = None if self.groups is None else self.groups[fine]
+        return hits, self.cells[fine], groups, int(self.cells.max()) + 1
+
+    def _recalls(self, guesses: Codes) -> Array:
+        """Compute the recall of each class or cell."""
+        hits, labels, _, n = self._judged(guesses)
+        return recalls(hits, labels, n)
 
     def _counts(self, guesses: Codes, alpha: float = 0.05) -> Array:
         """Count (effective) rows of each class or cell."""
-        if self.given is not None:
-            return np.bincount(self.cells[self.cells >= 0])
-        codes, n_classes = self.concept.codes, len(self.concept.classes)
-        return counts_in_groups(guesses, codes, self.groups, n_classes, alpha)
+        return counts_in_groups(*self._judged(guesses), alpha)
 
     def interval(self, result: AttackResult, alpha: float) -> tuple[float, float]:
         """Compute a confidence interval of the score."""
         counts = self._counts(result.guesses, alpha)
         return balanced_interval(self._recalls(result.guesses), counts, alpha)
 
-    def p_values(
-        self, results: Sequence[AttackResult], seed: int, n_permutations: int
-    ) -> NDArray[np.float64]:
-        """Compute corrected p-values that attackers are right by chance."""
-        return agreement_p_values(
-            [result.predictions for result in results],
-            [result.guesses for result in results],
-            self.concept.codes,
-            seed,
-            n_permutations=n_permutations,
-            groups=self.groups,
-            strata=None if self.given is None else self.given.codes,
-        )
-
     def difference_error(self, first: AttackResult, second: AttackResult) -> float:
         """Estimate the standard error of the difference of two scores on these rows."""
         codes, n_classes = self.concept.codes, len(self.concept.classes)
         return paired_error(first.guesses, second.guesses, codes, self.groups, n_classes)
 
-    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
-        """Find the smallest advantage that these rows show with a probability of 80 %."""
-        rows = min(effective_rows(self._counts(result.guesses)) for result in results)
-        return detectable_advantage(self.chance, int(rows), alpha)
+    def units(self) -> Array:
+        """Count independent rows of each class; a group counts as one, which is the worst case."""
+        return counts_at_worst(self.concept.codes, self.groups, len(self.concept.classes))
 
-    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
-        """Count rows (or groups), and find the smallest advantage that they can rule out."""
-        counts = counts_at_worst(self.concept.codes, self.groups, len(self.concept.classes))
-        return int(counts.sum()), smallest_bound(counts, alpha, n_attackers)
+    def smallest_bound(self, alpha: float, n_attackers: int, times: float = 1.0) -> float:
+        """Find the smallest advantage that these rows, or so many times as many, can rule out."""
+        return smallest_bound(np.maximum(self.units() * times, 1), alpha, n_attackers)
 
     def facts(self) -> dict[str, Any]:
         """Describe the classes, for a certificate."""
         counts, classes = self.concept.counts, self.concept.classes
-        return {
-            "kind": self.concept.kind,
-            "majority": float(counts.max() / len(self.concept)),
-            "n_classes": len(counts),
-            "rows_of_class": {str(c): int(n) for c, n in zip(classes, counts, strict=True)},
-        }
+        rows = {str(c): int(n) for c, n in zip(classes, counts, strict=True)}
+        return {"kind": self.concept.kind, "rows_of_class": rows}
 
 
 class NumberScores(ClassScores):
@@ -847,35 +603,21 @@ class NumberScores(ClassScores):
         left = 1 - self.chance  # the share of the variance that the given labels do not explain
         return self.chance + left * low, self.chance + left * high
 
-    def p_values(
-        self, results: Sequence[AttackResult], seed: int, n_permutations: int
-    ) -> NDArray[np.float64]:
-        return correlation_p_values(
-            [result.predictions - self._baseline for result in results],
-            self._values,
-            seed,
-            n_permutations=n_permutations,
-            groups=self.groups,
-            strata=None if self.given is None else self.given.codes,
-        )
-
     def difference_error(self, first: AttackResult, second: AttackResult) -> float:
         values = self.concept.coordinates
         return explained_difference_error(
             first.predictions, second.predictions, values, self.groups
         )
 
-    def detectable(self, results: Sequence[AttackResult], alpha: float) -> float | None:
-        relative = (result.predictions - self._baseline for result in results)
-        rows = min(effective_number_rows(p, self._values, self.groups) for p in relative)
-        return detectable_share(rows, alpha)
-
-    def smallest_bound(self, alpha: float, n_attackers: int) -> tuple[int, float]:
+    def units(self) -> Array:
         n = len(self.concept) if self.groups is None else len(np.unique(self.groups))
-        return n, smallest_share(n, alpha, n_attackers)
+        return np.array([n])
+
+    def smallest_bound(self, alpha: float, n_attackers: int, times: float = 1.0) -> float:
+        return smallest_share(float(self.units()[0]) * times, alpha, n_attackers)
 
     def facts(self) -> dict[str, Any]:
-        return {"kind": self.concept.kind, "majority": 0.0, "n_classes": 0, "rows_of_class": {}}
+        return {"kind": self.concept.kind, "rows_of_class": {}}
 
 
 #: Scores by the kind of the concept.

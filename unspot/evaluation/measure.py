@@ -1,7 +1,7 @@
 """Attackers against an eraser, on rows that it was not fitted on.
 
-The one measurement behind ``evaluate``, ``certify``, paths of ranks and automatic ranks: for the
-same rows, budget and seed they give the same number.
+The one measurement behind ``evaluate``, ``certify``, paths of ranks, automatic ranks and ``erase``:
+for the same rows, budget and seed they give the same number.
 """
 
 from __future__ import annotations
@@ -9,136 +9,194 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_choice
 from unspot.data.dataset import (
     MAX_SEEN,
-    MAX_SHARED,
     Dataset,
     Split,
-    refuse_shared_groups,
-    share_among,
     share_fitted_on,
     stratified_parts,
 )
-from unspot.data.rows import KNOWN, in_memory, refuse_extreme, refuse_masked, refuse_nonfinite
+from unspot.data.rows import (
+    KNOWN,
+    in_memory,
+    refuse_extreme,
+    refuse_masked,
+    refuse_nonfinite,
+    repeated_rows,
+)
 from unspot.eraser import Eraser, method_name
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS, refuse_few, rows_needed, sought
 from unspot.evaluation.attackers import attack_concept
 from unspot.evaluation.inference import AttackResult, ClassScores, Given, scores_of
+from unspot.io.progress import steps
 from unspot.machine import versions
 
 Codes = NDArray[np.int64]
-AttackRows = Literal["unseen", "seen", "cross-fit"]
 
-#: The split that attackers learn from.
-SPLIT_OF = {"unseen": "validation", "seen": "train"}
+#: How often rows are halved, by budget. A seed decides less of the result with every halving.
+HALVINGS = {"quick": 2, "standard": 3, "thorough": 4}
 
-#: With fewer test rows not even a perfect attacker is distinguished from chance with certainty.
-MIN_TEST_ROWS = 30
+#: With fewer rows not even a perfect attacker is distinguished from chance with certainty.
+MIN_ROWS = 60
 
 #: Of five folds, two fit, two are learned from, and one is judged on.
 FOLDS = 5
 
+#: Attackers that see only what is given: their strongest is the baseline.
+_OF_GIVEN = ("logistic", "quadratic", "trees")
 
-@dataclass(frozen=True, eq=False)
-class Attacked:
-    """Attackers and their scores on judged rows.
 
-    Attributes
-    ----------
-    results : tuple of AttackResult
-    scores : ClassScores
-        The judged rows' concept, groups and given labels.
-    sample : Split
-        Judged rows that one eraser has erased, for tests of distributions.
-    sample_given : array of int or None
-        Given labels of these rows.
-    """
+class Round(NamedTuple):
+    """Attackers that judged every row once, and their scores."""
 
     results: tuple[AttackResult, ...]
     scores: ClassScores
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """Attackers and their scores on judged rows, over one or several rounds.
+
+    Scores and the ends of intervals are averaged over the rounds. An average varies no more than
+    one of its terms, so an interval for the number of rows still covers it, and with every round
+    the seed decides less (``benchmarks/results/coverage.json``).
+
+    Attributes
+    ----------
+    rounds : tuple of Round
+    sample : Split
+        Erased rows, for tests of distributions.
+    sample_given : array of int or None
+        The cells of what is given of these rows.
+    """
+
+    rounds: tuple[Round, ...]
     sample: Split
     sample_given: Codes | None = None
+
+    @cached_property
+    def results(self) -> tuple[AttackResult, ...]:
+        """Each attacker, with scores averaged over the rounds."""
+        return tuple(
+            _averaged(each) for each in zip(*(r.results for r in self.rounds), strict=True)
+        )
+
+    @property
+    def scores(self) -> ClassScores:
+        """Scores of the first round: rows, groups and given labels are the same in all."""
+        return self.rounds[0].scores
+
+    @property
+    def chance(self) -> float:
+        """Score of guessing, or of what is given alone."""
+        return float(np.mean([r.scores.chance for r in self.rounds]))
 
     @property
     def strongest(self) -> AttackResult:
         """The attacker that recovered most of the judged rows' concept."""
         return max(self.results, key=lambda result: result.score)
 
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the strongest attacker's score over the rounds."""
+        i = self.results.index(self.strongest)
+        return float(np.std([r.results[i].score for r in self.rounds]))
+
     def interval(self, result: AttackResult, alpha: float = 0.05) -> tuple[float, float]:
         """Compute a Bonferroni-corrected confidence interval of a score."""
-        return self.scores.interval(result, alpha / len(self.results))
+        i, level = self.results.index(result), alpha / len(self.results)
+        ends = [r.scores.interval(r.results[i], level) for r in self.rounds]
+        low, high = np.mean(ends, axis=0).tolist()
+        return low, high
 
-    def upper_bound(self, alpha: float = 0.05) -> float:
-        """Bound the advantage of every attacker, with confidence 1 − alpha."""
-        ends = (self.interval(result, alpha)[1] for result in self.results)
-        return max(ends) - self.scores.chance
+    def bounds(self, alpha: float = 0.05) -> tuple[float, float]:
+        """Bound the strongest attacker's advantage from below and above, with confidence."""
+        ends = np.array([self.interval(result, alpha) for result in self.results])
+        low, high = (ends.max(axis=0) - self.chance).tolist()
+        return low, high
+
+
+def _averaged(results: Sequence[AttackResult]) -> AttackResult:
+    """Average the scores of one attacker; predictions are those of the first round."""
+    means = {
+        name: float(np.mean([getattr(one, name) for one in results]))
+        for name in ("score", "chance", "accuracy", "log_loss_bits", "correlation")
+        if getattr(results[0], name) is not None
+    }
+    seconds = sum(one.seconds for one in results)
+    return replace(results[0], **means, seconds=seconds)  # type: ignore[arg-type]
 
 
 # -- Attacks ---------------------------------------------------------------------------------------
 
 
-def attack_eraser(
-    eraser: Any,
-    data: Dataset,
-    *,
-    attack_rows: AttackRows = "unseen",
-    random_state: int = 0,
-    given: bool = False,
-    **how: Any,
-) -> Attacked:
-    """Train attackers on some rows of the data, and judge them on others.
+def attack_eraser(eraser: Any, rows: Split, **how: Any) -> Attacked:
+    """Attack the rows of a split, which the eraser has not seen, after erasure.
 
     Parameters
     ----------
     eraser : fitted estimator, Eraser, function of rows or None
-        As ``erased`` takes it; for "cross-fit", an estimator that can be fitted again.
-    data : Dataset
-        The original rows. The eraser was fitted on ``train``.
-    attack_rows : {"unseen", "seen", "cross-fit"}
-        Attackers learn from the validation rows; from the train rows, which look cleaner to them
-        than new ones; or fold by fold, where rows are few: see ``certify``.
-    given : bool
-        Attackers know the task ``y`` of every row, and only what rows add to it counts.
+        As ``erased`` takes it.
+    rows : Split
+        The original rows. Attackers know what is ``given`` of them: only what rows add counts.
     **how
-        ``budget``, ``attackers`` and ``verbose``, as in ``attack``.
+        ``budget``, ``attackers``, ``random_state`` and ``verbose``, as in ``attack``.
     """
-    check_choice("attack_rows", attack_rows, (*SPLIT_OF, "cross-fit"))
-    how |= {"random_state": random_state, "given": given}
-    if attack_rows == "cross-fit":
-        return attack_folds(_refitted(eraser, data), joined_splits(data), **how)
-    check_splits(eraser, data, attack_rows)
-    learn = getattr(data, SPLIT_OF[attack_rows])
-    return attack_splits(erased_split(eraser, learn), erased_split(eraser, data.test), **how)
+    check_rows(eraser, rows)
+    return attack_halves(erased_split(eraser, rows), **how)
 
 
-def attack_splits(learn: Split, judge: Split, *, given: bool = False, **how: Any) -> Attacked:
+def attack_halves(
+    rows: Split,
+    *,
+    budget: str = "standard",
+    halvings: int | None = None,
+    random_state: int = 0,
+    verbose: bool = False,
+    **how: Any,
+) -> Attacked:
+    """Let attackers learn from one half of erased rows and judge the other, both ways, repeatedly.
+
+    Every row is judged once in a round. There are ``HALVINGS`` rounds, each with other halves.
+    """
+    target, rounds, numbers = rows.target, [], range(halvings or HALVINGS[budget])
+    known = None if rows.given is None else Known.of(rows.given)
+    for i in steps(numbers, "Halving", verbose=verbose):
+        rng = np.random.default_rng([random_state, i])
+        halves = stratified_parts(target.strata, (0.5, 0.5), rng, rows.groups)
+        ways = [
+            attack_splits(
+                rows.take(learn),
+                rows.take(judge),
+                known=None if known is None else (known.take(learn), known.take(judge)),
+                budget=budget,
+                random_state=random_state + i,
+                **how,
+            )
+            for judge, learn in (halves, halves[::-1])
+        ]
+        rounds.append(_pooled(ways, rows.take(np.concatenate(halves))))
+    return Attacked(tuple(rounds), rows, None if known is None else known.cells)
+
+
+def attack_splits(
+    learn: Split, judge: Split, *, known: tuple[Known, Known] | None = None, **how: Any
+) -> Attacked:
     """Train attackers on erased rows, and judge them on others."""
-    concept, groups = judge.target, judge.group_codes
-    X, X_test, label, codes = learn.X, judge.X, None, None
-    if given:
-        known, codes = _given_codes(learn, judge)
-        X, X_test = _with_labels(X, X_test, known, codes)
-        baseline = scores_of(concept, groups).from_labels(learn.target, known, codes, "y alone")
-        label = Given(codes, baseline)
-    scores = scores_of(concept, groups, label)
+    X, X_test, given = learn.X, judge.X, None
+    if known is not None:
+        unit = _known_unit(X, known[0])
+        X, X_test = known[0].beside(X, unit), known[1].beside(X_test, unit)
+        given = Given(known[1].cells, known[0].baseline(learn, judge, known[1]))
+    scores = scores_of(judge.target, judge.group_codes, given)
     results = attack_concept(X, learn.target, X_test, scores, groups=learn.group_codes, **how)
-    return Attacked(results, scores, judge, codes)
-
-
-def attack_both_ways(eraser: Any, data: Dataset, **how: Any) -> Attacked:
-    """Attack test rows by attackers that learn from validation rows, and the other way round.
-
-    For a choice on few rows that the eraser has not seen: every row is judged on once.
-    """
-    swapped = replace(data, validation=data.test, test=data.validation)
-    ways = [attack_eraser(eraser, rows, **how) for rows in (data, swapped)]
-    return _pooled(ways, data.test.joined(data.validation))
+    return Attacked((Round(results, scores),), judge, None if given is None else given.codes)
 
 
 def attack_folds(
@@ -162,10 +220,10 @@ def attack_folds(
         eraser = fitted(whole, fit)
         rows = (erased_split(eraser, whole.take(part)) for part in (learn, judge))
         parts.append(attack_splits(*rows, random_state=random_state + j, **how))
-    return _pooled(parts, whole.take(np.concatenate(folds)))
+    return Attacked((_pooled(parts, whole.take(np.concatenate(folds))),), parts[0].sample)
 
 
-def _pooled(parts: Sequence[Attacked], judged: Split) -> Attacked:
+def _pooled(parts: Sequence[Attacked], judged: Split) -> Round:
     """Pool attacks on parts of the judged rows, given in this order."""
     plain, given = scores_of(judged.target, judged.group_codes), None
     labels = [part.scores.given for part in parts if part.scores.given is not None]
@@ -174,8 +232,7 @@ def _pooled(parts: Sequence[Attacked], judged: Split) -> Attacked:
         given = Given(np.concatenate([label.codes for label in labels]), alone)
     scores = scores_of(judged.target, judged.group_codes, given)
     each = zip(*(part.results for part in parts), strict=True)
-    results = tuple(_pooled_result(results, scores) for results in each)
-    return Attacked(results, scores, parts[0].sample, parts[0].sample_given)
+    return Round(tuple(_pooled_result(results, scores) for results in each), scores)
 
 
 def _pooled_result(parts: Sequence[AttackResult], scores: ClassScores) -> AttackResult:
@@ -189,43 +246,51 @@ def _pooled_result(parts: Sequence[AttackResult], scores: ClassScores) -> Attack
     )
 
 
-# -- Labels that attackers know --------------------------------------------------------------------
+# -- Covariates that attackers know ----------------------------------------------------------------
 
 
-def _given_codes(*splits: Split) -> list[Codes]:
-    """Return the classes of the task in each split."""
-    if any(split.task is None for split in splits):
-        raise ValueError(
-            "Got given='y', but the data have no task labels y. Give them to "
-            "Dataset.from_arrays(X, z, y), or name their column with --given."
-        )
-    if any(split.groups is not None for split in splits):
-        raise ValueError(
-            "Got given='y' and groups, but expected one of both: labels cannot be permuted within "
-            "the classes of y and by group at once. Leave one of them out."
-        )
-    if not all(split.task.has_classes for split in splits):
-        raise ValueError(
-            "Got given='y' and fractional numbers as y, but expected categories: labels are "
-            "permuted within each. Cut y into bins."
-        )
-    return [split.task.codes for split in splits]
+class Known(NamedTuple):
+    """Covariates that attackers know of every row besides its vector."""
+
+    columns: NDArray[np.float64]  # (n, q)
+    cells: Codes  # (n,), combinations of labels and bins of numbers
+    exact: bool  # whether the cells say all of it
+
+    @classmethod
+    def of(cls, given: Any) -> Known:
+        """Encode labels, numbers or a table of both."""
+        for name, (_, missing) in given.columns.items():
+            if missing.any():
+                raise ValueError(
+                    f"Got {int(missing.sum())} missing values of {name or 'what is given'}, but "
+                    "attackers must know it of every row. Drop these rows, or fill the gaps."
+                )
+        columns = [target.design() for target, _ in given.columns.values()]
+        return cls(np.hstack(columns), given.strata, bool(given.has_classes))
+
+    def take(self, rows: Any) -> Known:
+        """Select rows."""
+        return Known(self.columns[rows], self.cells[rows], self.exact)
+
+    def baseline(self, learn: Split, judge: Split, judged: Known) -> AttackResult:
+        """Score the best prediction from what is given alone."""
+        plain = scores_of(judge.target, judge.group_codes)
+        if self.exact:
+            return plain.from_labels(learn.target, self.cells, judged.cells, "given alone")
+        rows = self.columns, learn.target, judged.columns, plain
+        results = attack_concept(*rows, attackers=_OF_GIVEN, budget="quick")
+        return replace(max(results, key=lambda result: result.score), name="given alone")
+
+    def beside(self, X: NDArray[Any], unit: NDArray[Any]) -> NDArray[Any]:
+        """Append what is known to rows."""
+        return np.hstack([np.asarray(X, dtype=np.float64), self.columns * unit])
 
 
-def _with_labels(
-    X: NDArray[Any], X_test: NDArray[Any], known: Codes, codes: Codes
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Append given labels to the rows, as columns that vary as much as theirs do."""
-    n = int(max(known.max(), codes.max())) + 1
+def _known_unit(X: NDArray[Any], known: Known) -> NDArray[Any]:
+    """Find the unit in which what is known varies as much as the columns of rows do."""
     spread = float(np.asarray(X, dtype=np.float64).std(axis=0).mean()) or 1.0
-    shares = np.bincount(known, minlength=n) / len(known)
-    unit = spread / np.sqrt(np.maximum(shares * (1 - shares), 1 / len(known)))
-    columns = np.eye(n) * unit
-    first, second = (
-        np.hstack([np.asarray(rows, dtype=np.float64), columns[labels]])
-        for rows, labels in ((X, known), (X_test, codes))
-    )
-    return first, second
+    deviation = known.columns.std(axis=0)
+    return np.asarray(spread / np.where(deviation > 0, deviation, 1.0))
 
 
 # -- Fold by fold ----------------------------------------------------------------------------------
@@ -234,7 +299,7 @@ def _with_labels(
 def can_cross_fit(eraser: Any, data: Dataset) -> bool:
     """Tell whether an eraser is an estimator, and the rows suffice to fit it again on others."""
     try:
-        _refitted(eraser, data)
+        refitted(eraser, data)
         _folds(joined_splits(data), 0)
     except ValueError:
         return False
@@ -247,7 +312,7 @@ def joined_splits(data: Dataset) -> Split:
     return first.joined(*others)
 
 
-def _refitted(eraser: Any, data: Dataset) -> Callable[[Split, Codes], Any]:
+def refitted(eraser: Any, data: Dataset) -> Callable[[Split, Codes], Any]:
     """Return a function that fits a clone of an estimator on some rows."""
     from sklearn.base import clone
 
@@ -255,9 +320,8 @@ def _refitted(eraser: Any, data: Dataset) -> Callable[[Split, Codes], Any]:
 
     if not (hasattr(eraser, "fit") and hasattr(eraser, "get_params")):
         raise ValueError(
-            f"Got attack_rows='cross-fit' and {type(eraser).__name__}, but expected an estimator, "
-            "which is fitted again on a part of the rows. Pass the estimator, or more rows and "
-            "attack_rows='unseen'."
+            f"Got {type(eraser).__name__} and few rows, but expected an estimator, which is fitted "
+            "again on a part of the rows. Pass the estimator, or more rows."
         )
     conditions = _conditions(eraser, data)
 
@@ -278,9 +342,9 @@ def _conditions(eraser: Any, data: Dataset) -> list[str]:
         known = metadata[name]["classes"]
         if known is None or not tasks or not tasks <= set(map(str, known)):
             raise ValueError(
-                f"Got attack_rows='cross-fit' and an eraser that was fitted with {name}=…, but "
-                "the task y of the data is not what it was fitted with, so that it cannot be "
-                "fitted again. Give that as y, or use attack_rows='unseen'."
+                f"Got few rows and an eraser that was fitted with {name}=…, but the task y of the "
+                "data is not what it was fitted with, so that it cannot be fitted again. Give that "
+                "as y, or more rows."
             )
     return conditions
 
@@ -288,7 +352,7 @@ def _conditions(eraser: Any, data: Dataset) -> list[str]:
 def _folds(whole: Split, seed: int) -> list[Codes]:
     """Draw the rows of each fold; too few rows are an error."""
     concept = whole.target
-    needed = FOLDS * max(MIN_TEST_ROWS // FOLDS, -(-rows_needed(concept) // 2))
+    needed = FOLDS * max(MIN_ROWS // (2 * FOLDS), -(-rows_needed(concept) // 2))
     few, of = concept.fewest_rows()
     if len(concept) < needed or few < FOLDS * MIN_OF_A_CLASS:
         each = f", and {FOLDS * MIN_OF_A_CLASS} of every class" if of else ""
@@ -301,7 +365,7 @@ def _folds(whole: Split, seed: int) -> list[Codes]:
     return stratified_parts(concept.strata, (1 / FOLDS,) * FOLDS, rng, whole.groups)
 
 
-# -- Checks of the rows ----------------------------------------------------------------------------
+# -- Rows to judge on ------------------------------------------------------------------------------
 
 
 def check_dataset(data: Any) -> None:
@@ -313,64 +377,56 @@ def check_dataset(data: Any) -> None:
         )
 
 
-def check_splits(eraser: Any, data: Dataset, attack_rows: str) -> None:
-    """Raise an error unless rows can be learned from and judged on, and are new to the eraser."""
-    name = SPLIT_OF[attack_rows]
-    learn, test = getattr(data, name), data.test
-    if learn is None:
-        raise ValueError("Got no train split, but expected the rows that the eraser was fitted on.")
-    for which, split in ((name, learn), ("test", test)):
-        refuse_extreme(np.asarray(split.X))  # before hashes of the rows are taken
-        if len(split) == 0:
-            raise ValueError(f"Got no rows in the {which} split, but expected some to certify on.")
-        split.target.refuse_missing_class(f"the {which} split")
-    _refuse_too_few(learn, test, name)
-    refuse_shared_groups(**{name: learn, "test": test})
-    _refuse_few_groups(test)
-    share = share_among(test, learn)
-    if share > MAX_SHARED:
+def unseen(data: Dataset) -> Split:
+    """Join the rows that an eraser of ``data.train`` has not seen; exact repeats count once."""
+    return once(data.validation.joined(data.test))
+
+
+def once(rows: Split) -> Split:
+    """Drop rows that repeat an earlier row exactly.
+
+    Copies of a row on both sides of a halving would be learned by heart. Where most rows are
+    repeats, they have few values and meet by chance: then they are no copies.
+    """
+    refuse_extreme(np.asarray(rows.X))  # before hashes of the rows are taken
+    repeats = repeated_rows(np.asarray(rows.X), rows.concept.strata)
+    copied = 0 < len(repeats) <= len(rows) / 2
+    return rows.take(np.delete(np.arange(len(rows)), repeats)) if copied else rows
+
+
+def check_rows(eraser: Any, rows: Split) -> None:
+    """Raise an error unless rows can be halved and judged on, and are new to the eraser."""
+    if len(rows) == 0:
+        raise ValueError("Got no rows, but expected some that the eraser was not fitted on.")
+    rows.target.refuse_missing_class("these rows")
+    half = stratified_parts(rows.target.strata, (0.5, 0.5), np.random.default_rng(0), rows.groups)
+    for numbers in half:
+        refuse_few(rows.target.take(numbers), "in each half")
+    if len(rows) < MIN_ROWS:
         raise ValueError(
-            f"Got {100 * share:.0f} % of the test split in the {name} split too, but expected "
-            "other rows to learn from: what was learned by heart is no evidence. Split the rows, "
-            "as Dataset.from_arrays does."
+            f"Got {len(rows)} rows, but expected at least {MIN_ROWS}: on fewer, not even a perfect "
+            "attacker can be told from luck."
         )
-    _refuse_fitted_on(eraser, test, "test")
-    if attack_rows == "unseen":
-        _refuse_fitted_on(eraser, learn, name)
-
-
-def _refuse_too_few(learn: Split, test: Split, name: str) -> None:
-    way_out = ", or an estimator and attack_rows='cross-fit'"
-    refuse_few(learn.target, f"in the {name} split", way_out)
-    if len(test) < MIN_TEST_ROWS:
-        raise ValueError(
-            f"Got {len(test)} rows in the test split, but a certificate needs at least "
-            f"{MIN_TEST_ROWS}."
-        )
-    test.target.refuse_few_rows("the test split")
-
-
-def _refuse_few_groups(test: Split) -> None:
-    if test.groups is None:
-        return
-    n_groups, of = test.target.fewest_groups(test.group_codes)
-    if n_groups < test.target.min_groups:
-        raise ValueError(
-            f"Got {n_groups} {'group' if n_groups == 1 else 'groups'} with {of} in the test split, "
-            f"but expected at least {test.target.min_groups}: with fewer, group effects cannot be "
-            "separated from the concept. Add groups, or merge small classes."
-        )
-
-
-def _refuse_fitted_on(eraser: Any, split: Split, name: str) -> None:
-    share = share_fitted_on(eraser, split)
+    _refuse_few_groups(rows)
+    share = share_fitted_on(eraser, rows)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "
         raise ValueError(
-            f"Got an eraser that was fitted on {part}the {name} split, but expected one fitted on "
-            "other rows: on its own rows every eraser looks good. Keep some rows away from the "
-            "fit. After a path of ranks, give path.unseen, or to unspot certify the same file and "
-            "the same --seed."
+            f"Got an eraser that was fitted on {part}these rows, but expected one fitted on other "
+            "rows: on its own rows every eraser looks good. Keep some rows away from the fit: "
+            "unspot split, or Dataset.from_arrays. After a path of ranks, give path.unseen."
+        )
+
+
+def _refuse_few_groups(rows: Split) -> None:
+    if rows.groups is None:
+        return
+    n_groups, of = rows.target.fewest_groups(rows.group_codes)
+    if n_groups < rows.target.min_groups:
+        raise ValueError(
+            f"Got {n_groups} {'group' if n_groups == 1 else 'groups'} with {of}, "
+            f"but expected at least {rows.target.min_groups}: with fewer, group effects cannot be "
+            "separated from the concept. Add groups, or merge small classes."
         )
 
 
@@ -451,20 +507,19 @@ def eraser_facts(eraser: Any) -> dict[str, Any]:
     return {**plain, "rank": frozen.rank, "digest": frozen.digest}
 
 
-def facts_of(eraser: Any, data: Dataset) -> dict[str, Any]:
-    """Describe eraser and data as every result does, so that a report reads all of them."""
+def facts_of(eraser: Any, data: str, concept: str, n_features: int) -> dict[str, Any]:
+    """Describe eraser and data as every result does, so that a report reads all of them.
+
+    The concept's name is that of the data, or else that of the eraser's fit.
+    """
+    facts = eraser_facts(eraser)
     return {
-        "eraser": eraser_facts(eraser),
-        "data": data.name,
-        "concept": concept_name(eraser, data),
-        "n_features": data.n_features,
+        "eraser": facts,
+        "data": data,
+        "concept": concept or str(facts.get("concept_name", "")),
+        "n_features": n_features,
         "versions": versions(),
     }
-
-
-def concept_name(eraser: Any, data: Dataset) -> str:
-    """Return the concept's name from the data, else from the eraser's metadata, else ""."""
-    return data.concept or str(eraser_facts(eraser).get("concept_name", ""))
 
 
 def eraser_name(eraser: Any) -> str:

@@ -16,19 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.data.dataset import Dataset
-from unspot.evaluation.attack_models import MIN_OF_A_CLASS, quiet_logistic, rows_needed
+from unspot.evaluation.attack_models import MIN_OF_A_CLASS, quiet_logistic, rows_needed, sought
 from unspot.evaluation.attackers import attack_concept
-from unspot.evaluation.inference import scores_of
+from unspot.evaluation.inference import AttackResult, scores_of
 from unspot.evaluation.measure import (
     Attacked,
     attack_eraser,
     attack_folds,
-    attack_splits,
     can_cross_fit,
-    check_splits,
+    check_rows,
+    erased_rows,
     joined_splits,
+    refitted,
+    unseen,
 )
-from unspot.evaluation.utility import Fairness, fairness
+from unspot.evaluation.utility import (
+    Fairness,
+    Retrieval,
+    fairness,
+    lisi,
+    retrieval,
+    robustness_index,
+)
 
 Codes = NDArray[np.int64]
 Direction = Literal["lower", "higher", "none"]
@@ -97,6 +106,8 @@ class Side:
         Whether this is the side before erasure.
     predictions : array of shape (n_test,), optional
         The task of the test rows as the user's own classifier predicts it from erased rows.
+    utility : tuple of a function and an array, optional
+        A number that the user computes from erased rows, and the rows in the user's order.
     """
 
     data: Dataset
@@ -106,6 +117,7 @@ class Side:
     budget: str = "quick"
     random_state: int = 0
     predictions: NDArray[Any] | None = None
+    utility: tuple[Callable[[Any], float], NDArray[Any]] | None = None
     is_original: bool = False
 
     @property
@@ -124,41 +136,39 @@ class Side:
 
     @cached_property
     def attack_rows(self) -> str:
-        """Rows that attackers learn from: "unseen", "cross-fit", or why none will do."""
+        """Tell how attackers are judged: on "halves", "cross-fit", or why they are not."""
         try:
-            check_splits(self.eraser, self.original, "unseen")
+            check_rows(self.eraser, unseen(self.original))
         except ValueError as error:
             if can_cross_fit(self.eraser, self.original):
                 return "cross-fit"
             return f"undefined: {str(error)[:1].lower()}{str(error)[1:]}"
-        return "unseen"
+        return "halves"
 
     @cached_property
     def attacked(self) -> Attacked | None:
-        """Attackers that learned from rows which the eraser has not seen."""
-        if self.attack_rows == "unseen":
-            return attack_splits(self.data.validation, self.data.test, **self.effort)
+        """Attackers of rows that the eraser has not seen, as ``certify`` measures them."""
+        if self.attack_rows == "halves":
+            # One halving shows what there was; a bound is stated only of what is left.
+            original: Any = {"halvings": 1} if self.is_original else {}
+            eraser = None if self.is_original else self.eraser
+            return attack_eraser(eraser, unseen(self.original), **original, **self.effort)
         if self.attack_rows != "cross-fit":
             return None
-        if not self.is_original:
-            rows: Any = "cross-fit"
-            return attack_eraser(self.eraser, self.original, attack_rows=rows, **self.effort)
-        return attack_folds(lambda whole, fit: None, joined_splits(self.original), **self.effort)
+        fitted = (lambda whole, fit: None) if self.is_original else None
+        fitted = fitted or refitted(self.eraser, self.original)
+        return attack_folds(fitted, joined_splits(self.original), **self.effort)
+
+    def erased(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Erase rows, or leave them as they are on the side before erasure."""
+        return X if self.is_original else erased_rows(self.eraser, X)
 
     @cached_property
-    def attacked_by_fit_rows(self) -> Attacked:
-        """Attackers that learned from the rows of the fit, as in the papers."""
-        check_splits(None, self.original, "seen")  # any eraser may have seen them
-        return attack_splits(self.data.train, self.data.test, **self.effort)
-
-    @cached_property
-    def linear_task(self) -> Codes:
-        """Predictions of the task by a logistic regression that is fitted to the end, as codes."""
+    def linear_task(self) -> AttackResult:
+        """Predictions of the task by a logistic or ridge regression that is fitted to the end."""
         learn, test = self.data.probe_rows, self.data.test
         how: Any = {"attackers": ["logistic"], "random_state": self.random_state}
-        (result,) = attack_concept(learn.X, learn.task, test.X, scores_of(test.task), **how)
-        # Not its guesses, for which every class counts alike.
-        return np.asarray(result.predictions.argmax(axis=1))
+        return attack_concept(learn.X, learn.task, test.X, scores_of(test.task), **how)[0]
 
     def fairness(self, predictions: Codes) -> Fairness:
         """Compute the fairness of predictions of the test rows' task, as codes."""
@@ -197,14 +207,13 @@ class Metric:
 GIVEN = "the given predictions"
 
 #: What a metric may need besides rows and the concept.
-TASK, FIT_ROWS = "task labels", "rows of the fit"
+TASK, PAIRS, OWN = "task labels", "ids of rows that belong together (pairs)", "function (utility)"
 
 #: Label, unit and direction of the rows, in the order of an evaluation.
 ROWS: dict[str, tuple[str, str, Direction]] = {
     "chance": ("Chance", "share", "none"),
     "linear": ("Linear probe accuracy", "share", "lower"),
     "attack": ("Strongest attacker", "share", "lower"),
-    "attack_seen": ("Strongest attacker, rows of the fit", "share", "lower"),
     "mdl": ("MDL", "kbit", "higher"),
     "mdl_prior": ("MDL, prior code", "kbit", "none"),
     "two_sample": ("Two-sample p-value", "p", "none"),
@@ -215,6 +224,12 @@ ROWS: dict[str, tuple[str, str, Direction]] = {
     "tpr_gap_correlation": ("σ of TPR gap and share", "", "lower"),
     "demographic_parity": ("Demographic parity", "", "lower"),
     "equalised_odds": ("Equalised odds gap", "", "lower"),
+    "recall_at_1": ("R@1, all sources", "share", "higher"),
+    "ndcg": ("nDCG@10, all sources", "", "higher"),
+    "same_source": ("Same source among the ten nearest", "share", "none"),
+    "ilisi": ("Sources around a row (iLISI)", "", "none"),
+    "robustness": ("Robustness index", "", "higher"),
+    "utility": ("Utility", "", "higher"),
 }
 
 
@@ -224,7 +239,6 @@ _LABELS = {
     "continuous": {
         "linear": "Linear probe R²",
         "attack": "Strongest attacker, R²",
-        "attack_seen": "Strongest attacker, rows of the fit, R²",
         "two_sample": "Independence p-value",
     },
 }
@@ -246,15 +260,19 @@ _NOTES = {
 }
 
 
-def lacking(data: Dataset, metrics: Mapping[str, Metric] | None = None) -> dict[str, str]:
+def lacking(
+    data: Dataset, metrics: Mapping[str, Metric] | None = None, *, utility: bool = False
+) -> dict[str, str]:
     """Return names of the metrics that the data do not allow, and what the data lack."""
     has_task = data.probe_rows.task is not None and data.test.task is not None
-    missing = {*(() if has_task else (TASK,)), *(() if data.train is not None else (FIT_ROWS,))}
+    has_pairs = data.validation.pairs is not None and data.test.pairs is not None
     has_classes = any(column.target.has_classes for column in data.test.concept.columns.values())
     lacks = {}
     for name, metric in (METRICS if metrics is None else metrics).items():
-        if metric.needs in missing:
+        if not {TASK: has_task, PAIRS: has_pairs, OWN: utility}.get(metric.needs, True):
             lacks[name] = metric.needs
+        elif metric.name == "fairness" and not data.test.task.has_classes:
+            lacks[name] = "labels as the task, but numbers"
         elif metric.classes_only and not has_classes:
             lacks[name] = "classes of a concept, but numbers"
     return lacks
@@ -332,38 +350,26 @@ def _linear_number(side: Side) -> Value:
 _LINEAR = {"categories": _linear_classes, "continuous": _linear_number}
 
 
-#: Where the attackers learned, for the notes.
+#: How the attackers were judged, for the notes.
 _LEARNED = {
-    "unseen": "from {n:,} rows that the eraser has not seen",
-    "seen": "from {n:,} rows of the fit, which look cleaner than new ones",
-    "cross-fit": "fold by fold from {n:,} rows that the eraser of the fold has not seen",
+    "halves": "They learned from one half of {n:,} rows that the eraser has not seen and were "
+    "judged on the other, both ways (budget {budget}).",
+    "cross-fit": "They were judged fold by fold on {n:,} rows that the eraser of the fold has not "
+    "seen (budget {budget}).",
 }
 
 
 def _attack(before: Attacked | None, after: Attacked | None, side: Side) -> Finding:
     if after is None:
         return Finding((_row("attack", None, None, side.attack_rows),))
-    return _strongest("attack", "attackers", before, after, side.attack_rows)
-
-
-def _attack_seen(before: Attacked | None, after: Attacked, side: Side) -> Finding:
-    note = ""
-    if side.attack_rows == "unseen" and side.attacked is not None:
-        note = _seen_against_unseen(after, side.attacked)
-    return _strongest("attack_seen", "attack_seen", before, after, "seen", note)
-
-
-def _strongest(
-    key: str, detail: str, before: Attacked | None, after: Attacked, rows: str, more: str = ""
-) -> Finding:
     best, kind = after.strongest, after.scores.concept.kind
     was = best if before is None else before.strongest
     low, high = after.interval(best)
+    learned = _LEARNED[side.attack_rows].format(n=len(after.scores.concept), budget=side.budget)
     note = (
-        f"{was.name} before, {best.name} after: the strongest of {len(after.results)} on the "
-        f"test rows; {100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of "
-        f"them at once. They learned {_LEARNED[rows].format(n=best.n_rows)}. "
-        f"{_NOTES[kind]['attack'].format(chance=100 * after.scores.chance)}{more}"
+        f"{was.name} before, {best.name} after: the strongest of {len(after.results)}; "
+        f"{100 * low:.1f} to {100 * high:.1f} % after, with 95 % confidence for all of them at "
+        f"once. {learned} {_NOTES[kind]['attack'].format(chance=100 * after.chance)}"
     )
     sides = {"before": before, "after": after}
     details: dict[str, Any] = {
@@ -374,26 +380,9 @@ def _strongest(
         for name, one in sides.items()
         if one is not None
     }
-    details |= {"chance": after.scores.chance, "score": after.scores.score_name}
+    details |= {"chance": after.chance, "score": after.scores.score_name}
     values = None if before is None else Value(was.score), Value(best.score)
-    return Finding((_row(key, *values, note, kind),), {detail: details})
-
-
-def _seen_against_unseen(seen: Attacked, unseen: Attacked) -> str:
-    """Explain why the two differ, if they do by more than chance in the test rows explains."""
-    first, second = unseen.strongest, seen.strongest
-    gap = first.score - second.score
-    if abs(gap) <= 1.96 * seen.scores.difference_error(first, second):
-        return ""
-    if gap > 0:
-        return (
-            f" Seen rows show {100 * gap:.1f} points less than unseen ones: the eraser has adapted "
-            "to its rows; more rows of the fit would help."
-        )
-    return (
-        f" Seen rows show {-100 * gap:.1f} points more than unseen ones: attackers learned from "
-        f"{second.n_rows:,} of them, and from {first.n_rows:,} unseen ones."
-    )
+    return Finding((_row("attack", *values, note, kind),), {"attackers": details})
 
 
 def _code(side: Side) -> list[Any]:
@@ -482,7 +471,8 @@ def _lost_norm(side: Side) -> str:
 def _task_accuracy(side: Side) -> Value | None:
     if _too_few_to_learn(side):
         return None
-    return Value(float(np.mean(side.linear_task == side.original.test.task.codes)))
+    result = side.linear_task
+    return Value(result.score if result.accuracy is None else result.accuracy)
 
 
 def _task_note(side: Side) -> str:
@@ -494,11 +484,10 @@ def _too_few_to_learn(side: Side) -> str:
     """Explain why a logistic regression cannot learn the task; empty if it can."""
     task = side.original.probe_rows.task
     needed = rows_needed(task)
-    if task.counts.min() < MIN_OF_A_CLASS:
+    if task.fewest_rows()[0] < MIN_OF_A_CLASS:
         return "undefined: a label has too few rows to learn from. Merge it with another."
     if len(task) < needed:
-        n_labels = len(task.classes)
-        return f"undefined: {len(task)} train rows, where {n_labels} labels need {needed}."
+        return f"undefined: {len(task)} train rows, where {sought(task)} need {needed}."
     return ""
 
 
@@ -509,7 +498,11 @@ def _task_fairness(side: Side) -> list[Fairness]:
             return []
         codes = side.original.test.task.read_alike(side.predictions, n_rows=len(side.predictions))
         return [side.fairness(codes.codes)]
-    return [] if _too_few_to_learn(side) else [side.fairness(side.linear_task)]
+    return (
+        []
+        if _too_few_to_learn(side)
+        else [side.fairness(side.linear_task.predictions.argmax(axis=1))]
+    )
 
 
 _GAPS: dict[str, Callable[[Fairness], float | None]] = {
@@ -567,8 +560,64 @@ def _gaps(before: Sequence[Fairness], after: Sequence[Fairness]) -> list[dict[st
     ]
 
 
+# -- Search and mixing -----------------------------------------------------------------------------
+
+
+def _search(side: Side) -> Retrieval:
+    rows = unseen(side.original)
+    sources = next(iter(rows.concept.columns.values()))
+    known = None if sources.missing.any() else sources.target.drawn().values
+    return retrieval(side.erased(rows.X), rows.pairs, known)
+
+
+def _search_rows(before: Retrieval | None, after: Retrieval, side: Side) -> Finding:
+    alone = f" {after.n_alone:,} ids occur once." if after.n_alone else ""
+    notes = {
+        "recall_at_1": ("recall", f"how often the nearest of all rows has the same id.{alone}"),
+        "ndcg": ("ndcg", "whether rows of the same id come first."),
+        "same_source": ("same_source", f"fair is {100 * (after.fair_share or 0.0):.1f} %."),
+    }
+    rows = []
+    for key, (name, note) in notes.items():
+        was, now = (getattr(one, name) if one else None for one in (before, after))
+        if now is not None:
+            ends = f"{now.low:.3f} to {now.high:.3f} after, with 95 % confidence; "
+            before_value = None if was is None else Value(was.value)
+            rows.append(_row(key, before_value, Value(now.value), ends + note))
+    return Finding(tuple(rows))
+
+
+def _mixing(side: Side) -> tuple[Value, Value | None]:
+    rows = unseen(side.original)
+    X, sources, task = side.erased(rows.X), rows.target, rows.task
+    index = None
+    if task is not None and task.has_classes:
+        index = robustness_index(X, task.values, sources.values)
+    return Value(float(lisi(X, sources.values).mean())), None if index is None else Value(index)
+
+
+def _mixing_rows(before: Any, after: Any, side: Side) -> Finding:
+    was = (None, None) if before is None else before
+    about = {
+        "ilisi": f"from 1, a single one, to {len(side.concept.classes)}, all mixed. Rows that look "
+        "mixed may still be read: see the strongest attacker.",
+        "robustness": "1 if rows have neighbours of their class, 0 if of their source.",
+    }
+    rows = zip(about.items(), was, after, strict=True)
+    return Finding(tuple(_row(key, one, two, note) for (key, note), one, two in rows if two))
+
+
+def _own(side: Side) -> Value:
+    assert side.utility is not None  # what ``needs`` says
+    function, rows = side.utility
+    return Value(float(function(side.erased(rows))))
+
+
 # -- All of them -----------------------------------------------------------------------------------
 
+
+#: Measured only where they are asked for.
+ON_REQUEST = ("mixing",)
 
 #: In the order of an evaluation's rows.
 METRICS: dict[str, Metric] = {
@@ -577,7 +626,6 @@ METRICS: dict[str, Metric] = {
         Metric("chance", _chance, _one_row("chance"), classes_only=True),
         Metric("linear", lambda side: _LINEAR[side.kind](side), _one_row("linear")),
         Metric("attack", attrgetter("attacked"), _attack),
-        Metric("attack_seen", attrgetter("attacked_by_fit_rows"), _attack_seen, needs=FIT_ROWS),
         Metric("mdl", _code, _mdl, classes_only=True),
         Metric("two_sample", _test, _one_row("two_sample")),
         Metric("neighbours", _overlap, _one_row("neighbours", _sampled), shared=True),
@@ -586,5 +634,8 @@ METRICS: dict[str, Metric] = {
             "task_linear", _task_accuracy, _one_row("task_linear", _task_note), TASK, shared=True
         ),
         Metric("fairness", _task_fairness, _fairness, needs=TASK, classes_only=True),
+        Metric("search", _search, _search_rows, needs=PAIRS, shared=True),
+        Metric("mixing", _mixing, _mixing_rows, classes_only=True),
+        Metric("utility", _own, _one_row("utility", lambda side: ""), needs=OWN, shared=True),
     )
 }

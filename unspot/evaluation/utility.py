@@ -1,4 +1,4 @@
-"""What rows keep after erasure: neighbours (A_k), variance, and a fair downstream classifier.
+"""What rows keep after erasure: neighbours (A_k), variance, search, and a fair classifier.
 
 Definitions of fairness follow the paper's section 4.3, for any number of task labels and of concept
 classes. With more than two classes, a class is compared with all the others pooled.
@@ -7,6 +7,7 @@ classes. With more than two classes, a class is compared with all the others poo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -167,6 +168,179 @@ def _queries(n: int, max_queries: int | None, random_state: Any) -> NDArray[np.i
     check_count("max_queries", max_queries)
     rng = generator(random_state)
     return np.sort(rng.choice(n, size=max_queries, replace=False))
+
+
+# -- Search among rows of several sources ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over rows, and an interval that counts all rows of one id as one observation."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Result of a search for the other rows of each id in the pool of all rows.
+
+    Attributes
+    ----------
+    recall : Mean
+        R@1: how often the nearest other row has the same id.
+    ndcg : Mean
+        nDCG@k: whether rows of the same id come first among the k nearest, 1 if all of them do.
+    same_source : Mean or None
+        The share of the k nearest that come from the same source as the row.
+    fair_share : float or None
+        That share if the source did not matter.
+    n_queries, n_alone : int
+        Rows with others of their id; and rows without, which only others can find.
+    """
+
+    recall: Mean
+    ndcg: Mean
+    same_source: Mean | None
+    fair_share: float | None
+    n_queries: int
+    n_alone: int
+
+
+def retrieval(
+    X: Any, ids: Any, sources: Any = None, *, k: int = 10, alpha: float = 0.05
+) -> Retrieval:
+    """Search for every row's other versions among all rows, by Euclidean distance. O(n²d) time.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    ids : array-like of shape (n,)
+        Rows of one id are the same thing from several sources: translations, or one task in
+        several languages.
+    sources : array-like of shape (n,), optional
+        The source of each row.
+    k : int
+        How many nearest rows count for nDCG and for the share of the same source.
+    alpha : float
+        One minus the level of the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> things = np.random.default_rng(0).normal(size=(50, 4))
+    >>> X = np.vstack([things, things + [9, 0, 0, 0]])  # the second source is elsewhere
+    >>> ids, sources = np.tile(np.arange(50), 2), np.repeat(["a", "b"], 50)
+    >>> retrieval(X, ids, sources).recall.value, retrieval(X[:, 1:], ids, sources).recall.value
+    (0.0, 1.0)
+    """
+    rows = checked_matrix(X, "X").astype(np.float64)
+    n = len(rows)
+    codes = Classes.read(ids, n_rows=n, name="ids").codes
+    others = np.bincount(codes)[codes] - 1
+    asked = np.flatnonzero(others)
+    if not len(asked):
+        raise ValueError(
+            f"Got {n} ids that occur once each, but expected ids that several rows share: without "
+            "another row of its id there is nothing to find."
+        )
+    near, _ = _nearest(rows, _check_k(k, n, include_self=False))
+    hit = codes[near] == codes[:, None]  # (n, k)
+    gain = 1 / np.log2(np.arange(near.shape[1]) + 2)
+    best = np.cumsum(gain)[np.minimum(others, near.shape[1]) - 1]
+    quantile = NormalDist().inv_cdf(1 - alpha / 2)
+
+    def mean(scores: Array, of: NDArray[np.int64]) -> Mean:
+        value = float(scores[of].mean())
+        by_id = np.bincount(codes[of], scores[of] - value)
+        half = quantile * float(np.sqrt(np.square(by_id).sum())) / len(of)
+        return Mean(value, max(value - half, 0.0), min(value + half, 1.0))
+
+    same, fair = None, None
+    if sources is not None:
+        source = Classes.read(sources, n_rows=n, name="sources")
+        of_source = source.codes[near] == source.codes[:, None]
+        same = mean(of_source.mean(axis=1), np.arange(n))
+        fair = float(np.sum(source.counts * (source.counts - 1)) / (n * (n - 1)))
+    recall, ndcg = mean(1.0 * hit[:, 0], asked), mean(hit @ gain / best, asked)
+    return Retrieval(recall, ndcg, same, fair, len(asked), n - len(asked))
+
+
+def lisi(X: Any, sources: Any, *, perplexity: float = 30.0) -> Array:
+    """Count the sources around each row, (n,): from 1 (one only) to their number (all mixed).
+
+    The local inverse Simpson index of Korsunsky et al. (2019), called iLISI for batches: 1/Σp² over
+    the shares p of the sources among the 3·perplexity nearest rows, which weigh less the farther
+    they are. Rows that look mixed may still be read by an attacker: measure that beside it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, z = np.random.default_rng(0).normal(size=(500, 3)), np.arange(500) % 2
+    >>> mixed, apart = lisi(X, z).mean(), lisi(X + 9 * z[:, None], z).mean()
+    >>> bool(mixed > 1.8), float(apart)
+    (True, 1.0)
+    """
+    rows = checked_matrix(X, "X").astype(np.float64)
+    labels = Classes.read(sources, n_rows=len(rows), name="sources")
+    near, distances = _nearest(rows, min(int(3 * perplexity), len(rows) - 1))
+    distances = distances - distances[:, :1]
+    low, high = np.full(len(rows), -60.0), np.full(len(rows), 60.0)  # of the logarithm of 1/width
+    for _ in range(60):  # the entropy of the weights falls with 1/width
+        middle = (low + high) / 2
+        weights = np.exp(-distances * np.exp(middle)[:, None])
+        total = weights.sum(axis=1)
+        entropy = np.log(total) + np.exp(middle) * (distances * weights).sum(axis=1) / total
+        wide = entropy > np.log(perplexity)
+        low, high = np.where(wide, middle, low), np.where(wide, high, middle)
+    weights = weights / total[:, None]
+    of_source = labels.codes[near]
+    shares = [(weights * (of_source == c)).sum(axis=1) for c in range(len(labels.classes))]
+    return np.asarray(1 / np.square(shares).sum(axis=0))
+
+
+def robustness_index(X: Any, classes: Any, sources: Any, *, k: int = 10) -> float | None:
+    """Compare what makes rows neighbours: 1 if it is their class, 0 if it is their source.
+
+    Among the k nearest rows of all rows, SO of the same class from another source and OS of another
+    class from the same source: SO/(SO + OS), as in PathoROB. None if there are neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0], [0, 1], [5, 0], [5, 1]])
+    >>> robustness_index(X, ["f", "f", "m", "m"], ["a", "b", "a", "b"], k=1)
+    1.0
+    """
+    rows = checked_matrix(X, "X").astype(np.float64)
+    near, _ = _nearest(rows, _check_k(k, len(rows), include_self=False))
+    read = {"classes": classes, "sources": sources}
+    codes = [Classes.read(z, n_rows=len(rows), name=name).codes for name, z in read.items()]
+    same_class, same_source = (c[near] == c[:, None] for c in codes)
+    good, bad = np.sum(same_class & ~same_source), np.sum(~same_class & same_source)
+    return float(good / (good + bad)) if good + bad else None
+
+
+def _nearest(X: Array, k: int) -> tuple[NDArray[np.int64], Array]:
+    """Find the k nearest other rows of every row, nearest first: numbers and distances, (n, k)."""
+    X = X - X.mean(axis=0)
+    half = 0.5 * np.einsum("ij,ij->i", X, X)
+    step = max(1, BLOCK_VALUES // len(X))
+
+    def of(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
+        distance = half - X[rows] @ X.T
+        distance[np.arange(len(rows)), rows] = np.inf
+        near = np.argpartition(distance, k - 1, axis=1)[:, :k]
+        near = np.take_along_axis(near, np.argsort(near, axis=1), axis=1)  # ties in row order
+        order = np.argsort(np.take_along_axis(distance, near, axis=1), axis=1, kind="stable")
+        near = np.take_along_axis(near, order, axis=1)
+        squares = 2 * (np.take_along_axis(distance, near, axis=1) + half[rows, None])
+        return near, np.sqrt(np.maximum(squares, 0.0))
+
+    pieces = [np.arange(i, min(i + step, len(X))) for i in range(0, len(X), step)]
+    nears, distances = zip(*in_threads(of, pieces, most=len(pieces)), strict=True)
+    return np.concatenate(nears), np.concatenate(distances)
 
 
 Counts = NDArray[np.int64]

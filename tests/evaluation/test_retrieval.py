@@ -1,0 +1,68 @@
+"""Search in mixed pools, iLISI and the robustness index, against other implementations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import ndcg_score
+from sklearn.metrics.pairwise import euclidean_distances
+
+from unspot.evaluation import lisi, retrieval, robustness_index
+
+
+def pool(n=60, n_sources=3, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    ids, sources = np.tile(np.arange(n), n_sources), np.repeat(list("abc"[:n_sources]), n)
+    X = rng.normal(size=(n, d))[ids] + 0.5 * rng.normal(size=(n * n_sources, d))
+    X[:, 0] += 2.0 * np.searchsorted(list("abc"), sources)
+    return X, ids, sources
+
+
+def test_retrieval_is_that_of_a_sorted_list():
+    X, ids, sources = pool()
+    similarity = -euclidean_distances(X)
+    np.fill_diagonal(similarity, -np.inf)
+    first = similarity.argmax(axis=1)
+    ten = np.argsort(-similarity, axis=1)[:, :10]
+    relevant = (ids == ids[:, None]) & ~np.eye(len(X), dtype=bool)
+    np.fill_diagonal(similarity, -1e9)
+    found = retrieval(X, ids, sources)
+    assert found.recall.value == pytest.approx(np.mean(ids[first] == ids))
+    assert found.ndcg.value == pytest.approx(ndcg_score(relevant, similarity, k=10))
+    assert found.same_source.value == pytest.approx(np.mean(sources[ten] == sources[:, None]))
+    assert found.fair_share == pytest.approx(59 / 179)
+    assert (found.n_queries, found.n_alone) == (180, 0)
+
+
+def test_intervals_cover_the_recall_of_many_pools():
+    truth = np.mean([retrieval(*pool(seed=s)[:2]).recall.value for s in range(200)])
+    found = [retrieval(*pool(seed=s)[:2]).recall for s in range(200)]
+    assert 0.9 <= np.mean([r.low <= truth <= r.high for r in found]) <= 0.99
+
+
+def test_ids_that_occur_once():
+    X, ids, _ = pool(30, 2)
+    with pytest.raises(ValueError, match="60 ids that occur once each"):
+        retrieval(X, np.arange(60))
+    ids[:10] = 100 + np.arange(10)  # now twenty rows are alone
+    found = retrieval(X, ids)
+    assert (found.n_queries, found.n_alone, found.same_source) == (40, 20, None)
+
+
+def test_lisi_is_that_of_harmonypy():
+    package = pytest.importorskip("harmonypy.lisi")
+    X, _, sources = pool(150)
+    expected = package.compute_lisi(X, {"source": sources}, ["source"], perplexity=20)[:, 0]
+    np.testing.assert_allclose(lisi(X, sources, perplexity=20), expected, rtol=1e-3)
+
+
+def test_the_robustness_index_by_counting():
+    X, _, sources = pool(40)
+    classes = np.where(X[:, 1] > 0, "f", "m")
+    distances = euclidean_distances(X)
+    np.fill_diagonal(distances, np.inf)
+    good = bad = 0
+    for i, near in enumerate(np.argsort(distances, axis=1)[:, :7]):
+        good += sum(classes[j] == classes[i] and sources[j] != sources[i] for j in near)
+        bad += sum(classes[j] != classes[i] and sources[j] == sources[i] for j in near)
+    assert robustness_index(X, classes, sources, k=7) == pytest.approx(good / (good + bad))
