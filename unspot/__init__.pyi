@@ -1,4 +1,6 @@
 from . import anndata as anndata
+from .choice.erase import Choice as Choice
+from .choice.erase import erase as erase
 from .choice.path import RankPath as RankPath
 from .choice.path import rank_path as rank_path
 from .choice.plan import plan as plan
@@ -10,6 +12,7 @@ from .erasers.cascade import Cascade as Cascade
 from .erasers.leace import LEACE as LEACE
 from .erasers.leopard import LEOPARD as LEOPARD
 from .erasers.registry import methods as methods
+from .erasers.transport import Transport as Transport
 from .evaluation.certificate import Certificate as Certificate
 from .evaluation.certificate import certify as certify
 from .evaluation.evaluations import Evaluation as Evaluation

@@ -1,3 +1,8 @@
+from .candidates import Family as Family
+from .erase import Candidate as Candidate
+from .erase import Choice as Choice
+from .erase import Rule as Rule
+from .erase import erase as erase
 from .path import PathPoint as PathPoint
 from .path import RankPath as RankPath
 from .path import rank_path as rank_path

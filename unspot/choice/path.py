@@ -422,7 +422,7 @@ class _Ranked:
     def starts_warm(self) -> bool:
         """Tell whether a fit refines a start; the paper's solver always runs to the end."""
         estimator = self.estimator
-        is_leopard = isinstance(estimator, LEOPARD)
+        is_leopard = isinstance(estimator, LEOPARD) and estimator.metric != "standardised"
         return is_leopard and isinstance(as_solver(estimator.solver), ManifoldSolver)
 
     def fits(self, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:

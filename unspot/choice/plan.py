@@ -1,10 +1,9 @@
-"""A plan before any fit: what this many rows in this many dimensions can reach and show."""
+"""A plan before any fit: what these rows can decide, and what linear erasure must leave."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -12,133 +11,145 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_share
-from unspot.data.concept import read, require_classes
-from unspot.data.groups import counts_at_worst, group_codes
+from unspot.data.columns import as_array
+from unspot.data.concept import read
+from unspot.data.dataset import Split, parts_of
 from unspot.data.rows import in_memory, refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.certificate import MARGIN
-from unspot.evaluation.inference import detectable_advantage, effective_rows, smallest_bound
+from unspot.evaluation.certificate import MARGIN, UNITS
+from unspot.evaluation.inference import scores_of
 from unspot.machine import pieces_in_threads
-from unspot.tables import points_text
 
-#: Shares of the rows that ``unspot path`` fits on in the end, and tests on.
+#: Shares of the rows that ``erase`` and ``unspot path`` fit on in the end, and judge on.
 FIT, TEST = 0.7, 0.3
 
 _ALPHA, _ATTACKERS = 0.05, BUDGETS["standard"].attackers
 
 
 @dataclass(frozen=True)
+class LinearResidual:
+    """Residual of the classes' means that linear erasure must leave on fresh rows.
+
+    Parameters
+    ----------
+    pair : tuple of two str
+        The classes whose difference of means leaves most.
+    shift : float
+        The distance of their means, in standard deviations.
+    share : float
+        The share of its square that any linear map must leave, if the data are Gaussian.
+    advantage : float
+        The advantage over guessing between the two of an attacker who knows that residual.
+    fit_rows : int
+        The rows to fit on with which it is at most the target.
+    """
+
+    pair: tuple[str, str]
+    shift: float
+    share: float
+    advantage: float
+    fit_rows: int
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Numbers that rows can reach and show, before a fit.
+    """Numbers that rows can decide, before a fit.
 
     Parameters
     ----------
     n_rows, n_features : int
-    dimensions : int
-        The dimensions in which rows vary; some features may be sums of others.
-    rows_of_class : mapping of str to int
-        Rows, or groups if the rows come in groups.
-    pair : tuple of two str
-        The classes whose difference of means leaves most on fresh rows.
-    shift : float
-        The distance of their means, in standard deviations.
-    residual : float
-        The share of its square that any linear map must leave on fresh rows, if the data are
-        Gaussian.
-    linear_advantage : float
-        The advantage over guessing between the two of an attacker who knows that residual.
-    detectable : float or None
-        The smallest advantage that the test rows show in 80 of 100 cases.
+    n_units : int
+        Rows, or groups at worst if the rows come in groups.
+    unit : str
+        Of advantages: points, or per cent of the variance of a number.
     confirmable : float
-        The smallest bound that they can confirm.
+        The smallest bound that the rows which judge can confirm, where nothing leaks. Of several
+        concepts and their combination, the largest of these.
     max_advantage : float
-        The target.
-    fit_rows, test_rows : int
-        The rows that the target needs: for the linear residual, and to confirm it.
+        The bound that is asked for.
+    test_rows : int
+        The rows to judge on that it needs.
+    linear : LinearResidual or None
+        None for a number, for several concepts, and for fewer rows than dimensions.
     """
 
     n_rows: int
     n_features: int
-    dimensions: int
-    rows_of_class: Mapping[str, int]
-    pair: tuple[str, str]
-    shift: float
-    residual: float
-    linear_advantage: float
-    detectable: float | None
+    n_units: int
+    unit: str
     confirmable: float
     max_advantage: float
-    fit_rows: int
     test_rows: int
+    linear: LinearResidual | None = None
 
     @property
     def rows_needed(self) -> int:
-        """Count the labelled rows that the target needs, split as ``unspot path`` splits them."""
-        return max(ceil(self.fit_rows / FIT), ceil(self.test_rows / TEST))
+        """Count the labelled rows that the bound needs: 70 % to fit on, 30 % to judge on."""
+        fit_rows = 0 if self.linear is None else self.linear.fit_rows
+        return max(ceil(fit_rows / FIT), ceil(self.test_rows / TEST))
 
     @property
     def enough(self) -> bool:
         """Tell whether there are as many."""
-        return self._units >= self.rows_needed
+        return self.n_units >= self.rows_needed
 
     @property
-    def _units(self) -> int:
-        """Count rows, or groups."""
-        return sum(self.rows_of_class.values())
+    def target(self) -> float:
+        """The bound to go for: the one that is asked for, or the smallest that can be decided."""
+        return max(self.max_advantage, self.confirmable)
 
-    def to_json(self) -> str:
-        """Write the numbers as JSON."""
-        numbers = {"rows_needed": self.rows_needed, "enough": self.enough}
-        return json.dumps({"format": "unspot-plan/1", **asdict(self), **numbers}, indent=1)
+    @property
+    def sentence(self) -> str:
+        """Say in a sentence whether the bound can be decided."""
+        asked, units = self._amount(self.max_advantage), self._units
+        if self.max_advantage >= self.confirmable:
+            return f"{asked} can be decided with these {units}."
+        if self.confirmable >= 1:
+            return f"These {units} cannot confirm any bound; {asked} need {self.rows_needed:,}."
+        least = f"{100 * self.confirmable:.1f}"
+        return (
+            f"{asked} cannot be decided with these {units} ({self.rows_needed:,} would); going for "
+            f"{least}."
+        )
+
+    @property
+    def _units(self) -> str:
+        grouped = self.n_units != self.n_rows
+        return f"{self.n_units:,} groups at worst" if grouped else f"{self.n_rows:,} rows"
+
+    def _amount(self, share: float) -> str:
+        return f"{100 * share:.3g} {self.unit}"
 
     def __str__(self) -> str:
-        units = self._units
-        apart = "" if units == self.n_rows else f" in groups, which count as {units:,} at worst"
-        first, second = self.pair
-        target = points_text(self.max_advantage)
-        verdict = "there are enough" if self.enough else f"you have {units:,}"
+        n_fit, n_test = round(FIT * self.n_units), round(TEST * self.n_units)
         lines = [
-            f"{self.n_rows:,} rows of {self.n_features} features{apart}, {len(self.rows_of_class)} "
-            f"classes: about {round(FIT * units):,} to fit on, {round(TEST * units):,} to test on.",
-            f"Any linear map leaves about {100 * self.residual:.2g} % of the squared difference of "
-            f"the means of {first} and {second} on fresh rows. An attacker that "
-            f"knows it gains {points_text(self.linear_advantage)} over guessing between the two.",
-            self._power(),
-            f"A bound of {target} needs about {self.fit_rows:,} rows to fit and "
-            f"{self.test_rows:,} to test, so {self.rows_needed:,} in all: {verdict}.",
+            self.sentence,
+            f"{self._units} of {self.n_features} features: about {n_fit:,} to fit on and "
+            f"{n_test:,} to judge on.",
         ]
+        if (left := self.linear) is not None:
+            lines.append(
+                f"Any linear map leaves about {100 * left.share:.2g} % of the squared difference "
+                f"of the means of {left.pair[0]} and {left.pair[1]} on fresh rows: an attacker "
+                f"that knows it gains {self._amount(left.advantage)} between the two. Fitted on "
+                f"{left.fit_rows:,} rows, it would be {self._amount(self.max_advantage)}."
+            )
         return "\n".join(lines)
-
-    def _power(self) -> str:
-        """Say what the test rows show and confirm, which may be nothing if they are few."""
-        shown = "no advantage, however large,"
-        if self.detectable is not None:
-            shown = f"an advantage of {points_text(self.detectable)}"
-        confirmed = "confirm no bound"
-        if self.confirmable < 1 - 1 / len(self.rows_of_class):  # a perfect attacker has that
-            confirmed = f"can confirm a bound of {points_text(self.confirmable)}"
-        return f"The test rows show {shown} in 80 of 100 cases, and {confirmed}."
 
 
 @pieces_in_threads()
-def plan(
-    X: Any,
-    z: Any,
-    *,
-    groups: Any = None,
-    max_advantage: float = MARGIN,
-) -> Plan:
-    """Say what these rows can reach and show, before any eraser is fitted.
+def plan(X: Any, z: Any, *, groups: Any = None, max_advantage: float = MARGIN) -> Plan:
+    """Say what these rows can decide, before any eraser is fitted.
 
     Parameters
     ----------
     X, z : array-like
-        Embeddings (n, d) and labels of the concept (n,).
+        Embeddings (n, d), and the concept: labels or numbers (n,), or a table of several.
     groups : array-like, optional
         What rows come in. A group then counts as one row, which is the worst case.
     max_advantage : float
-        The target: the largest advantage of an attacker over guessing.
+        The target: the largest advantage of an attacker over guessing, or share of the variance.
 
     Notes
     -----
@@ -151,7 +162,7 @@ def plan(
     >>> z = np.arange(4000) % 2
     >>> X = rng.normal(size=(4000, 20)) + z[:, None] * 0.5
     >>> found = plan(X, z, max_advantage=0.1)
-    >>> 0 < found.linear_advantage < found.confirmable < 0.1, found.enough
+    >>> 0 < found.linear.advantage < found.confirmable < 0.1, found.enough
     (True, True)
     """
     check_share("max_advantage", max_advantage)
@@ -161,32 +172,50 @@ def plan(
             "is left. Pass a small advantage such as 0.01."
         )
     X = np.asarray(in_memory(X))
-    labels = require_classes(read(z, n_rows=len(X), min_rows=3), "plan")
     refuse_nonfinite(X)
-    numbers = None if groups is None else group_codes(groups, len(X))
-    counts = counts_at_worst(labels.codes, numbers, len(labels.classes))
-    d, squares = squared_shifts(X, labels.codes, labels.counts)
+    groups = None if groups is None else as_array(groups)
+    return plan_rows(Split(X, read(z, n_rows=len(X), min_rows=3), groups=groups), max_advantage)
+
+
+def plan_rows(rows: Split, max_advantage: float) -> Plan:
+    """Say what the rows of a split can decide; see ``plan``."""
+    parts = parts_of(rows)
+    level = _ALPHA / len(parts)
+    scores = [scores_of(part.data.target, part.data.group_codes) for part in parts]
+    bounds = [one.smallest_bound(level, len(_ATTACKERS), TEST) for one in scores]
+    worst = scores[int(np.argmax(bounds))]
+    units = worst.units()
+    return Plan(
+        n_rows=len(rows),
+        n_features=int(rows.X.shape[1]),
+        n_units=int(units.sum()),
+        unit=UNITS[worst.concept.kind],
+        confirmable=max(bounds),
+        max_advantage=max_advantage,
+        test_rows=_fewest(
+            lambda n: worst.smallest_bound(level, len(_ATTACKERS), n / units.sum()) <= max_advantage
+        ),
+        linear=_linear(rows, units, max_advantage) if len(parts) == 1 else None,
+    )
+
+
+def _linear(rows: Split, counts: NDArray[Any], max_advantage: float) -> LinearResidual | None:
+    """Estimate what linear erasure leaves, for classes of more rows than dimensions."""
+    labels = rows.target
+    shifts = squared_shifts(rows.X, labels.codes, labels.counts) if labels.has_classes else None
+    if shifts is None:
+        return None
+    d, squares = shifts
     first, second = max(
         zip(*np.triu_indices(len(counts), 1), strict=True),
         key=lambda pair: _left(float(squares[pair]), counts[list(pair)] * FIT, d, len(counts))[1],
     )
-    square, shares = float(squares[first, second]), counts / counts.sum()
-    return Plan(
-        n_rows=len(X),
-        n_features=X.shape[1],
-        dimensions=d,
-        rows_of_class={str(c): int(n) for c, n in zip(labels.classes, counts, strict=True)},
-        pair=(str(labels.classes[first]), str(labels.classes[second])),
-        shift=square**0.5,
-        **_reach(square, counts, [int(first), int(second)], d),
-        max_advantage=max_advantage,
-        fit_rows=_fewest(
-            lambda n: _left(square, n * shares[[first, second]], d, len(counts))[1] <= max_advantage
-        ),
-        test_rows=_fewest(
-            lambda n: smallest_bound(n * shares, _ALPHA, len(_ATTACKERS)) <= max_advantage
-        ),
-    )
+    square, pair = float(squares[first, second]), [int(first), int(second)]
+    shares = counts[pair] / counts.sum()
+    share, advantage = _left(square, counts[pair] * FIT, d, len(counts))
+    fit_rows = _fewest(lambda n: _left(square, n * shares, d, len(counts))[1] <= max_advantage)
+    names = str(labels.classes[first]), str(labels.classes[second])
+    return LinearResidual(names, square**0.5, share, advantage, fit_rows)
 
 
 def linear_residual(n_features: int, kappa: float, n_deleted: int = 1) -> float:
@@ -210,19 +239,6 @@ def linear_residual(n_features: int, kappa: float, n_deleted: int = 1) -> float:
     return float((d - n_deleted) * np.sum(poisson.pmf(J, middle) / (d + 2 * J)))
 
 
-def _reach(square: float, counts: NDArray[Any], pair: list[int], d: int) -> dict[str, Any]:
-    """Say what rows reach and show, for a squared shift between a pair of classes."""
-    tests = np.maximum(counts * TEST, 1)
-    rows, level = int(effective_rows(tests)), _ALPHA / (2 * len(_ATTACKERS))
-    residual, advantage = _left(square, counts[pair] * FIT, d, len(counts))
-    return {
-        "residual": residual,
-        "linear_advantage": advantage,
-        "detectable": detectable_advantage(1 / len(counts), rows, level),
-        "confirmable": smallest_bound(tests, _ALPHA, len(_ATTACKERS)),
-    }
-
-
 def _left(square: float, counts: NDArray[Any], d: int, n_classes: int) -> tuple[float, float]:
     """Compute the share of a squared shift that a fit on these rows leaves, and its advantage."""
     kappa = square / float(np.sum(1 / counts))
@@ -239,8 +255,11 @@ def advantage_between(square: float) -> float:
 
 def squared_shifts(
     X: NDArray[Any], codes: NDArray[np.int64], counts: NDArray[np.int64]
-) -> tuple[int, NDArray[np.float64]]:
-    """Count the dimensions in which rows vary, and measure squared distances of class means."""
+) -> tuple[int, NDArray[np.float64]] | None:
+    """Count the dimensions in which rows vary, and measure squared distances of class means.
+
+    None for too few rows to see how far the classes are apart.
+    """
     K, n = len(counts), len(X)
     statistics = ClassStatistics.from_rows(X, codes, K, per_class=False)
     values, vectors = np.linalg.eigh(statistics.within / (n - K))
@@ -248,11 +267,7 @@ def squared_shifts(
     d = max(int(varies.sum()), 1)
     freedom = n - K - d - 1
     if freedom <= 0:
-        raise ValueError(
-            f"Got {n:,} rows that vary in {d:,} dimensions, but a plan needs more than "
-            f"{d + K + 1:,} rows to see how far the classes are apart. Give more rows, or fewer "
-            "dimensions (PCA)."
-        )
+        return None
     means = statistics.means @ vectors[:, varies] / np.sqrt(values[varies])
     apart = np.square(means[:, None] - means[None]).sum(axis=2)
     # A mean and a covariance that are estimated look farther apart than the true ones.

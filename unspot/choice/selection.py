@@ -11,20 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.dataset import Dataset, Split, parts_of, split_parts
+from unspot.data.dataset import Dataset, Split, parts_of
 from unspot.evaluation.attack_models import rows_needed
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN
 from unspot.evaluation.evaluations import check_metrics, over_seeds
 from unspot.evaluation.inference import scores_of
-from unspot.evaluation.measure import Attacked, attack_both_ways, attack_folds
+from unspot.evaluation.measure import Attacked, attack_eraser, attack_folds
 from unspot.io.progress import phase
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def select(
     max_advantage : float, optional
         The largest advantage of the strongest attacker over guessing, in balanced accuracy; of
         a number, the largest share of its variance. It holds for each of several concepts. By
-        default 0.05, or the smallest that the rows can decide. A smaller one is refused.
+        default 0.05. Where the rows cannot decide that, the smallest that they can.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         Who decides about ``max_advantage``: a budget, or names of attackers.
     refit : bool
@@ -129,7 +128,15 @@ def select(
         selection = largest(path, max_advantage=max_advantage, attackers=attackers)
     else:
         selection = by_metric(path, metric, at_most=at_most, at_least=at_least)
-    if not selection.met:
+    went_for = selection.max_advantage
+    if max_advantage is not None and went_for is not None and went_for > max_advantage:
+        warnings.warn(
+            f"Got max_advantage={max_advantage:g}, which these rows cannot decide; went for "
+            f"{went_for:.3f}: {selection}. unspot plan says how many rows would.",
+            UserWarning,
+            stacklevel=2,
+        )
+    elif not selection.met:
         warnings.warn(f"No rank will do: {selection}. {_WAY_OUT}", UserWarning, stacklevel=2)
     elif max_advantage is None:
         _warn_of_large_advantage(selection.max_advantage or 0.0)
@@ -227,7 +234,7 @@ def largest(
     max_advantage : float, optional
         The largest advantage of the strongest attacker over guessing, in balanced accuracy; of a
         number, the largest share of its variance. It holds for each of several concepts. By
-        default 0.05, or the smallest that the rows can decide. A smaller one is refused.
+        default 0.05. Where the rows cannot decide that, the smallest that they can.
     attackers : {"quick", "standard", "thorough"} or sequence of str
         A budget, or names of attackers.
     """
@@ -251,17 +258,18 @@ def largest(
     criterion = "advantage of the strongest attacker at most"
     nearest = rank or min(confirmed or bounds, key=lambda rank: (confirmed or bounds)[rank])
     bounds |= confirmed
-    return Selection(nearest, criterion, bounds, rank is not None, allowed)
+    met = rank is not None and (max_advantage is None or allowed <= max_advantage)
+    return Selection(nearest, criterion, bounds, met, allowed)
 
 
-def _of_each(data: Dataset, attack: Callable[[Dataset], Attacked]) -> dict[str, Attacked]:
-    """Attacks on every concept of the data and on their combination; one has no name."""
-    return {part.name: attack(part.data) for part in parts_of(data)}
+def _of_each(rows: Split, attack: Callable[[Split], Attacked]) -> list[Attacked]:
+    """Attack every concept of the rows, and their combination."""
+    return [attack(part.data) for part in parts_of(rows)]
 
 
-def _bound(each: Mapping[str, Attacked]) -> float:
+def _bound(each: Sequence[Attacked]) -> float:
     """No attacker of any concept has more than this."""
-    return max(one.upper_bound((1 - _CONFIDENCE) / len(each)) for one in each.values())
+    return max(one.bounds((1 - _CONFIDENCE) / len(each))[1] for one in each)
 
 
 def _effort(attackers: str | Sequence[str]) -> dict[str, Any]:
@@ -310,49 +318,36 @@ def _refined(
 def way_to_decide(
     data: Dataset, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
 ) -> tuple[float, bool]:
-    """The bound that shall be decided, and whether that takes train rows as well: cross-fitting."""
+    """Return the bound to go for, and whether that takes train rows as well: cross-fitting."""
     try:
         if all(map(_can_teach, data.validation.halves(0))):
-            return decidable(data.validation, max_advantage, attackers), False
-    except ValueError:  # of too few rows to decide, or to be halved
+            bound = decidable(data.validation, max_advantage, attackers)
+            if max_advantage is None or bound <= max_advantage:
+                return bound, False
+    except ValueError:  # of too few rows to be halved
         pass
     return decidable(data.train.joined(data.validation), max_advantage, attackers), True
 
 
 def _can_teach(half: Split) -> bool:
     """Tell whether attackers can learn every concept from these rows."""
-    return all(len(part) >= rows_needed(part.target) for part in split_parts(half))
+    return all(len(part.data) >= rows_needed(part.data.target) for part in parts_of(half))
 
 
 def decidable(
     split: Split, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """The bound that these rows shall decide; an error if they cannot."""
+    """Return the bound that these rows shall decide: what was asked for, or the least they can."""
     names = attackers
     if isinstance(attackers, str):
         names = BUDGETS[_judges(check_choice("attackers", attackers, BUDGETS))].attackers
-    groups = split.group_codes
-    parts = split_parts(split)
+    parts = [part.data for part in parts_of(split)]
     alpha = (1 - _CONFIDENCE) / len(parts)
-    n_units, smallest = max(
-        (
-            scores_of(part.target, part.group_codes).smallest_bound(alpha, len(names))
-            for part in parts
-        ),
-        key=lambda bound: bound[1],
+    smallest = max(
+        scores_of(part.target, part.group_codes).smallest_bound(alpha, len(names)) for part in parts
     )
-    if max_advantage is None:
-        return max(MARGIN, smallest)
-    if check_share("max_advantage", max_advantage) < smallest:
-        more = (smallest / max(max_advantage, 0.001)) ** 2
-        units = "rows" if groups is None else "groups"
-        raise ValueError(
-            f"Got max_advantage={max_advantage:g}, but expected at least "
-            f"{ceil(1000 * smallest) / 1000:.3f}: the choice is judged on {n_units:,} "
-            f"{units}, on which attackers that only guess may look as good as that. Allow more, or "
-            f"give about {float(f'{more:.2g}'):,.12g} times as many {units}."
-        )
-    return max_advantage
+    asked = MARGIN if max_advantage is None else check_share("max_advantage", max_advantage)
+    return max(asked, smallest)
 
 
 def advantage_bound(
@@ -360,7 +355,8 @@ def advantage_bound(
 ) -> float:
     """An upper bound on the advantage of the strongest attacker, on all validation rows."""
     how = {"random_state": path.random_state, **_effort(attackers)}
-    return _bound(_of_each(path.judged, lambda data: attack_both_ways(point.eraser, data, **how)))
+    rows = path.data.validation
+    return _bound(_of_each(rows, lambda part: attack_eraser(point.eraser, part, **how)))
 
 
 def cross_fitted_bound(
@@ -377,19 +373,13 @@ def cross_fitted_bound(
     def fitted(whole: Split, fit: NDArray[np.int64]) -> Any:
         return path.fold(whole, fit).at(point.rank).eraser
 
-    folds = {str(i): attack_folds(fitted, part, **how) for i, part in enumerate(split_parts(rows))}
+    folds = _of_each(rows, lambda part: attack_folds(fitted, part, **how))
+    judged = path.data.validation
     try:
-        own = _of_each(path.judged, lambda data: attack_both_ways(point.eraser, data, **how))
+        own = _of_each(judged, lambda part: attack_eraser(point.eraser, part, **how))
     except ValueError:  # of too few validation rows to learn from
-        own = {}
-    return max(
-        [_bound(folds), *(_shown(one, (1 - _CONFIDENCE) / len(own)) for one in own.values())]
-    )
-
-
-def _shown(attacked: Attacked, alpha: float) -> float:
-    """The strongest attacker has at least this."""
-    return attacked.interval(attacked.strongest, alpha)[0] - attacked.scores.chance
+        own = []
+    return max([_bound(folds), *(one.bounds((1 - _CONFIDENCE) / len(own))[0] for one in own)])
 
 
 def _bisect(

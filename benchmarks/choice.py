@@ -1,0 +1,209 @@
+"""The choice of ``unspot.erase`` against every candidate and rivals, on rows that only judge.
+
+For each data set and seed, ``erase`` chooses. Then every candidate is fitted on the rows that chose
+and attacked on those that judge (budget "quick"), beside the choice itself. The regret is what the
+best of them leaks less at no less utility (within 0.005 of A_50%, or half a point of the task).
+With the first seed, rivals of ``unspot.lab`` are fitted too, in the raw space.
+
+GloVe, verses and laws are in the package. The others are research data, read from the folder in the
+environment variable UNSPOT_DATA, and left out without it.
+
+Run: UNSPOT_DATA=FOLDER python -m benchmarks choice. Runs in the result file are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unspot import erase
+from unspot.choice.candidates import families
+from unspot.choice.erase import _read, _utility
+from unspot.data.dataset import Split
+from unspot.data.goal import Goal
+from unspot.datasets import load_glove_gender, load_translations
+from unspot.datasets.synthetic import law
+from unspot.erasers.registry import make
+from unspot.evaluation.measure import attack_halves, erased_split
+
+RESULTS = Path(__file__).parent / "results" / "choice.json"
+FILES = {
+    "tweets": "tweets_minilm",
+    "bios": "bios_minilm",
+    "code": "code_language",
+    "snippets": "snippets_source",
+    "digits": "digits_source",
+    "cells": "cells_dataset",
+}
+#: Data sets, by name, rows (0: all) and whether the task is the utility.
+SETS = (
+    ("cells", 0, False),
+    ("law:xor", 0, False),
+    ("law:variance", 0, False),
+    ("people", 0, True),
+    ("bios", 600, True),
+    ("code", 0, False),
+    ("tweets", 3000, True),
+    ("digits", 0, True),
+    ("law:mixture", 0, False),
+    ("words", 6000, False),
+    ("snippets", 3000, False),
+    ("tweets", 3000, False),
+    ("bios", 0, True),
+    ("verses", 3000, False),
+    ("digits", 0, False),
+    ("law:ring", 0, False),
+)
+RIVALS = ("mute", "inlp", "fairpca")
+#: Utility that counts as equal.
+EQUAL = 0.005
+
+
+def load(name: str, n_rows: int, seed: int) -> dict[str, Any] | None:
+    """Load rows as ``erase`` takes them, or None without the file."""
+    rows: dict[str, Any] = {}
+    if name in ("words", "verses"):
+        splits = list(load_glove_gender() if name == "words" else load_translations())
+        rows = {key: np.concatenate([getattr(s, key) for s in splits]) for key in "Xz"}
+        if name == "verses":
+            rows["groups"] = np.concatenate([s.groups for s in splits])
+    elif name.startswith("law:"):
+        drawn = law(name[4:], n=4000, d=20, random_state=seed)
+        rows = {"X": drawn.X, "z": drawn.z}
+    elif name == "people":
+        rows = _people(seed)
+    else:
+        path = Path(os.environ.get("UNSPOT_DATA", ".")) / f"{FILES[name]}.npz"
+        if not path.exists():
+            return None
+        with np.load(path) as file:
+            rows = {"X": file["X"].astype(np.float32), "z": file["z"], "task": file["y"]}
+        if name == "code":  # a programming task in five languages
+            rows["groups"] = rows.pop("task")
+    if n_rows:
+        some = np.random.default_rng(seed).permutation(len(rows["X"]))[:n_rows]
+        rows = {key: value[some] for key, value in rows.items()}
+    return rows
+
+
+def _people(seed: int) -> dict[str, Any]:
+    """Draw 40 people of 42 columns, and the five activities of everybody."""
+    rng, K, d, n = np.random.default_rng(seed), 40, 42, 3000
+    person, activity = rng.integers(K, size=n), rng.integers(5, size=n)
+    people = rng.normal(size=(K, d)) * np.linspace(1.5, 0.1, d)
+    activities = rng.normal(size=(5, d)) * np.linspace(1.2, 0.3, d)
+    X = people[person] + activities[activity] + rng.normal(size=(n, d))
+    return {"X": X, "z": np.char.add("p", person.astype(str)), "task": activity.astype(str)}
+
+
+def measure(eraser: Any, rows: Split) -> dict[str, float]:
+    """Attack erased rows and measure their utility."""
+    after = erased_split(eraser, rows)
+    attacked = attack_halves(after, budget="quick", halvings=1)
+    utility, _ = _utility(rows, after, None)
+    return {
+        "leak": round(float(attacked.strongest.score - attacked.chance), 4),
+        "utility": round(utility, 4),
+    }
+
+
+def one(name: str, n_rows: int, with_task: bool, seed: int) -> dict[str, Any] | None:
+    """Choose on one data set, and measure the choice and all others on the rows that judge."""
+    columns = load(name, n_rows, seed)
+    if columns is None:
+        return None
+    if not with_task:
+        columns.pop("task", None)
+    began = time.process_time()
+    chosen = erase(**columns, random_state=seed)
+    seconds = time.process_time() - began
+    whole = _read(**({"task": None, "groups": None, "given": None} | columns))
+    judging = whole.take(chosen.judging)
+    fit = whole.take(np.setdiff1d(np.arange(len(whole)), chosen.judging))
+    goal = Goal.read(fit.concept, None, fit.task)
+    points = [{"name": "original rows", "rank": None, **measure(None, judging)}]
+    for family in families(goal, fit.X.shape[1], len(fit), seed):
+        try:
+            for rank, fitted in family.fits(fit, family.ranks):
+                point = measure(fitted.eraser_, judging)
+                points.append({"name": family.name, "rank": rank, **point})
+        except ValueError as error:
+            print(f"  {family.name}: {error}", flush=True)
+    for rival in RIVALS if seed == 0 else ():
+        try:
+            fitted = make(rival).fit(fit.X, fit.concept)
+            points.append({"name": f"rival {rival}", "rank": None, **measure(fitted, judging)})
+        except ValueError as error:
+            print(f"  {rival}: {error}", flush=True)
+    mine = measure(chosen.eraser, judging)
+    return {
+        "data": name,
+        "rows": len(whole),
+        "features": int(whole.X.shape[1]),
+        "by": "task" if with_task else "neighbours",
+        "seed": seed,
+        "chosen": chosen.chosen.title,
+        **mine,
+        "bound": round(chosen.certificate.upper_bound, 4),
+        "regret": regret(mine, points),
+        "best": beaten_by(mine, points),
+        "processor_seconds": round(seconds, 1),
+        "points": points,
+    }
+
+
+def regret(mine: dict[str, float], points: list[dict[str, Any]]) -> float:
+    """Compute how much less another point leaks at no less utility."""
+    as_useful = [p["leak"] for p in points if p["utility"] >= mine["utility"] - EQUAL]
+    return round(max(0.0, mine["leak"] - min(as_useful, default=mine["leak"])), 4)
+
+
+def beaten_by(mine: dict[str, float], points: list[dict[str, Any]]) -> str:
+    """Name the point of least leak at no less utility."""
+    as_useful = [p for p in points if p["utility"] >= mine["utility"] - EQUAL]
+    best = min(as_useful, key=lambda p: p["leak"], default=None)
+    if best is None or best["leak"] >= mine["leak"]:
+        return ""
+    return best["name"] + ("" if best["rank"] is None else f", rank {best['rank']}")
+
+
+def run(seeds: int = 3) -> dict[str, Any]:
+    """Measure all data sets and seeds; those in the result file are kept."""
+    runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
+    done = {(r["data"], r["rows"], r["by"], r["seed"]) for r in runs}
+    for seed in range(seeds):
+        for name, n_rows, with_task in SETS:
+            sized = any(
+                (name, rows, "task" if with_task else "neighbours", seed) in done
+                for rows in ([n_rows] if n_rows else [r["rows"] for r in runs if r["data"] == name])
+            )
+            if sized:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = one(name, n_rows, with_task, seed)
+            if found is None:
+                print(f"{name}: not in UNSPOT_DATA, left out", flush=True)
+                continue
+            runs.append(found)
+            shown = {k: v for k, v in found.items() if k != "points"}
+            print(json.dumps(shown), flush=True)
+            RESULTS.write_text(json.dumps(figures(runs), indent=1) + "\n")
+    return figures(runs)
+
+
+def figures(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Sum up the regrets."""
+    regrets = np.array([r["regret"] for r in runs])
+    return {
+        "runs_measured": len(runs),
+        "regret_within_1.5_points": float(np.mean(regrets <= 0.015)) if runs else None,
+        "median_regret": float(np.median(regrets)) if runs else None,
+        "runs": runs,
+    }

@@ -1,0 +1,207 @@
+"""The one path: candidates, the choice, and rows that only judge."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+import unspot
+from unspot import certify
+from unspot.choice import candidates
+from unspot.choice.candidates import Family, families
+from unspot.choice.erase import Candidate, Rule, erase
+from unspot.data.goal import Goal
+
+FEW = ("logistic", "quadratic")
+module = importlib.import_module("unspot.choice.erase")
+
+
+def made(name, leak, utility, *, error=0.01, before=0.4):
+    gone, kept = 1 - leak / before, (utility - 0.5) / 0.5
+    return Candidate(name, None, leak, error, utility, gone, kept, 3, 0.1, Family(name, None))
+
+
+SIMPLE, MIDDLE, STRONG = (
+    made("simple", 0.20, 0.95),
+    made("middle", 0.06, 0.85),
+    made("strong", 0.01, 0.60),
+)
+EVERY = (SIMPLE, MIDDLE, STRONG)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fewer_candidates():
+    """Try fewer candidates, by fewer attackers: the logic is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "WIDTHS", (6,))
+        patch.setattr(candidates, "SHARES", (0.6, 0.3))
+        patch.setattr(candidates, "TASK_RANKS", (4,))
+        patch.setattr(module, "SECOND", 4)
+        patch.setattr(module, "THIRD", 2)
+        patch.setattr(module, "ATTACKERS", FEW)
+        patch.setattr(module, "FIRST", FEW[:1])
+        patch.setattr(module, "certify", partial(certify, budget="quick", attackers=FEW))
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Two classes that differ in mean and variance, and a task beside them."""
+    rng = np.random.default_rng(0)
+    z, y = rng.integers(2, size=(2, 900))
+    X = rng.normal(size=(900, 12)).astype(np.float32)
+    X[:, 0] += 3 * z
+    X[:, 1] *= 1 + z
+    X[:, 2] += 2 * y
+    return X, np.array(["a", "b"])[z], np.array(["no", "yes"])[y]
+
+
+@pytest.fixture(scope="module")
+def result(rows):
+    X, z, y = rows
+    return erase(X, z, task=y, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        (Rule(), "middle"),
+        (Rule(max_advantage=0.1), "middle"),
+        (Rule(max_advantage=0.3), "simple"),
+        (Rule(min_utility=0.9), "simple"),
+        (Rule(min_utility=0.55), "strong"),
+        (Rule(max_advantage=0.005), "strong"),  # none does: the nearest
+        (Rule(min_utility=0.99), "simple"),
+    ],
+)
+def test_rule(rule, name):
+    assert rule.choose(EVERY).name == name
+
+
+def test_a_bound_that_none_reaches_is_not_held():
+    assert Rule(max_advantage=0.005).value(STRONG)[0] == 0
+    assert Rule(max_advantage=0.03).value(STRONG)[0] == 1
+
+
+def test_within_noise_the_simpler_one_is_chosen():
+    slightly_better = made("elaborate", 0.055, 0.852)
+    assert Rule().choose((*EVERY, slightly_better)).name == "middle"
+    much_better = made("elaborate", 0.02, 0.87)
+    assert Rule().choose((*EVERY, much_better)).name == "elaborate"
+
+
+def test_the_concept_is_gone_and_the_task_is_kept(result, rows):
+    assert result.certificate.before > 0.35
+    assert result.chosen.advantage < 0.1
+    kept = {one.name: one for one in result.certificate.kept}
+    assert kept["the task"].after > kept["the task"].before - 0.05
+    X, z, _ = rows
+    erased = result.eraser(X)
+    gap = erased[z == "a"].mean(axis=0) - erased[z == "b"].mean(axis=0)
+    assert np.abs(gap).max() < 0.3
+
+
+def test_rows_that_judge_were_not_fitted_on(result, rows):
+    """The eraser's own hashes of the rows of its fit say so."""
+    from unspot.data.dataset import Split, share_fitted_on
+
+    X, z, _ = rows
+    assert len(result.judging) == pytest.approx(0.3 * len(X), abs=2)
+    assert share_fitted_on(result.eraser, Split(X[result.judging], z[result.judging])) == 0
+    assert result.eraser.metadata["n_rows"] == len(X) - len(result.judging)
+
+
+def test_what_it_says(result):
+    text = str(result)
+    assert result.chosen.title in text
+    assert "task " in text
+    content = json.loads(result.to_json())
+    assert content["chosen"] == result.chosen.title
+    assert len(content["candidates"]) == len(result.candidates) > 10
+    assert result.chosen.title in result._repr_html_()
+    leaks = [one.advantage for one in result.frontier]
+    utilities = [one.utility for one in result.frontier if one is not result.chosen]
+    assert leaks == sorted(leaks)
+    assert utilities == sorted(utilities)
+
+
+def test_same_seed_same_choice(rows):
+    X, z, _ = rows
+    first, second = (erase(X[:500], z[:500], random_state=3) for _ in range(2))
+    assert first.chosen.row() | {"seconds": 0} == second.chosen.row() | {"seconds": 0}
+    assert first.eraser.digest == second.eraser.digest
+
+
+def test_sorted_rows(rows):
+    """A path of ranks on rows of which the first hundreds are of one class."""
+    X, z, _ = rows
+    order = np.argsort(z, kind="stable")
+    split = unspot.Split(X[order], z[order])
+    (family,) = (f for f in families(Goal(split.concept), 12, 900, 0) if f.name == "cascade")
+    ((rank, fitted),) = family.fits(split, family.ranks[-1:])
+    assert fitted.eraser_.rank == rank == family.ranks[-1]
+
+
+def test_groups_stay_together(rows):
+    X, z, _ = rows
+    groups = np.arange(len(X)) // 5
+    z = np.array(["a", "b"])[groups % 2]
+    result = erase(X, z, groups=groups, random_state=0)
+    judging = np.isin(np.arange(len(X)), result.judging)
+    assert not set(groups[judging]) & set(groups[~judging])
+
+
+def test_a_number_and_a_function_as_utility(rows):
+    X, _, _ = rows
+    age = X[:, 0] + 0.1 * np.random.default_rng(1).normal(size=len(X))
+    seen = []
+
+    def spread(erased, numbers):
+        seen.append(numbers)
+        assert len(erased) == len(numbers)
+        return float(erased[:, 5].std())
+
+    result = erase(X, age, utility=spread, random_state=0)
+    assert result.certificate.before > 0.9  # of its variance
+    assert result.chosen.advantage < 0.1
+    assert [one.name for one in result.certificate.kept] == ["utility", "neighbours"]
+    assert np.unique(np.concatenate(seen)).max() < len(X)
+
+
+def test_an_unreachable_bound_is_said(rows):
+    X, z, _ = rows
+    result = erase(X[:400], z[:400], min_utility=0.9999, random_state=0)
+    assert not result.reached
+    assert "nearest" in str(result)
+
+
+def test_ctrl_c_ends_with_what_is_there(rows, monkeypatch):
+    X, z, _ = rows
+    judge, calls = module._Search._judge, []
+
+    def interrupted(self, *args, **options):
+        calls.append(args)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return judge(self, *args, **options)
+
+    monkeypatch.setattr(module._Search, "_judge", interrupted)
+    result = erase(X[:500], z[:500], random_state=0)
+    assert len(result.candidates) == 2
+    assert "Stopped" in str(result)
+
+
+def test_too_few_rows_are_refused(rows):
+    X, z, _ = rows
+    with pytest.raises(ValueError, match="attackers need"):
+        erase(X[:60], z[:60])
+
+
+def test_both_bounds_are_refused(rows):
+    X, z, _ = rows
+    with pytest.raises(ValueError, match="one of them"):
+        unspot.erase(X, z, max_advantage=0.1, min_utility=0.8)

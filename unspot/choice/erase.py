@@ -1,0 +1,537 @@
+"""One call for the whole job: try candidates, choose one, fit it again, certify it.
+
+Rows that only judge take part in nothing but the certificate. The others choose: candidates are
+fitted on a part of them, and judged on the rest by attackers and utility; finalists are fitted and
+judged on other parts too.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspot.checks import check_share
+from unspot.choice.candidates import Family, families, settings_for
+from unspot.choice.plan import Plan, plan_rows
+from unspot.data.columns import as_array
+from unspot.data.concept import read, read_covariate
+from unspot.data.dataset import Split, parts_of, stratified_parts
+from unspot.data.goal import Goal
+from unspot.data.rows import in_memory, refuse_masked, refuse_nonfinite
+from unspot.eraser import Eraser
+from unspot.evaluation.attack_models import MIN_OF_A_CLASS, rows_needed, sought
+from unspot.evaluation.attackers import BUDGETS
+from unspot.evaluation.certificate import MARGIN, Kept, certify, what_is_kept
+from unspot.evaluation.measure import attack_halves, erased_split, once
+from unspot.evaluation.utility import neighbour_overlap
+from unspot.io.progress import Phase, phase
+from unspot.tables import Number, plain, points_text
+
+#: Share of the rows that only judge; more where rows are few.
+JUDGE = 0.3
+#: Rows that choose, at most: more cost time and change no choice.
+MAX_ROWS = 6_000
+#: Attackers, and those of the first round, which finds what clearly loses.
+ATTACKERS = BUDGETS["quick"].attackers
+FIRST = ("logistic", "quadratic", "rbf")
+#: Candidates of the second round, and of the third, on other parts of the rows.
+SECOND, THIRD = 12, 4
+#: Rows of a class of the task, at least: smaller ones are merged.
+FEWEST = 60
+#: Standard errors by which a candidate must be within a bound.
+CAREFUL = 1.64
+#: Differences of utility that nobody would notice.
+SAME = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An eraser that was tried, and what it left and kept on rows that it was not fitted on.
+
+    Attributes
+    ----------
+    name : str
+    rank : int or None
+    advantage, error : float
+        What the strongest attacker had above guessing, and its standard error.
+    utility : float
+        The task's score, the neighbours kept (A_50%), or the value of a function.
+    gone, kept : float
+        The share of the lead that is gone, and of the utility that is kept.
+    rounds : int
+        How far it came: 1 by a few attackers, 2 by all, 3 on other parts of the rows.
+    seconds : float
+        Time of its first fit.
+    family : Family
+    """
+
+    name: str
+    rank: int | None
+    advantage: float
+    error: float
+    utility: float
+    gone: float
+    kept: float
+    rounds: int
+    seconds: float
+    family: Family = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        """Name the candidate with its rank."""
+        return self.name if self.rank is None else f"{self.name}, rank {self.rank}"
+
+    def row(self) -> dict[str, Any]:
+        """Write the numbers as plain values."""
+        return {name: value for name, value in vars(self).items() if name != "family"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Choose a candidate by the most utility, the least leak, or the best balance of both."""
+
+    max_advantage: float | None = None
+    min_utility: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_advantage is not None:
+            check_share("max_advantage", self.max_advantage)
+            if self.min_utility is not None:
+                raise ValueError(
+                    "Got max_advantage and min_utility, but expected one of them: with both, often "
+                    "nothing is within. Bound one, and read the other."
+                )
+
+    def __str__(self) -> str:
+        if self.max_advantage is not None:
+            return f"the most utility with a leak of {points_text(self.max_advantage)} at most"
+        if self.min_utility is not None:
+            return f"the least leak with a utility of {self.min_utility:g} at least"
+        return "the best balance of the lead that is gone, which counts twice, and the utility kept"
+
+    def value(self, one: Candidate, errors: float = CAREFUL) -> tuple[float, float]:
+        """Order candidates: larger is better; those outside of the bounds by what is missing."""
+        if self.max_advantage is not None:
+            over = one.advantage + errors * one.error - self.max_advantage
+            return (0.0, -over) if over > 0 else (1.0, one.utility)
+        if self.min_utility is not None:
+            under = self.min_utility - one.utility
+            return (0.0, -under) if under > 0 else (1.0, -one.advantage)
+        leak = -errors * one.error if errors < 0 else 0.0  # the benefit of the doubt
+        return 1.0, (one.gone + leak) ** 2 * one.kept
+
+    def choose(self, candidates: Sequence[Candidate]) -> Candidate:
+        """Choose the simplest of those that noise cannot tell from the best."""
+        best = max(candidates, key=self.value)
+        reached, value = self.value(best)
+        slack = SAME
+        if self.min_utility is not None:
+            slack = best.error
+        elif self.max_advantage is None:  # the error of the share that is gone
+            slack = 2 * value * best.error * (1 - best.gone) / max(best.advantage * best.gone, 1e-9)
+        return next(one for one in candidates if self.value(one) >= (reached, value - slack))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The eraser that was chosen, its certificate, and everything that was tried.
+
+    Attributes
+    ----------
+    eraser : Eraser
+        Fitted on all rows but those that judge.
+    certificate : Certificate
+        Of rows that had no part in the choice or the fit.
+    candidates : tuple of Candidate
+        All that were tried, from the simplest to the most elaborate.
+    chosen : Candidate
+    rule : Rule
+    plan : Plan
+    notes : tuple of str
+        What a reader should know, in sentences.
+    judging : array of int
+        Numbers of the rows that judge.
+    seconds : float
+    """
+
+    eraser: Eraser
+    certificate: Any
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    rule: Rule
+    plan: Plan
+    notes: tuple[str, ...]
+    judging: NDArray[np.int64] = field(repr=False)
+    seconds: float = 0.0
+
+    @property
+    def reached(self) -> bool:
+        """Tell whether the choice was within the bound on the rows that chose it."""
+        return self.rule.value(self.chosen)[0] > 0
+
+    @cached_property
+    def frontier(self) -> tuple[Candidate, ...]:
+        """List the candidates that no other beats in both, from the least leak to the most."""
+        finalists = [one for one in self.candidates if one.rounds > 1] or list(self.candidates)
+        best, most = list[Candidate](), -np.inf
+        for one in sorted(finalists, key=lambda one: (one.advantage, -one.utility)):
+            if one is self.chosen or one.utility > most:
+                best.append(one)
+            most = max(most, one.utility)
+        return tuple(best)
+
+    def __str__(self) -> str:
+        tried = f"Chosen of {len(self.candidates)}: {self.chosen.title} ({self.rule})."
+        place, ends = self.frontier.index(self.chosen), (None, *self.frontier, None)
+        notches = map(self._notch, ("Less leak", "More utility"), (ends[place], ends[place + 2]))
+        return "\n".join(filter(None, [self.certificate.statement, tried, *notches, *self.notes]))
+
+    def _notch(self, what: str, one: Candidate | None) -> str:
+        """Say what one notch more or less would cost."""
+        if one is None:
+            return ""
+        leak, kept = one.advantage - self.chosen.advantage, one.utility - self.chosen.utility
+        return f"{what}: {one.title} ({100 * leak:+.1f} points of leak, utility {kept:+.3f})."
+
+    def table(self) -> str:
+        """Write the candidates as a plain table."""
+        rows = [["candidate", "leak", "±", "utility", "rounds"]]
+        for one in self.candidates:
+            points = [f"{100 * value:.1f}" for value in (one.advantage, one.error)]
+            mark = " *" if one is self.chosen else ""
+            rows.append([one.title + mark, *points, f"{one.utility:.3f}", str(one.rounds)])
+        return plain(rows)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}\n\n{escape(self.table())}</pre>"
+
+    def to_json(self) -> str:
+        """Write the choice, the candidates and the certificate as JSON."""
+        content = {
+            "format": "unspot-choice/1",
+            "chosen": self.chosen.title,
+            "rule": asdict(self.rule) | {"text": str(self.rule), "reached": self.reached},
+            "candidates": [one.row() for one in self.candidates],
+            "notes": self.notes,
+            "seconds": round(self.seconds, 1),
+            "certificate": json.loads(self.certificate.to_json()),
+        }
+        return json.dumps(content, indent=1)
+
+    def called(self, concept: str = "", task: str = "") -> Choice:
+        """Name the concept and the task in the statement."""
+        certificate = self.certificate.naming(task=task) if task else self.certificate
+        metadata = {**certificate.metadata, **({"concept": concept} if concept else {})}
+        return replace(self, certificate=replace(certificate, metadata=metadata))
+
+    def to_html(self, path: Any, **options: Any) -> Any:
+        """Write one self-contained HTML page; options are those of ``unspot.report.to_html``."""
+        points = [
+            {
+                "series": one.title if one in self.frontier else "others",
+                "label": "",
+                "utility": Number(one.utility),
+                "erasure": Number(max(one.advantage, 0.0), one.error),
+                "chosen": one is self.chosen,
+            }
+            for one in self.candidates
+        ]
+        plane = {"utility": "utility, on rows that chose", "points": points, "reference": 0.0}
+        plane["erasure"] = f"what attackers have above guessing ({self.certificate.unit})"
+        return self.certificate.to_html(path, tradeoff=plane, **options)
+
+
+def erase(
+    X: Any,
+    z: Any,
+    *,
+    task: Any = None,
+    groups: Any = None,
+    given: Any = None,
+    utility: Callable[[NDArray[Any], NDArray[np.int64]], float] | None = None,
+    max_advantage: float | None = None,
+    min_utility: float | None = None,
+    random_state: int = 0,
+) -> Choice:
+    """Take a concept out of rows: try erasers, choose one, and certify it on unseen rows.
+
+    Without bounds the choice is the best balance: the largest product of the share of the
+    attackers' lead that is gone, which counts twice, and the share of utility that is kept. Of
+    candidates that noise cannot tell apart it is the simplest. After Ctrl-C the choice is made
+    from what was tried.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    z : array-like of shape (n,), or table
+        The concept: labels, numbers, or several columns.
+    task : array-like of shape (n,), optional
+        Labels or numbers that erased rows should still tell. Utility is then the balanced accuracy
+        of a logistic model, or the R² of a linear one; otherwise it is A_50%, the share of
+        neighbours that are kept, of which random rows keep half.
+    groups : array-like of shape (n,), optional
+        What rows come in, such as authors: no group is divided.
+    given : array-like of shape (n,), optional
+        Only what rows add to this column is erased, and counts as leak.
+    utility : callable, optional
+        Takes erased rows and their numbers in X, and returns a number, larger if better; 0 is the
+        utility of nothing.
+    max_advantage : float, optional
+        Choose the most utility with an advantage of attackers over guessing of this at most.
+    min_utility : float, optional
+        Choose the least leak with a utility of this at least.
+    random_state : int
+
+    Notes
+    -----
+    Three minutes of two cores for 5,000 rows of 384 features. At most 6,000 rows choose; all rows
+    but those that judge fit in the end. Exact repeats of rows count once.
+
+    Examples
+    --------
+    >>> from unspot.datasets.synthetic import law
+    >>> rows = law("mean", n=1500, d=4)
+    >>> result = erase(rows.X, rows.z)
+    >>> result.certificate.before > 0.25, result.chosen.advantage < 0.1
+    (True, True)
+    """
+    started = time.monotonic()
+    rule = Rule(max_advantage, min_utility)
+    rows = once(_read(X, z, task=task, groups=groups, given=given))
+    planned, notes = plan_rows(rows, max_advantage or MARGIN), list[str]()
+    choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), random_state))
+    search = _Search(choosing, rule, utility, random_state)
+    with phase("Choosing and fitting", search.work, unit="steps", alone=True) as bar:
+        candidates = search.run(bar)
+        chosen = rule.choose([one for one in candidates if one.rounds == search.rounds])
+        family = chosen.family
+        *_, (_, fitted) = family.fits(choosing, [chosen.rank])
+        beside = {"groups": judging.groups, "given": judging.given, "margin": max_advantage}
+        rows_to_judge = judging.X, judging.concept
+        certificate = certify(fitted.eraser_, *rows_to_judge, **beside, random_state=random_state)
+        kept = _kept(judging, erased_split(fitted, judging), utility, random_state)
+        certificate = replace(certificate, kept=kept)
+    notes += search.notes
+    if rule.value(chosen)[0] == 0:
+        notes.insert(0, f"No candidate reaches {rule}: this is the nearest.")
+    tried = tuple(candidates), chosen, rule, planned, tuple(notes), np.asarray(judging.names)
+    names = (str(getattr(column, "name", None) or "") for column in (z, task))  # of data frames
+    return Choice(fitted.eraser_, certificate, *tried, time.monotonic() - started).called(*names)
+
+
+# -- Rows ------------------------------------------------------------------------------------------
+
+
+def _read(X: Any, z: Any, *, task: Any, groups: Any, given: Any) -> Split:
+    """Read rows with all that belongs to them; their names are their numbers in X."""
+    refuse_masked(X, "X")
+    X = np.asarray(in_memory(X))
+    if X.ndim != 2:
+        raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
+    X = X.astype(np.float32) if X.dtype == np.float16 else X
+    refuse_nonfinite(X)
+    beside = {
+        name: None if values is None else read_covariate(values, name, len(X), fewest=fewest)
+        for name, values, fewest in (("task", task, FEWEST), ("given", given, 0))
+    }
+    groups = None if groups is None else as_array(groups)
+    concept = read(z, n_rows=len(X), min_rows=3)
+    return Split(X, concept, names=np.arange(len(X)), groups=groups, **beside)
+
+
+def _parts(rows: Split, sizes: Sequence[float], seed: int) -> list[NDArray[np.int64]]:
+    rng = np.random.default_rng(seed)
+    return stratified_parts(rows.concept.strata, tuple(sizes), rng, rows.groups)
+
+
+def _shares(rows: Split) -> tuple[float, float]:
+    """Share the rows between choosing and judging: attackers learn from half of either."""
+    fewest, needed = rows.concept.fewest_rows()[0], rows_needed(rows.concept)
+    judge = min(0.5, max(JUDGE, 2.1 * needed / len(rows), 2.4 * MIN_OF_A_CLASS / fewest))
+    return 1 - judge, judge
+
+
+def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
+    """Divide the rows that choose into rows to fit on and to judge on, several times.
+
+    A third of them judges; where rows are few, a half or two thirds.
+    """
+    few, of = rows.concept.fewest_rows()
+    needed = rows_needed(rows.concept)
+    for n, judging in ((3, 1), (2, 1), (3, 2)):
+        share = judging / n / 2  # of the rows, for attackers to learn from
+        if share * len(rows) > needed and share * few > 1.2 * MIN_OF_A_CLASS:
+            break
+    else:
+        raise ValueError(
+            f"Got {len(rows)} rows to choose by{f', {few} of them {of},' if of else ''} but "
+            f"attackers need {3 * needed} to learn {sought(rows.concept)}, and "
+            f"{4 * MIN_OF_A_CLASS} of every class. Give more rows, or merge small classes."
+        )
+    parts, folds = _parts(rows, (1 / n,) * n, seed), []
+    for j in range(n):
+        turned = parts[j:] + parts[:j]
+        judge, fit = (np.concatenate(p) for p in (turned[:judging], turned[judging:]))
+        folds.append((rows.take(fit), rows.take(judge)))
+    return folds
+
+
+# -- The search ------------------------------------------------------------------------------------
+
+
+class _Trial:
+    """Collect what an eraser left and kept so far."""
+
+    def __init__(self, family: Any = None, rank: int | None = None) -> None:
+        self.family, self.rank, self.rounds, self.seconds = family, rank, 1, 0.0
+        self.eraser: Any = None  # of the first fold
+        self.leaks: dict[str, list[float]] = defaultdict(list)  # by attacker
+        self.errors, self.utilities = list[float](), list[float]()
+
+    def attack(self, rows: Split, attackers: Sequence[str], seed: int) -> None:
+        """Attack erased rows, each concept of several."""
+        for part in parts_of(rows):
+            how: Any = {"budget": "quick", "halvings": 1, "random_state": seed}
+            attacked = attack_halves(part.data, attackers=attackers, **how)
+            for result in attacked.results:
+                self.leaks[part.name + result.name].append(result.score - attacked.chance)
+            low, high = attacked.scores.interval(attacked.strongest, 0.32)
+        self.errors.append((high - low) / 2)
+
+    @property
+    def advantage(self) -> float:
+        return max(float(np.mean(leaks)) for leaks in self.leaks.values())
+
+
+class _Search:
+    """Candidates, rows to try them on, and how far they came."""
+
+    def __init__(self, rows: Split, rule: Rule, utility: Any, seed: int) -> None:
+        self.rule, self.utility, self.seed, self.notes = rule, utility, seed, list[str]()
+        if len(rows) > MAX_ROWS:
+            share = MAX_ROWS / len(rows)
+            rows = rows.take(_parts(rows, (share, 1 - share), seed)[0])
+        self.folds = _folds(rows, seed)
+        fit, _ = self.folds[0]
+        goal = Goal.read(fit.concept, fit.given, fit.task)
+        self.families = families(goal, fit.X.shape[1], len(fit), seed, settings_for(fit.X))
+        self.trials, self.rounds = list[_Trial](), 1
+
+    @property
+    def work(self) -> int:
+        """Count the steps, of about the time of one candidate in the first round each."""
+        first = sum(max(len(family.ranks), 1) for family in self.families)
+        return first + 2 * SECOND + 5 * THIRD * (len(self.folds) - 1) + 20
+
+    def run(self, bar: Phase) -> list[Candidate]:
+        """Try all candidates in rounds, the best ones longer; Ctrl-C ends the search."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of candidates that nobody has chosen
+            self.original = _Trial()
+            self._judge(self.original, None, self.folds[0][1])
+            try:
+                self._first_round(bar)
+                self._second_round(bar)
+                self._third_round(bar)
+            except KeyboardInterrupt:
+                if not self.trials:
+                    raise
+                self.notes.append(f"Stopped in round {self.rounds}; chosen from what was tried.")
+        return [self._candidate(trial) for trial in self.trials]
+
+    def _first_round(self, bar: Phase) -> None:
+        fit, judge = self.folds[0]
+        for family in self.families:
+            began = time.monotonic()
+            try:
+                for rank, fitted in family.fits(fit, family.ranks):
+                    trial = _Trial(family, rank)
+                    trial.eraser, trial.seconds = fitted.eraser_, time.monotonic() - began
+                    self._judge(trial, fitted.eraser_, judge, FIRST)
+                    self.trials.append(trial)
+                    bar.advance()
+                    began = time.monotonic()
+            except ValueError as error:  # a task that cannot be kept is no reason to stop
+                if not family.keeps:
+                    raise
+                self.notes.append(f"Left out: {family.name}. {error}")
+
+    def _second_round(self, bar: Phase) -> None:
+        rest = [name for name in ATTACKERS if name not in FIRST]
+        best = self._best(SECOND)
+        for trial in best:
+            trial.attack(erased_split(trial.eraser, self.folds[0][1]), rest, self.seed)
+            trial.errors.pop()  # the same rows as before
+            bar.advance(2)
+        self._promote(best)
+
+    def _third_round(self, bar: Phase) -> None:
+        best = self._best(THIRD)
+        for fit, judge in self.folds[1:]:
+            self._judge(self.original, None, judge)
+            for family in dict.fromkeys(trial.family for trial in best):
+                mine = {trial.rank: trial for trial in best if trial.family is family}
+                for rank, fitted in family.fits(fit, [*mine]):
+                    self._judge(mine[rank], fitted.eraser_, judge)
+                    bar.advance(5)
+        self._promote(best)
+
+    def _promote(self, best: list[_Trial]) -> None:
+        self.rounds += 1
+        for trial in best:
+            trial.rounds = self.rounds
+
+    def _best(self, n: int) -> list[_Trial]:
+        """Return the trials of this round that could be the best, in their order."""
+        now = [trial for trial in self.trials if trial.rounds == self.rounds]
+        values = [self.rule.value(self._candidate(trial), errors=-1.0) for trial in now]
+        places = sorted(range(len(now)), key=values.__getitem__, reverse=True)[:n]
+        return [now[place] for place in sorted(places)]
+
+    def _judge(
+        self, trial: _Trial, eraser: Any, rows: Split, attackers: Sequence[str] | None = None
+    ) -> None:
+        after = erased_split(eraser, rows)
+        trial.attack(after, attackers or ATTACKERS, self.seed)
+        utility, self.nothing = _utility(rows, after, self.utility)
+        trial.utilities.append(utility)
+
+    def _candidate(self, trial: _Trial) -> Candidate:
+        before, usual = self.original.advantage, float(np.mean(self.original.utilities))
+        utility, nothing = float(np.mean(trial.utilities)), self.nothing
+        error = float(np.mean(trial.errors) / len(trial.errors) ** 0.5)
+        gone = float(np.clip(1 - trial.advantage / max(before, 1e-9), 0, 1))
+        kept = float(np.clip((utility - nothing) / max(usual - nothing, 1e-9), 0, 1))
+        numbers = trial.advantage, error, utility, gone, kept, trial.rounds, trial.seconds
+        return Candidate(trial.family.name, trial.rank, *numbers, trial.family)
+
+
+def _utility(before: Split, after: Split, function: Any) -> tuple[float, float]:
+    """Measure what erased rows keep, by a function, a task or neighbours; and that of nothing."""
+    if function is not None:
+        return float(function(after.X, after.names)), 0.0
+    if after.task is not None:
+        of_task = Split(after.X, after.task, groups=after.groups)
+        attacked = attack_halves(of_task, attackers=["logistic"], budget="quick", halvings=1)
+        return float(attacked.strongest.score), attacked.chance
+    some = slice(None, None, -(-len(before) // 4000))
+    return float(neighbour_overlap(before.X[some], after.X[some], max_queries=500)), 0.5
+
+
+def _kept(before: Split, after: Split, function: Any, seed: int) -> tuple[Kept, ...]:
+    """Measure task and neighbours on the rows that judge, and the user's own utility."""
+    kept = what_is_kept(before, after, seed)
+    if function is None:
+        return kept
+    old, new = (_utility(before, each, function)[0] for each in (before, after))
+    return (Kept("utility", old, new, ""), *kept)
