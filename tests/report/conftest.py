@@ -60,6 +60,8 @@ def evaluation_of(method="LEOPARD", rank=3, *, after=0.42, utility=0.7, classes=
         "budget": "quick",
         "versions": {"unspot": "0"},
         "seconds": {"linear": 1.5, "mdl": 2.0},
+        "statement": f"The concept: attackers are right on 95.0 % before and {100 * after:.1f} % "
+        "after.\nWhat is left is at most 9.9 points.",
     }
     attackers = {
         "before": [_attacker(name, 0.95 - 0.05 * i) for i, name in enumerate(names)],

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from unspot.checks import did_you_mean
 from unspot.eraser import method_name
-from unspot.evaluation.certificate import Certificate, phrases_of
+from unspot.evaluation.certificate import SCORES, Certificate
 from unspot.evaluation.evaluations import Evaluation
 from unspot.report.wording import (
     Facts,
@@ -352,6 +352,7 @@ def read_contents(
     title: str | None = None,
     chosen: str | None = None,
     chosen_rank: int | None = None,
+    tradeoff: Mapping[str, Any] | None = None,
 ) -> Contents:
     """Collect everything that results say.
 
@@ -364,6 +365,8 @@ def read_contents(
         The column that the headline is about; by default the last one.
     chosen_rank : int, optional
         The point of a path of ranks that is marked.
+    tradeoff : mapping, optional
+        Fields of a ``Tradeoff`` and its points: erasers that were tried, instead of the results.
     """
     found = sort_results(results)
     columns = found.columns
@@ -389,7 +392,7 @@ def read_contents(
     return replace(
         contents,
         verdicts=tuple(filter(None, verdicts)) if columns else (no_verdict(),),
-        tradeoff=_tradeoff(found, contents, chosen_rank),
+        tradeoff=_tried(tradeoff) if tradeoff else _tradeoff(found, contents, chosen_rank),
     )
 
 
@@ -426,7 +429,7 @@ def _chance(results: Results) -> float | None:
 
 def _score(results: Results) -> str:
     """Return the name of what attackers are judged by."""
-    certified = (phrases_of(c)["score"] for c in results.certificates if c is not None)
+    certified = (SCORES[c.kind] for c in results.certificates if c is not None)
     evaluated = (c.attackers["score"] for c in results.columns if "score" in c.attackers)
     return next(chain(certified, evaluated), "accuracy")
 
@@ -479,29 +482,29 @@ def _certified_measures(results: Results, attacks: Sequence[Attack]) -> Iterator
     first = next((c for c in every[1:] if c is not None), None)
     if first is None:
         return
-    say = phrases_of(first)
     note = (
-        f"of {len(first.attackers)} that learned from {first.n_attack_rows:,} rows: "
-        f"{say['score']}; guessing gets {100 * first.chance:.1f} %."
+        f"of {len(first.attackers)} (budget {first.budget}), judged on {first.n_rows:,} rows: "
+        f"{SCORES[first.kind]}; guessing gets {100 * first.chance:.1f} %."
     )
     strongest = [strongest_on(attacks, i) for i in range(len(every))]
     scores = [None if attack is None else Number(attack.accuracy.value) for attack in strongest]
-    yield Measure("attack", "Strongest attacker", scores[0], (*scores[1:],), "share", "lower", note)
+    before = scores[0] or Number(first.chance + first.before)
+    yield Measure("attack", "Strongest attacker", before, (*scores[1:],), "share", "lower", note)
     note = "of the hypothesis that rows and concept are independent; a small value refutes it."
-    p_values = [c and Number(c.p_value) for c in every]
-    title = f"{say['test']}, p-value"
+    p_values = [None if c is None or c.p_value is None else Number(c.p_value) for c in every]
+    title = "Two-sample test, p-value"
     yield Measure("two_sample", title, p_values[0], (*p_values[1:],), "p", "none", note)
     for name in dict.fromkeys(name for c in every if c is not None for name in c.parts):
         parts = [c and c.parts.get(name) for c in every]
         last = next(part for part in reversed(parts) if part is not None)
         note = (
-            f"{last.verdict}: {last.strongest.name}, at most {100 * last.upper_bound:.1f} "
-            f"{last.unit} over {100 * last.chance:.1f} % by guessing."
+            f"{last.strongest.name}, at most {100 * last.upper_bound:.1f} {last.unit} over "
+            f"{100 * last.chance:.1f} % by guessing."
         )
         scores = [part and Number(part.strongest.score) for part in parts]
-        title = f"Strongest attacker, {name} ({phrases_of(last)['score']})"
-        key = f"attack:{name}"
-        yield Measure(key, title, scores[0], (*scores[1:],), "share", "lower", note)
+        before = scores[0] or Number(last.chance + last.before)
+        title = f"Strongest attacker, {name} ({SCORES[last.kind]})"
+        yield Measure(f"attack:{name}", title, before, (*scores[1:],), "share", "lower", note)
 
 
 def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
@@ -591,6 +594,11 @@ def _tradeoff(results: Results, contents: Contents, chosen_rank: int | None) -> 
             title = f"{contents.score} of the strongest attacker" if y == "attack" else left.axis
             return Tradeoff(about.axis, title, points, about.unit, left.unit, reference)
     return None
+
+
+def _tried(plane: Mapping[str, Any]) -> Tradeoff:
+    points = tuple(TradeoffPoint(**point) for point in plane["points"])
+    return Tradeoff(**{**plane, "points": points})
 
 
 _Eraser = tuple[dict[str, Any], dict[str, Number]]

@@ -242,14 +242,15 @@ def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
         points.sort(key=lambda point: point.utility.value)
         xs = [point.utility.value for point in points]
         erasures = [point.erasure for point in points]
-        axes.plot(xs, [number.value for number in erasures], color=style["color"], alpha=0.5)
+        ranks = [point.rank for point in points if point.rank is not None and len(points) > 1]
+        if ranks:
+            axes.plot(xs, [number.value for number in erasures], color=style["color"], alpha=0.5)
         hover = [
             f"{p.name}: {number_text(p.utility, tradeoff.utility_unit)}, "
             f"{interval_text(p.erasure, tradeoff.erasure_unit)}"
             for p in points
         ]
         _dots(axes, erasures, xs, hover, **style)
-        ranks = [point.rank for point in points if point.rank is not None and len(points) > 1]
         for point in points:
             at = (point.utility.value, point.erasure.value)
             # More texts than those of both ends would cover each other.

@@ -6,6 +6,7 @@ Jinja escapes text. A content security policy lets the browser run no script and
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -22,7 +23,7 @@ from unspot.report.views import Views
 from unspot.report.wording import GROUPS, explained, presented
 from unspot.tables import interval_text, number_text, value_text
 
-TONES = {"good": "✓", "bad": "✗", "unsure": "◐"}
+TONES = {"good": "✓", "bad": "✗", "unsure": "◐", "plain": ""}
 ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 #: The names of the pictures for those who cannot see them.
 _LABELS = {
@@ -40,6 +41,7 @@ def to_html(
     title: str | None = None,
     chosen: str | None = None,
     chosen_rank: int | None = None,
+    tradeoff: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a report: one HTML file that needs no network.
 
@@ -58,6 +60,8 @@ def to_html(
         The name of the eraser that the headline is about; by default the last one.
     chosen_rank : int, optional
         The rank of a path that is marked.
+    tradeoff : mapping, optional
+        Fields of a ``Tradeoff`` with erasers that were tried, to be drawn on that plane.
 
     Examples
     --------
@@ -69,7 +73,8 @@ def to_html(
     ...     "99.0 ± 1.0" in page.read_text(encoding="utf-8")
     True
     """
-    contents = read_contents(results, title=title, chosen=chosen, chosen_rank=chosen_rank)
+    shown: Any = {"chosen": chosen, "chosen_rank": chosen_rank, "tradeoff": tradeoff}
+    contents = read_contents(results, title=title, **shown)
     return write_page(contents, path, views)
 
 
@@ -119,9 +124,9 @@ def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:
     """List id and name of each section with something in it."""
     numbers = "Before and after" if contents.measured_before else "Numbers"
     everything = [
+        ("tradeoff", "Erasure against utility", contents.tradeoff),
         ("numbers", numbers, contents.measures),
         ("attackers", "Attackers", contents.attacks),
-        ("tradeoff", "Erasure against utility", contents.tradeoff),
         ("embedding", "Pictures of the rows", views),
         ("fairness", "Fairness", contents.gaps),
         ("scope", "Scope", contents.scope),

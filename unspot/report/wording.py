@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from unspot.evaluation.certificate import MARGIN, verdict_of
 from unspot.tables import value_text
 
 if TYPE_CHECKING:
-    from unspot.report.contents import Attack, Column, Contents, Results
+    from unspot.report.contents import Column, Contents, Results
 
 Facts = tuple[tuple[str, str], ...]
-Tone = Literal["good", "bad", "unsure"]
+Tone = Literal["good", "bad", "unsure", "plain"]
 
 # -- Metrics ---------------------------------------------------------------------------------------
 
@@ -65,9 +64,6 @@ METRICS = {
         *(_RECOVERED, "Strongest attacker", "share", "best of all attackers"),
         axis="accuracy of the strongest attacker",
     ),
-    "attack_seen": Presentation(
-        _RECOVERED, "Strongest attacker that learned from the rows of the fit"
-    ),
     "mdl": Presentation(_RECOVERED, "Description length (MDL)"),
     "mdl_prior": Presentation(_RECOVERED, "MDL with nothing left"),
     "two_sample": Presentation(_RECOVERED, "Two-sample p-value"),
@@ -86,6 +82,12 @@ METRICS = {
     "tpr_gap_correlation": Presentation(_FAIR, "Correlation of gap and share"),
     "demographic_parity": Presentation(_FAIR, "Demographic parity gap"),
     "equalised_odds": Presentation(_FAIR, "Equalised odds gap"),
+    "recall_at_1": Presentation(_KEPT, "R@1 among all sources", "share", "the same thing is first"),
+    "ndcg": Presentation(_KEPT),
+    "same_source": Presentation(_RECOVERED),
+    "ilisi": Presentation(_RECOVERED),
+    "robustness": Presentation(_KEPT),
+    "utility": Presentation(_KEPT, "Your utility", axis="your utility"),
     "rank": Presentation(axis="rank: dimensions kept"),
     "held_out": Presentation(axis="held-out distance between the classes (MMD²)"),
 }
@@ -143,12 +145,7 @@ def attacker_name(name: str) -> str:
     return f"network, {widths} wide" + (f", {before.rstrip('-')}" if before else "")
 
 
-# -- Verdicts: the score of the strongest attacker against chance ----------------------------------
-
-#: From this share on, most of the attackers' lead is gone, and the headline says so.
-MOST = 0.8
-#: The level of the two-sample test, as in a certificate: half of 0.05, as attackers have the rest.
-CLASSES_DIFFER = 0.025
+# -- Verdicts: the statement, and what follows from it ---------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -158,108 +155,37 @@ class Verdict:
     column: int
     tone: Tone
     headline: str
-    sentence: str
-    short: str = ""  # for a list of verdicts
+    lines: tuple[str, ...] = ()  # the rest of the statement
     details: tuple[str, ...] = ()
+    short: str = ""  # for a list of verdicts
 
 
-#: How the page shows a verdict.
-_TONES: dict[str, Tone] = {"HOLDS": "good", "LEAKS": "bad", "INCONCLUSIVE": "unsure"}
+#: How the page shows a verdict; without a margin there is none.
+_TONES: dict[str | None, Tone] = {"HOLDS": "good", "LEAKS": "bad", "INCONCLUSIVE": "unsure"}
 
 
 def verdict(i: int, contents: Contents, column: Column) -> Verdict | None:
-    """State the verdict on one eraser, if it was attacked."""
-    attack, chance = contents.strongest(i + 1), contents.chance
-    if attack is None or chance is None:
+    """State the outcome of one eraser, if it was attacked."""
+    result, attack = column.certificate or column.evaluation, contents.strongest(i + 1)
+    if result is None or attack is None or not result.statement:
         return None
-    attacks, before = contents.attacks_on(i + 1), contents.strongest(0)
-    concept = str(column.metadata.get("concept") or "the concept")
-    word = _word(column, attacks, chance)
-    certificate = column.certificate
-    return Verdict(
-        column=i,
-        tone=_TONES[word],
-        headline=_headline(word, concept, _share_gone(before, attack, chance), attack, chance),
-        sentence=_sentence(before, attack, len(attacks), contents),
-        short=f"{_per_cent(attack)}, by {attack.attacker}",
-        details=(
-            (_limits(attacks),)
-            if certificate is None
-            else (
-                f"Certificate: {certificate.sentence}",
-                *(f"{name}: {_of_part(part)}" for name, part in certificate.parts.items()),
-                f"Next: {certificate.next_step}",
-            )
-        ),
-    )
-
-
-def _word(column: Column, attacks: Sequence[Attack], chance: float) -> str:
-    """Return the certificate's verdict; without one, that of the attackers' intervals."""
+    headline, *lines = result.statement.split("\n")
+    tone: Tone = "plain"
+    details = [f"Attackers of budget {column.metadata.get('budget')}; unspot certify tries harder."]
     if column.certificate is not None:
-        return str(column.certificate.verdict)
-    test = column.row("two_sample")
-    scores = [attack.accuracy for attack in attacks]
-    return verdict_of(
-        found=max(a.value if a.low is None else a.low for a in scores) > chance,
-        differ=bool(test and test.after and test.after.mean <= CLASSES_DIFFER),
-        upper_bound=max(a.value if a.high is None else a.high for a in scores) - chance,
-        margin=MARGIN,
-    )
-
-
-def _share_gone(before: Attack | None, after: Attack, chance: float) -> str:
-    """Say how much of the strongest attacker's lead erasure removed; "" if not most of it."""
-    if before is None or before.accuracy.value <= chance:
-        return ""
-    leads = [max(attack.accuracy.value - chance, 0.0) for attack in (before, after)]
-    gone = 1 - leads[1] / leads[0]
-    if gone < MOST:
-        return ""
-    was, left = (f"{100 * lead:.1f}" for lead in leads)
-    return f"{100 * gone:.0f} % of an attacker’s lead over guessing is gone ({was} → {left} points)"
-
-
-def _headline(word: str, concept: str, gone: str, attack: Attack, chance: float) -> str:
-    if word == "HOLDS":
-        return f"HOLDS: no attacker can read {concept}"
-    if word == "INCONCLUSIVE":
-        return f"INCONCLUSIVE: no leak of {concept} was found, but these rows cannot rule one out"
-    low = attack.accuracy.low
-    if low is not None and low <= chance:
-        return f"LEAKS: attackers of {concept} are at chance, yet the rows still depend on it"
-    return f"LEAKS: {concept} can still be read" + (f", but {gone}" if gone else "")
+        tone = _TONES.get(column.certificate.verdict, "plain")
+        parts = column.certificate.parts.items()
+        details = [*column.certificate.sentences, *(f"{n}: {_of_part(one)}" for n, one in parts)]
+    short = f"{value_text(attack.accuracy.value, 'share')}, by {attack.attacker}"
+    return Verdict(i, tone, headline, tuple(lines), tuple(details), short)
 
 
 def _of_part(part: Any) -> str:
     """Sum up one of several concepts in a line."""
+    said = "" if part.verdict is None else f"{part.verdict}. "
     return (
-        f"{part.verdict}. {part.strongest.name} has {100 * part.advantage:.1f} {part.unit}, and "
-        f"no attacker more than {100 * part.upper_bound:.1f}."
-    )
-
-
-def _sentence(before: Attack | None, after: Attack, number: int, contents: Contents) -> str:
-    name = after.attacker[0].upper() + after.attacker[1:]
-    subject = f"The strongest of {number} attackers ({after.attacker})" if number > 1 else name
-    was = f" (before erasure: {_per_cent(before)})" if before else ""
-    return (
-        f"{subject} reaches a {contents.score} of {_per_cent(after)} on the held-out rows{was}. "
-        f"Guessing reaches {value_text(contents.chance or 0.0, 'share')}."
-    )
-
-
-def _per_cent(attack: Attack) -> str:
-    return value_text(attack.accuracy.value, "share")
-
-
-def _limits(attacks: Sequence[Attack]) -> str:
-    """Say what an evaluation cannot show."""
-    highest = max(attack.accuracy.high or 0.0 for attack in attacks)
-    reach = f"Confidence intervals reach up to {value_text(highest, 'share')}. " if highest else ""
-    return (
-        f"{reach}This is an evaluation and no certificate: run unspot certify to learn how small a "
-        "leak these rows could have shown."
+        f"{said}{part.strongest.name} has {100 * part.after:.1f} {part.unit}, and no attacker more "
+        f"than {100 * part.upper_bound:.1f}."
     )
 
 
@@ -267,13 +193,13 @@ def no_verdict() -> Verdict:
     """Say why a path of ranks without a certificate has no verdict."""
     return Verdict(
         column=0,
-        tone="unsure",
-        headline="NO VERDICT: no rank was chosen and certified",
-        sentence="The numbers of each rank are measured on validation rows, to choose a rank by. "
-        "They promise nothing about the rank that looks best.",
+        tone="plain",
+        headline="No rank was chosen and certified",
         details=(
-            "Next: unspot path with --max-advantage 0.05 chooses a rank, and certifies it on rows "
-            "that had no part in the choice.",
+            "The numbers of each rank are measured on validation rows, to choose a rank by. "
+            "They promise nothing about the rank that looks best.",
+            "Next: unspot path with --max-advantage chooses a rank, and certifies it on rows that "
+            "had no part in the choice.",
         ),
     )
 
@@ -307,8 +233,7 @@ def glance(results: Results, chosen: int) -> Facts:
     listed = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
     rows, eraser = _rows_text(metadata), ""
     if certificate is not None:
-        learned, judged = certificate.n_attack_rows, certificate.n_test_rows
-        rows = f"{judged:,} test rows, {learned:,} to learn from"
+        rows = f"{certificate.n_rows:,} that judge, which no fit has seen"
     if column is not None:
         says_rank = column.rank is None or "rank" in column.name
         eraser = column.name if says_rank else f"{column.name}, rank {column.rank}"
@@ -375,9 +300,8 @@ def _measurement(columns: Sequence[Column]) -> dict[str, Any]:
         "rows": _rows_text(metadata),
         "seeds of each probe": metadata.get("seeds"),
         "budget of the attackers": certificate.budget if certificate else metadata.get("budget"),
-        "rows that attackers learn from": certificate and certificate.n_attack_rows,
-        "rows that they are judged on": certificate and certificate.n_test_rows,
-        "probability of a false alarm": certificate and certificate.alpha,
+        "rows that attackers are judged on": certificate and certificate.n_rows,
+        "probability of error": certificate and certificate.alpha,
         "margin of the advantage": certificate and certificate.margin,
     }
 
