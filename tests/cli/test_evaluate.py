@@ -71,6 +71,16 @@ def test_every_default_metric(cli, saved, archive):
         assert label in done.out
 
 
+def test_the_budget_is_a_setting(cli, saved, archive, cheap):
+    line = ("evaluate", saved, archive, "-c", "gender", "-m", "attack", "--json", "-")
+    for given, budget in {(): "quick", ("--set", "budget=standard"): "standard"}.items():
+        (row,) = json.loads(cli(*line, *given).out)["rows"]
+        assert f"(budget {budget})" in row["note"]
+    done = cli(*line, "--set", "budget=huge")
+    assert done.code == 2
+    assert re.search("budget='huge'.*'quick'.*'thorough'", done.err)
+
+
 def test_the_columns_of_the_fit_are_remembered(cli, table, tmp_path):
     read = read_table(table, concept="gender")
     estimator = LEACE().fit(read.X, read.z)
@@ -98,18 +108,6 @@ def test_columns_are_taken_in_the_order_of_the_fit(cli, rows, tmp_path, features
     done = cli("evaluate", eraser, tmp_path / "x.csv", "-c", "gender", *features, *QUICK)
     assert done.code == 2
     assert "e_3" in done.err
-
-
-def test_rows_to_learn_from_in_a_file_of_their_own(cli, saved, rows, archive, tmp_path):
-    X, z = rows
-    np.savez(tmp_path / "train.npz", X=X[::-1] + 1e-3, gender=z[::-1])
-    arguments = ("evaluate", saved, archive, "-c", "gender", "-f", "X")
-    done = cli(*arguments, "--train", archive, *QUICK)
-    assert done.code == 2
-    assert re.search("--train .*100 % of the rows of data.npz.*expected other rows", done.err)
-    done = cli(*arguments, "--train", tmp_path / "train.npz", *QUICK)
-    assert done.code == 0, done.err
-    assert re.search("learn from 400.*tested on 400", done.out)
 
 
 def test_a_task_that_the_concept_decides_is_warned_about(cli, saved, tmp_path, rows):
@@ -166,11 +164,11 @@ def test_fairness_of_given_predictions(cli, tmp_path, rows, fitted):
     assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--set", "predictions=mime").err
 
 
-def test_predictions_are_of_the_rows_that_are_judged(cli, saved, archive, rows, tmp_path):
+def test_predictions_are_of_the_rows_that_are_judged(cli, saved, rows, tmp_path):
     X, z = rows
     job = np.where(X[:, 2] > 0, "nurse", "judge")
     np.savez(tmp_path / "test.npz", X=X + 0.01, gender=z, job=job, mine=job)
-    line = ("evaluate", saved, tmp_path / "test.npz", "--train", archive, "-c", "gender")
+    line = ("evaluate", saved, tmp_path / "test.npz", "-c", "gender")
     done = cli(*line, "-t", "job", "-m", "fairness", "--set", "predictions=mine")
     assert done.code == 0, done.err
     assert "right on 100.0 %" in done.out

@@ -283,6 +283,17 @@ def test_several_concepts_given_a_task(cli, people, tmp_path):
         assert "job (categories)" in text
 
 
+def test_given_several_columns(cli, people, tmp_path):
+    path, X, Z = people
+    out = tmp_path / "e.safetensors"
+    options = ("-c", "gender", "--given", "age,job", "-m", "leace", "-o", out)
+    done = cli("fit", path, "-f", "e_*", *options)
+    assert done.code == 0, done.err
+    expected = LEACE().fit(X, Z["gender"], given=Z[["age", "job"]])
+    np.testing.assert_allclose(load(out).P, expected.eraser_.P, atol=1e-5)
+    assert "age,job (several)" in done.out
+
+
 def test_a_number_is_known_by_its_values(cli, people, tmp_path):
     path, *_ = people
     out = tmp_path / "e.safetensors"

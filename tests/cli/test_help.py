@@ -91,7 +91,7 @@ def test_there_are_few_commands_and_options():
     program = get_command(app)
     commands = {name: command for name, command in program.commands.items() if name != "lab"}
     assert list(commands) == list(COMMANDS)
-    assert len(commands) <= 10
+    assert len(commands) <= 11
     options = [
         param.opts[0]
         for command in (program, *commands.values())

@@ -27,9 +27,11 @@ def asked(table, eraser, place):
         "--html": [
             ("evaluate", eraser, table, *names, "--html", place),
             ("certify", eraser, table, *names, "--html", place),
-            ("path", table, *names, "--html", place),
         ],
-        "--json": [("plan", table, *names, "--json", place)],
+        "--json": [
+            ("evaluate", eraser, table, *names, "--json", place),
+            ("certify", eraser, table, *names, "--json", place),
+        ],
     }
 
 

@@ -27,7 +27,9 @@ __all__ = ["COMMANDS", "app", "main"]
 #: Modules of the commands, in the order of ``unspot --help``.
 COMMANDS = {
     "demo": "unspot.cli.demo",
+    "erase": "unspot.cli.erase",
     "plan": "unspot.cli.choice",
+    "split": "unspot.cli.rows",
     "fit": "unspot.cli.fit",
     "path": "unspot.cli.choice",
     "evaluate": "unspot.cli.evaluate",

@@ -1,4 +1,4 @@
-"""``unspot certify``: an eraser and labelled rows that it has not seen in, a verdict out."""
+"""``unspot certify``: an eraser and rows that it has not seen in, a statement out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from unspot.cli import options
-from unspot.cli.rows import Source, how_split, unseen_rows, write_page
+from unspot.cli.rows import Source, unseen_rows, write_page
 
 if TYPE_CHECKING:
-    from unspot.data.dataset import Dataset
     from unspot.evaluation.certificate import Certificate
 
-KEYS = {"attackers": str, "alpha": float, "train_labels": Path, **options.READING_KEYS}
+KEYS = {"attackers": str, "alpha": float, **options.READING_KEYS}
 
 
 def certify(
@@ -24,10 +23,10 @@ def certify(
     features: str | None = None,
     labels: Path | None = None,
     kind: list[str] | None = None,
+    task: str | None = None,
     groups: str | None = None,
     given: str | None = None,
-    train: Path | None = None,
-    margin: float = 0.05,
+    margin: float | None = None,
     budget: str = "standard",
     json: Path | None = None,
     html: Path | None = None,
@@ -36,51 +35,49 @@ def certify(
     *,
     seed: int,
 ) -> None:
-    """Attack an eraser on unseen rows, and give a verdict.
+    """Attack an eraser on unseen rows, and bound what is left.
 
     \b
-    unspot certify gender.safetensors test.parquet --budget quick
+    unspot certify gender.safetensors test.parquet --margin 0.1
 
-    Exit codes: 0 HOLDS, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error, 5 another
-    result than that of --check.
+    Exit codes: 0 HOLDS or no margin, 3 LEAKS, 4 INCONCLUSIVE (these rows cannot tell), 2 an error,
+    5 another result than that of --check.
     """
     chosen, _ = options.parse_settings(settings, KEYS)
     attack: dict[str, Any] = {"attackers": options.comma_list(chosen.pop("attackers", None))}
     attack |= {"alpha": chosen.pop("alpha", 0.05), "margin": margin, "budget": budget}
-    columns: dict[str, Any] = {"task": given, "groups": groups, "kinds": kind}
-    source = Source(data, labels, concept, features, **columns, train=train, **chosen)
+    columns: dict[str, Any] = {"task": task, "groups": groups, "kinds": kind, "given": given}
+    source = Source(data, labels, concept, features, **columns, **chosen)
     options.check_files({"--json": json, "--html": html}, (eraser, *source.files, check))
     from unspot.checks import check_share
     from unspot.eraser import load
 
     earlier = None if check is None else _read_certificate(check)
-    check_share("--margin", margin)
+    if margin is not None:
+        check_share("--margin", margin)
     loaded = load(eraser)
     rows = unseen_rows([loaded], source, seed)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         from unspot import certify as certified
 
-    attack["given"] = None if given is None else "y"
     certificate = certified(loaded, rows, random_state=seed, **attack)
-    certificate = certificate.called(given=given or "")
+    known = ", ".join(options.comma_list(given) or ())
+    certificate = certificate.naming(task=task, given=known)
     options.write_json(certificate, json)
     write_page(certificate, loaded, rows, html)
-    _show(certificate, rows, data if train is None else None)
+    show(certificate)
     if earlier is not None:
         _end_if_different(certificate, earlier, check)
-    if certificate.verdict != "HOLDS":
+    if certificate.verdict not in ("HOLDS", None):
         raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 
 
-def _show(certificate: Certificate, rows: Dataset, split: Path | None) -> None:
-    verdict, _, rest = str(certificate).partition("\n")
-    options.say(verdict, bold=True, fg=options.COLOURS[certificate.verdict])
+def show(certificate: Certificate) -> None:
+    """Print a certificate: the statement first, and the decision in the colour of its verdict."""
+    options.say(certificate.statement, bold=True)
+    options.say(certificate.decision, fg=options.COLOURS.get(certificate.verdict or ""))
+    _, _, rest = str(certificate).partition(f"{certificate.decision}\n")
     options.say(rest)
-    if split is not None:
-        options.say(
-            f"{split.name} was {how_split(rows)}: {len(rows.validation):,} rows to learn from, "
-            f"{len(rows.test):,} to judge on."
-        )
 
 
 def _read_certificate(path: Path) -> Certificate:

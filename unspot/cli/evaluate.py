@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unspot.eraser import Eraser
     from unspot.evaluation.evaluations import Evaluation, Evaluations
 
-KEYS = {"seeds": int, "predictions": str, "train_labels": Path, **options.READING_KEYS}
+KEYS = {"seeds": int, "budget": str, "predictions": str, **options.READING_KEYS}
 
 
 def evaluate(
@@ -24,9 +24,8 @@ def evaluate(
     kind: list[str] | None = None,
     task: str | None = None,
     groups: str | None = None,
-    train: Path | None = None,
+    pairs: str | None = None,
     metrics: str | None = None,
-    budget: str = "quick",
     json: Path | None = None,
     html: Path | None = None,
     settings: list[str] | None = None,
@@ -42,12 +41,12 @@ def evaluate(
     certify, whose attackers try harder. Several erasers share one table.
     """
     chosen, _ = options.parse_settings(settings, KEYS)
-    seeds = chosen.pop("seeds", 5)
+    seeds, budget = chosen.pop("seeds", 5), chosen.pop("budget", "quick")
     if "predictions" in chosen and task is None:
         raise ValueError("Got --set predictions=… without --task, the true labels.")
     paths, data = _named_files(files)
-    columns: dict[str, Any] = {"task": task, "groups": groups, "kinds": kind}
-    source = Source(data, labels, concept, features, **columns, train=train, **chosen)
+    columns: dict[str, Any] = {"task": task, "groups": groups, "kinds": kind, "pairs": pairs}
+    source = Source(data, labels, concept, features, **columns, **chosen)
     options.check_files({"--json": json, "--html": html}, (*paths.values(), *source.files))
     from unspot.eraser import load
 
@@ -70,8 +69,9 @@ def evaluate(
     )
     options.write_json(evaluation, json)
     write_page(dict(evaluation) if several else evaluation, erasers, rows, html)
-    options.say(" and ".join(evaluation) if several else evaluation.name, bold=True)
-    _show_rows(rows, data, train)
+    statement = "" if several else evaluation.statement
+    options.say(" and ".join(evaluation) if several else statement or evaluation.name, bold=True)
+    _show_rows(rows, data)
     (_show_several if several else _show)(evaluation)
 
 
@@ -109,14 +109,14 @@ def _named_files(files: list[str]) -> tuple[dict[str, Path], Path]:
     return named, Path(last)
 
 
-def _show_rows(rows: Dataset, data: Path, train: Path | None) -> None:
+def _show_rows(rows: Dataset, data: Path) -> None:
     counts = (rows.probe_rows, rows.validation, rows.test)
-    n_train, n_validation, n_test = (f"{len(split):,}" for split in counts)
-    who = f"attackers learn from {n_validation} rows, probes"
-    if rows.train is None:
-        who = "attackers and probes learn"
-    how = how_split(rows) if train is None else f"the first {train}"
-    options.say(f"  {data}: {who} from {n_train} rows, all are tested on {n_test} ({how}).\n")
+    n_train, n_validation, n_test = (len(split) for split in counts)
+    options.say(
+        f"  {data}: attackers learn from one half of {n_validation + n_test:,} rows and are judged "
+        f"on the other, both ways; probes learn from {n_train:,} rows and are tested on {n_test:,} "
+        f"({how_split(rows)}).\n"
+    )
 
 
 def _show_several(evaluations: Evaluations) -> None:

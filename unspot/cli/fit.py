@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from unspot.cli import options
 from unspot.cli.inspect import eraser_facts
 from unspot.cli.rows import Source, read, read_concept
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from unspot.eraser import Eraser
     from unspot.io import Table
 
@@ -41,22 +41,25 @@ def fit(
     unspot fit data.parquet --features emb --concept gender --rank 125 -o gender.safetensors
     unspot fit data.parquet -f emb -c gender,age --kind age=continuous -o both.safetensors
 
-    Large Parquet files stay on disk. --max-advantage and --groups belong to --rank auto.
+    Large Parquet files stay on disk. --max-advantage and --groups belong to --rank auto. Exit code
+    3: no rank reaches the bound, and the nearest was fitted.
     """
     options.check_eraser(output, (data, labels), force=force)
     reading, params = options.parse_settings(settings, options.READING_KEYS, others=True)
     params = {**_rank_parameters(rank, max_advantage, groups), **params}
     tasks = {name: column for name, column in (("given", given), ("keep", keep)) if column}
     _refuse_confused(concept, tasks, method)
-    beside = tuple(dict.fromkeys(tasks.values()))
+    beside = tuple(dict.fromkeys(options.comma_list(",".join(tasks.values())) or ()))
     source = Source(
         data, labels, concept, features, groups=groups, kinds=kind, beside=beside, **reading
     )
     table, kinds = read(source, on_disk=True)
     z, columns = separate_tasks(table.z, concept, tasks)
-    z = read_concept(z, kinds, n_rows=len(table.X)) if kinds else z
+    z = read_concept(z, kinds, n_rows=len(table.X), name=source.name)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         estimator = make_estimator(method, params, seed=seed)
+    if params.get("rank") == "auto":
+        _say_plan(table, z, max_advantage)
     started = time.perf_counter()
     more: dict[str, Any] = {"groups": table.groups} if groups else {}
     estimator.fit(table.X, z, **columns, **more)
@@ -67,6 +70,20 @@ def fit(
     written = f"{output} ({options.file_size(output)}), fitted in {seconds:,.1f} s"
     facts = [*eraser_facts(eraser), ("written", written)]
     options.facts(f"Erased {source.name!r} with {type(estimator).__name__}", facts)
+    selection = getattr(estimator, "selection_", None)
+    if selection is not None and not selection.met:  # the nearest was fitted, and said as such
+        raise typer.Exit(3)
+
+
+def _say_plan(table: Table, z: Any, max_advantage: float | None) -> None:
+    """Say what the rows can decide, before the work begins."""
+    import numpy as np
+
+    if isinstance(table.X, np.ndarray):
+        from unspot import plan
+
+        bound = {} if max_advantage is None else {"max_advantage": max_advantage}
+        options.note(plan(table.X, z, groups=table.groups, **bound).sentence)
 
 
 def _rank_parameters(
@@ -93,22 +110,25 @@ def _refuse_confused(concept: str | None, tasks: dict[str, str], method: str) ->
                 f"Got --{option} without --concept, but expected the name of the concept too: both "
                 "are columns of one file."
             )
-        if column in (options.comma_list(concept) or ()):
+        for name in set(options.comma_list(concept) or ()) & set(options.comma_list(column) or ()):
             raise ValueError(
-                f"Got {column!r} as the concept and as --{option}, but expected two columns: a "
+                f"Got {name!r} as the concept and as --{option}, but expected two columns: a "
                 "column cannot be both erased and kept."
             )
 
 
 def separate_tasks(
     columns: Any, concept: str | None, tasks: dict[str, str]
-) -> tuple[Any, dict[str, NDArray[Any]]]:
+) -> tuple[Any, dict[str, dict[str, Any]]]:
     """Separate the concept columns from the columns that are given or kept."""
     if not tasks:
         return columns, {}
-    concepts = {name: column for name, column in columns.items() if name not in tasks.values()}
+    names = {option: options.comma_list(listed) or () for option, listed in tasks.items()}
+    beside = {name for listed in names.values() for name in listed}
+    concepts = {name: column for name, column in columns.items() if name not in beside}
     z = concepts if len(concepts) > 1 else concepts[str(concept)]
-    return z, {option: columns[column] for option, column in tasks.items()}
+    tables = {option: {name: columns[name] for name in listed} for option, listed in names.items()}
+    return z, tables  # a table of one column is that column
 
 
 def make_estimator(name: str, params: dict[str, Any], *, seed: int) -> Any:

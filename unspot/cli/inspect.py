@@ -152,14 +152,16 @@ def class_list(metadata: Mapping[str, Any], most: int = 8) -> str:
     >>> class_list({"classes": ["f", "m"], "class_counts": [1200, 800]})
     'f (1,200), m (800)'
     """
+    from unspot.data.columns import shown
+
     classes = metadata.get("classes") or []
     counts = metadata.get("class_counts") or [None] * len(classes)
-    shown = [
-        str(name) if count is None else f"{name} ({count:,})"
+    listed = [
+        shown(name) if count is None else f"{shown(name)} ({count:,})"
         for name, count in zip(classes, counts, strict=True)
     ]
-    rest = [f"… {len(shown) - most} more"] if len(shown) > most else []
-    return ", ".join(shown[:most] + rest)
+    rest = [f"… {len(listed) - most} more"] if len(listed) > most else []
+    return ", ".join(listed[:most] + rest)
 
 
 def concept_facts(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:

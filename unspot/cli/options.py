@@ -36,24 +36,29 @@ HELP = {
     "features -f NAMES": "Vectors: a column, an array, a pattern such as 'e_*', or a comma list; "
     "an eraser knows its own.",
     "labels FILE": "Second file with the labels of DATA.",
-    "kind NAME=KIND": "continuous or categories, where the values of a concept do not show it.",
+    "kind NAME=KIND": "continuous or categories, where the values of a column do not show it.",
     "groups -g NAME": "Column of groups, such as authors: no group is divided.",
-    "task -t NAME": "Labels of a downstream task.",
-    "train FILE": "Rows to learn from; by default half of DATA.",
-    "fit.given NAME": "Condition on this column: erase within its classes only.",
-    "fit.keep NAME": "Column of a task that erased rows must still tell.",
-    "certify.given NAME": "Labels that attackers know; only what rows add counts.",
+    "task -t NAME": "Labels or numbers of a downstream task.",
+    "evaluate.pairs NAME": "Column of ids: rows of one id are the same thing, to be found by a "
+    "search.",
+    "fit.given NAME": "Columns that count as known: erase what rows tell beyond them.",
+    "fit.keep NAME": "Columns of tasks that erased rows must still tell.",
+    "certify.given NAMES": "Columns that attackers know; only what rows add counts.",
     "certify.check FILE": "Compare with the JSON of an earlier certificate.",
     # What is done
+    "split.test SHARE": "Share of the rows to test on.",
     "method -m NAME": "See unspot inspect --methods; or cascade:NAME.",
     "fit.rank -r R": "Dimensions to keep: a number, a fraction (by default 0.5), or auto.",
     "path.ranks -r RANKS": "A comma list of numbers or fractions, such as 90,50,0.1.",
     "max_advantage A": "Most that attackers may gain over guessing, or share of a number's "
     "variance; by default 0.05, or the least that the rows can decide.",
-    "path.at_least METRIC=V": "Choose by a metric instead, such as neighbours=0.7.",
-    "path.at_most METRIC=V": "Choose by an upper bound of a metric.",
+    "erase.given NAME": "Erase, and count as leak, only what rows add to this column.",
+    "erase.max_advantage A": "Keep the most utility with an advantage of attackers over guessing, "
+    "or share of a number's variance, of this at most.",
+    "erase.min_utility U": "Leak the least with a utility of this at least: the task's score, or "
+    "else the share of neighbours.",
     "certify.margin A": "Largest advantage over guessing, or share of a number's variance, that "
-    "counts as erased.",
+    "counts as erased; without it there is no verdict.",
     "budget -b NAME": "How hard attackers try: quick, standard or thorough.",
     "evaluate.metrics -m NAMES": "A comma list, such as attack,mdl.",
     "transform.reduce": "Write r coordinates per row instead of d.",
@@ -63,16 +68,20 @@ HELP = {
     "export.model -m MODEL": "For sentence-transformers: a folder, or a name.",
     "inspect.methods": "List the methods of unspot fit.",
     "plan.settings --set KEY=VALUE": f"{READING}.",
+    "erase.settings --set KEY=VALUE": f"{READING}.",
     "fit.settings --set KEY=VALUE": "A parameter of the method, such as normalise=true, or of its "
     f"solver, such as solver.max_rows=3000; {READING}.",
     "path.settings --set KEY=VALUE": "A parameter of the method; metrics (a comma list, of every "
     f"rank), seeds (of a metric), attackers (quick, standard, thorough), {READING}.",
-    "evaluate.settings --set KEY=VALUE": "seeds (of a metric, 5), predictions (a column: the task "
-    f"as your classifier predicts it from erased rows), train_labels (a file), {READING}.",
-    "certify.settings --set KEY=VALUE": "attackers (a comma list), alpha (0.05), train_labels (a "
-    f"file), {READING}.",
+    "evaluate.settings --set KEY=VALUE": "budget (quick, standard, thorough), seeds (of a metric, "
+    "5), predictions (a column: the task as your classifier predicts it from erased rows), "
+    f"{READING}.",
+    "certify.settings --set KEY=VALUE": f"attackers (a comma list), alpha (0.05), {READING}.",
     # What is written
     "output -o FILE": "The eraser: a .safetensors file.",
+    "split.output -o TRAIN_TEST": "Two files, of the format of DATA.",
+    "erase.output -o FOLDER": "Where the files go.",
+    "erase.no_data": "Do not write the erased file.",
     "demo.output -o FOLDER": "Where the files go.",
     "export.output -o OUT": "By default ERASER with another ending; else a folder.",
     "transform.output -o OUT": "A file for one file; a folder for many.",
@@ -163,8 +172,10 @@ def parse_settings(
     return values, rest
 
 
-def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, str]:
-    """Read the kinds of concepts from NAME=KIND; for one concept, KIND is enough.
+def parse_kinds(
+    texts: Iterable[str] | None, concept: str | None, task: str | None = None
+) -> dict[str, str]:
+    """Read the kinds of concepts and task from NAME=KIND; for one concept, KIND is enough.
 
     Examples
     --------
@@ -173,7 +184,7 @@ def parse_kinds(texts: Iterable[str] | None, concept: str | None) -> dict[str, s
     >>> parse_kinds(["continuous"], "age")
     {'age': 'continuous'}
     """
-    names = comma_list(concept) or []
+    names = [*(comma_list(concept) or []), *([] if task is None else [task])]
     kinds = {}
     for text in texts or ():
         name, equals, kind = text.rpartition("=")
