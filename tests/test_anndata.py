@@ -41,15 +41,54 @@ def test_a_column_of_cells_is_erased(adata):
     np.testing.assert_array_equal(eraser(before), after)
 
 
-def test_a_record_of_texts_is_left(adata):
-    unspot.anndata.erase(adata, "phase", eraser="leace", adjusted_basis="X_clean")
-    record = adata.uns["unspot"]["X_clean"]
-    assert {type(value) for value in record.values()} == {str}  # which h5ad files hold
-    assert (record["key"], record["basis"]) == ("phase", "X_pca")
-    assert "LEACE" in record["eraser"]
+RARE = pytest.mark.filterwarnings("ignore:Got (given.*fewer than 10 rows|.* rows of class)")
+
+
+@RARE
+@pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
+def test_new_cells_are_one_line_after_a_file(adata, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    from anndata.io import read_elem, write_elem
+
+    reference, query = adata[:600].copy(), adata[600:].copy()
+    eraser = unspot.anndata.erase(reference, "phase", given="bulk_labels", eraser="leace")
+    assert eraser.metadata["given"]["kind"] == "categories"
+    with h5py.File(tmp_path / "cells.h5ad", "w") as file:  # the part of write_h5ad that is ours
+        write_elem(file, "uns", dict(reference.uns["unspot"]))
+        reference.uns["unspot"] = read_elem(file["uns"])
+    del query.obs["phase"]
+    unspot.anndata.transform(query, reference)
+    np.testing.assert_allclose(query.obsm["X_unspot"], eraser(query.obsm["X_pca"]))
+    record = query.uns["unspot"]["X_unspot"]
+    assert (list(record["key"]), record["basis"]) == (["phase"], "X_pca")
+    assert unspot.anndata.fitted(query).metadata["concept_name"] == "phase"
+
+
+@RARE
+@pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
+def test_several_keys_and_covariates(adata):
+    adata.obs["depth"] = np.log(adata.obs["n_counts"])
+    eraser = unspot.anndata.erase(adata, ["phase", "depth"], keep=["bulk_labels"])
+    assert eraser.metadata["concept_name"] == "phase,depth"
+    assert [c["name"] for c in eraser.metadata["concepts"]] == ["phase", "depth"]
+    unspot.anndata.erase(adata, ["phase"], given=["bulk_labels", "depth"], groups="louvain")
+    given = unspot.anndata.fitted(adata).metadata["given"]
+    assert given["columns"] == ["bulk_labels", "depth"]
+
+
+@RARE
+@pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
+def test_cells_that_no_fit_has_seen_are_certified(adata):
+    adata.obs["phase"] = adata.obs["phase"].astype(str).replace("G2M", "S")  # a rare class
+    reference, query = adata[:350].copy(), adata[350:].copy()
+    unspot.anndata.erase(reference, "phase")
+    unspot.anndata.transform(query, reference)
+    found = unspot.anndata.certify(query, "phase", given="bulk_labels", budget="quick")
+    assert found.verdict is None
 
 
 @pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
+@pytest.mark.filterwarnings("ignore:Got .* rows of class")
 def test_estimators_and_fitted_erasers(adata):
     first = unspot.anndata.erase(adata, "phase", eraser=Cascade(rank=10))
     again = unspot.anndata.erase(adata, "phase", eraser=Cascade(rank=10))
@@ -69,3 +108,7 @@ def test_unknown_names_are_refused(adata):
     with pytest.raises(ValueError, match="4 features"):
         unspot.anndata.erase(adata, "phase", eraser=LEACE().fit(np.eye(4), [0, 1, 0, 1]).eraser_)
     assert "X_unspot" not in adata.obsm
+    with pytest.raises(KeyError, match=r"given='bulk_label'.*Did you mean 'bulk_labels'"):
+        unspot.anndata.erase(adata, "phase", given="bulk_label")
+    with pytest.raises(KeyError, match=r"'X_unspot'.*uns\['unspot'\], which has none"):
+        unspot.anndata.transform(adata, adata)

@@ -106,6 +106,7 @@ def test_scores_that_are_too_sure_are_cooled(rng):
     assert temperature(5 * logits, z) == pytest.approx(5, rel=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:Got .* rows of class")
 def test_few_rows_of_a_class_make_fewer_folds():
     X, z = rows(200)
     few = np.concatenate([np.flatnonzero(z != 2), np.flatnonzero(z == 2)[:2]])

@@ -78,6 +78,7 @@ def test_fit_transform_uses_the_labels_if_they_are_to_be_given():
     np.testing.assert_array_equal(predicted.fit_transform(X, z), predicted.transform(X))
 
 
+@pytest.mark.filterwarnings("ignore:Got .* rows of class")
 def test_a_class_with_too_few_rows_borrows_and_says_so():
     X, z = spread()
     few = np.concatenate([np.flatnonzero(z != "c"), np.flatnonzero(z == "c")[:3]])

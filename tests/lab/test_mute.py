@@ -145,6 +145,7 @@ def test_saved_compactly_and_the_same_with_torch(fitted, tmp_path):
     assert path.stat().st_size < 4 * numbers + 20_000
 
 
+@pytest.mark.filterwarnings("ignore:Got .* rows of class")
 def test_a_column_without_variance_stays_and_few_rows_of_a_class_do():
     X, z = rows()
     X[:, 2] = 0.0

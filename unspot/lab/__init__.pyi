@@ -1,6 +1,8 @@
 from .adversarial import AdversarialErasure as AdversarialErasure
 from .alf import ALFQLEACE as ALFQLEACE
 from .bios import load_bias_in_bios as load_bias_in_bios
+from .combat import ComBat as ComBat
+from .combat import CovBat as CovBat
 from .dial import load_dial as load_dial
 from .fairpca import FairPCA as FairPCA
 from .farm import FaRM as FaRM

@@ -27,8 +27,6 @@ from unspot.lab.networks import (
 from unspot.lab.scaling import Scaling
 from unspot.maps import Map
 
-__all__ = ["AdversarialErasure"]
-
 
 class AdversarialErasure(NetworkEraser):
     """A network that reconstructs the embeddings while an MLP adversary looks for the concept.

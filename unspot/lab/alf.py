@@ -16,8 +16,6 @@ from unspot.erasers.leace import LEACE, warn_if_all
 from unspot.leopard.subspaces import complement
 from unspot.maps import Oblique
 
-__all__ = ["ALFQLEACE"]
-
 Array = NDArray[np.float64]
 
 

@@ -132,13 +132,7 @@ def _network(
 ) -> dict[str, Array]:
     import torch
 
-    from unspot.lab.networks import (
-        Training,
-        TrainingTask,
-        dense,
-        mlp,
-        train_network,
-    )
+    from unspot.lab.networks import Training, TrainingTask, dense, mlp, train_network
 
     n_classes = int(codes.max()) + 1
     linear = mlp([rows.shape[1], n_classes], rng)

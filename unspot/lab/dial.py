@@ -13,8 +13,6 @@ from unspot.data.dataset import Dataset, Split, stratified_parts
 from unspot.io.columns import check_matrix
 from unspot.io.files import read_npy
 
-__all__ = ["load_dial"]
-
 NAME = "dial"
 _SPLITS = (("train",), ("dev", "validation", "valid", "val"), ("test",))
 _SENTIMENTS = {"pos": "happy", "neg": "sad"}

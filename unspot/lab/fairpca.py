@@ -15,8 +15,6 @@ from unspot.erasers.base import BaseEraser, Fit
 from unspot.erasers.leace import warn_if_all
 from unspot.leopard.subspaces import complement
 
-__all__ = ["FairPCA"]
-
 Array = NDArray[np.float64]
 
 

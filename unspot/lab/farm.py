@@ -15,8 +15,6 @@ from unspot.eraser import Eraser
 from unspot.lab.coding_rate import class_rate, coding_rate
 from unspot.lab.networks import NetworkEraser, RowNumbers
 
-__all__ = ["FaRM"]
-
 
 class FaRM(NetworkEraser):
     """Fairness-aware rate maximisation: a nonlinear eraser of categories.

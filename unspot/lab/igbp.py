@@ -18,8 +18,6 @@ from unspot.lab.maps import Boundary
 from unspot.lab.scaling import rows_within_support
 from unspot.maps import Compress, Expand, Map
 
-__all__ = ["IGBP"]
-
 #: The damping of a step, as a share of the median squared gradient.
 _DAMPING = 1e-2
 

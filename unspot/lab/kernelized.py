@@ -31,8 +31,6 @@ from unspot.lab.networks import (
 from unspot.lab.scaling import Scaling
 from unspot.maps import Map
 
-__all__ = ["KernelErasure"]
-
 Array = NDArray[np.float64]
 
 #: RowNumbers whose distances decide the median bandwidth.

@@ -18,8 +18,6 @@ from unspot.erasers.transport import NO_VARIANCE, barycentre, transport_matrix
 from unspot.lab.maps import Transport
 from unspot.maps import Map, Projection
 
-__all__ = ["MomentMatching"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["read_plain_pickle"]
-
 #: Containers by their id, each with what it became. They are kept, so that no id is used again.
 Seen = dict[int, tuple[Any, Any]]
 

@@ -15,8 +15,6 @@ from unspot.erasers.registry import make
 from unspot.lab.data import DATA_NAMES, open_data
 from unspot.lab.sweep import named_methods
 
-__all__ = ["read_sweep_file"]
-
 _DATA = ("path", "source", "concept", "task", "features", "max_rows", "random_state")
 
 
