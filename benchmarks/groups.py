@@ -55,15 +55,13 @@ def _certified(data: Dataset, seed: int) -> list[tuple[Certificate, bool]]:
 
 
 def _summary(certificates: list[Certificate]) -> dict[str, float]:
-    half = certificates[0].alpha / 2
+    alpha = certificates[0].alpha
     covering = [
         all(a.interval[0] <= 0 <= a.interval[1] for a in one.attackers) for one in certificates
     ]
-    detectable = [1.0 if one.detectable is None else one.detectable for one in certificates]
     return {
-        "leaks": float(np.mean([one.leaks for one in certificates])),
-        "by the attackers": float(np.mean([one.attack_p_value <= half for one in certificates])),
-        "by the two-sample test": float(np.mean([one.p_value <= half for one in certificates])),
+        "leaks": float(np.mean([one.lower_bound > 0 for one in certificates])),
+        "by the two-sample test": float(np.mean([one.p_value <= alpha for one in certificates])),
         "all intervals hold no advantage": float(np.mean(covering)),
-        "detectable": float(np.median(detectable)),
+        "confirmable": float(np.median([one.confirmable for one in certificates])),
     }

@@ -24,7 +24,7 @@ from unspot.choice import RankPath
 from unspot.choice.selection import largest
 from unspot.datasets import load_glove_gender
 from unspot.datasets.synthetic import law
-from unspot.evaluation.measure import attack_both_ways
+from unspot.evaluation.measure import attack_eraser, unseen
 
 PROMISES = (0.05, 0.10)
 REPETITIONS = 10
@@ -106,12 +106,13 @@ def _cell(path: RankPath, bound: float, checked: dict[int, dict[str, Any]]) -> d
 def _checked(path: RankPath, rank: int) -> dict[str, Any]:
     """Attack the rank, fitted again, on test rows that had no part in the choice."""
     eraser, seed = path.fit_again(rank), path.random_state
-    attacked = attack_both_ways(eraser, path.unseen, budget="standard", random_state=seed)
+    rows = unseen(path.unseen)
+    attacked = attack_eraser(eraser, rows, budget="standard", random_state=seed)
     return {
-        "advantage": attacked.advantage(attacked.strongest),
-        "upper_bound": attacked.upper_bound(0.05),
+        "advantage": attacked.strongest.score - attacked.chance,
+        "upper_bound": attacked.bounds(0.05)[1],
         "attacker": attacked.strongest.name,
-        "test_rows": len(attacked.labels),
+        "test_rows": len(rows),
     }
 
 

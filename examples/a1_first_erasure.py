@@ -26,11 +26,11 @@ erasers = {
 }
 
 # %%
-# A certificate tells what the strongest attacker has left, with an interval.
+# A certificate states what attackers had, what they have left, and a bound on it.
 
 certificates = {name: certify(eraser, data, budget="quick") for name, eraser in erasers.items()}
 for name, certificate in certificates.items():
-    print(f"{name}: {certificate.sentence}\n")
+    print(f"{name}\n{certificate.statement}\n")
 
 # %%
 # The attackers side by side. Linear ones find nothing after either; the others do after LEACE.
@@ -41,7 +41,7 @@ figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for name, certificate in certificates.items():
     reports = sorted(certificate.attackers, key=lambda report: report.name)
     axes.plot(
-        [100 * report.balanced_accuracy for report in reports],
+        [100 * report.score for report in reports],
         [report.name for report in reports],
         "o",
         label=name,

@@ -41,4 +41,5 @@ plt.show()
 # not test rows. The test rows certify it, with the bound as the margin.
 
 eraser = path.select(max_advantage=0.12)
-print(certify(eraser, path.unseen, margin=0.12, budget="quick").sentence)
+certificate = certify(eraser, path.unseen, margin=0.12, budget="quick")
+print(certificate.statement, certificate.decision, sep="\n")

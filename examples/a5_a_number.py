@@ -45,7 +45,7 @@ erasers = {
 
 certificates = {name: certify(eraser, data, budget="quick") for name, eraser in erasers.items()}
 for name, certificate in certificates.items():
-    print(f"{name}: {certificate.sentence}\n")
+    print(f"{name}\n{certificate.statement}\n")
 
 # %%
 # After LEACE a line finds nothing, but curves still explain more than half.
@@ -56,7 +56,7 @@ figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for name, certificate in certificates.items():
     reports = sorted(certificate.attackers, key=lambda report: report.name)
     axes.plot(
-        [100 * report.r2 for report in reports],
+        [100 * report.score for report in reports],
         [report.name for report in reports],
         "o",
         label=name,

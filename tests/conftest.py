@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from unspot.evaluation.certificate import AttackerReport, Certificate
+from unspot.evaluation.certificate import AttackerReport, Certificate, Kept
 from unspot.lab.maps import Fourier, FreeForm, LayerNorm, Nystrom, Transport
-from unspot.maps import Compress, Dense, Expand, Map, Mixture, Normalise, Oblique, Projection
+from unspot.maps import Compress, Dense, Expand, Map, Mixture, Normalise, Oblique, Projection, Scale
 
 #: Some virtual machines name matrix instructions (AMX) that they do not have, and torch's products
 #: in bfloat16 then end the process. oneDNN reads this when torch computes its first.
@@ -61,25 +61,26 @@ def three_classes() -> tuple[np.ndarray, np.ndarray]:
     return X, z
 
 
-def _certificate_of(accuracy=0.41, *, leaks=True, p_value=0.004) -> Certificate:
-    """A certificate with two attackers."""
+def _certificate_of(accuracy=0.41, *, margin=0.03, p_value=0.004, **changes) -> Certificate:
+    """A certificate with two attackers of three classes, three points on each side."""
     reports = tuple(
-        AttackerReport(name, a + 0.03, a, a - 1 / 3, (a - 1 / 3 - 0.03, a - 0.3033), 0.01, 1.5)
+        AttackerReport(name, a, a - 1 / 3, (a - 1 / 3 - 0.03, a - 1 / 3 + 0.03))
         for name, a in (("logistic", accuracy - 0.04), ("trees", accuracy))
     )
-    return Certificate(
-        attackers=reports,
-        attack_p_value=0.01 if leaks else 0.4,
-        p_value=p_value,
-        detectable=0.02,
-        majority=0.36,
-        alpha=0.05,
-        n_classes=3,
-        n_attack_rows=400,
-        n_test_rows=500,
-        attack_rows="unseen",
-        budget="quick",
-    )
+    facts = {
+        "attackers": reports,
+        "before": 0.95 - 1 / 3,
+        "chance": 1 / 3,
+        "p_value": p_value,
+        "confirmable": 0.02,
+        "spread": 0.001,
+        "alpha": 0.05,
+        "budget": "quick",
+        "n_rows": 500,
+        "margin": margin,
+        "kept": (Kept("neighbours", 1.0, 0.8, ""),),
+    }
+    return Certificate(**{**facts, **changes})
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +108,7 @@ def _chains() -> dict[str, list[Map]]:
         "oblique": [Oblique(left, right, mean)],
         "compress": [Compress(U[:, :5])],
         "cascade": [Oblique(left, right, mean), Compress(U[:, :5]), Expand(U[:, :5])],
+        "units": [Scale(1 + mean**2), Compress(U[:, :5]), Expand(U[:, :5], mean)],
         "network": [first, LayerNorm(7), Dense(rng.normal(size=(7, d)), rng.normal(size=d))],
         "layer_norm": [LayerNorm(d)],
         "nystrom": [Nystrom(landmarks, rng.normal(size=(9, 4)), bandwidth=3.0)],

@@ -69,6 +69,9 @@ TROUBLES = {
     "Got … values of NaN": lambda: LEACE().fit(with_a_hole(), z),
     "Got one class": lambda: LEACE().fit(X, np.zeros(300)),
     "Got a concept whose": lambda: LEACE().fit(X, NUMBERS % 9),
+    "Got the classes": lambda: LEACE().fit(X, np.where(z, "Male", "Male ")),
+    "Got … of … rows of": lambda: LEACE().fit(X, np.arange(300) < 3),
+    "Got rows of norm": lambda: LEACE().fit(X, z).transform(7 * X),
     "Got rank": lambda: LEOPARD(rank=900).fit(X, z),
     "Got an eraser": lambda: certify(
         LEACE().fit(X, z), Dataset.from_arrays(X, z, random_state=0), budget="quick"

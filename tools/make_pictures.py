@@ -24,6 +24,7 @@ from PIL import Image
 from unspot import Cascade
 from unspot.cli.demo import run_demo
 from unspot.datasets import load_glove_gender, load_translations
+from unspot.report import make_views
 from unspot.report.figures import embedding_figure
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
@@ -46,7 +47,9 @@ def main(names: list[str]) -> None:
 def demo() -> None:
     """Draw the words of the demo before and after, and the top of its report."""
     with tempfile.TemporaryDirectory() as folder:
-        views = run_demo(Path(folder), load_glove_gender()).views
+        data = load_glove_gender()
+        _, eraser = run_demo(Path(folder), data)
+        views = make_views(eraser, data)
         ends = (views.before, views.after[-1])
         save(embedding_figure(views, ends), STATIC / "before-after.png")
         page = screenshot(Path(folder) / "report.html", Path(folder))

@@ -18,9 +18,9 @@ PYTHON
 unspot fit train.parquet --features emb --concept gender --method leace -o gender.safetensors
 # ## Certify
 #
-# Attackers learn from one half of the test rows and are judged on the other. The exit code is 0 only if the verdict is
-# HOLDS, so that a pipeline stops before it ships what leaks. The margin is the largest advantage over guessing that you
-# count as erased: the fewer rows you have, the larger it has to be.
+# Attackers learn from one half of the test rows and are judged on the other, both ways. The margin is the largest
+# advantage over guessing that you count as erased: the fewer rows you have, the larger it has to be. With a margin there
+# is a verdict, and the exit code is 0 only if it is HOLDS, so that a pipeline stops before it ships what leaks.
 unspot certify gender.safetensors test.parquet --budget quick --margin 0.1 --html certificate.html
 # ## Erase
 #
