@@ -117,8 +117,8 @@ def families(
 def settings_for(X: NDArray[Any]) -> dict[str, Any]:
     """Choose settings by the rows: unit norm is given back, and other units are standardised.
 
-    The norm of erased rows tells how much was removed, which attackers read: on tweets transport
-    leaves 22 points as it is, and 7 at unit norm. Columns of large units would decide alone.
+    The norm of erased unit rows tells how much was removed, which boosted trees read. Columns of
+    large units would decide alone.
     """
     spreads = X.std(axis=0)
     spreads = spreads[spreads > 0]
