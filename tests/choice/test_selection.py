@@ -240,7 +240,6 @@ def test_a_rank_between_two_of_the_default_ranks_is_found(data):
     found = finer.select(max_advantage=0.15, attackers=["logistic"])
     assert found.rank_ == 3  # between 8 and 1: 4 leaks, 2 and 3 do not
     assert set(found.selection_.tried) == {8, 1, 4, 2, 3}
-    assert finer.including(3).ranks == (8, 3, 1)
     assert rank_path(PCAProjection(), data).refine
 
 

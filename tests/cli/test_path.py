@@ -63,8 +63,8 @@ def test_a_table_alone(cli, file):
 def test_a_page_of_a_path_is_made_in_python(file, tmp_path):
     data = np.load(file)
     rows = Dataset.from_arrays(data["X"], data["z"], random_state=0)
-    path = rank_path(PCAProjection(), rows, [4, 1], metrics=["linear", "variance"], seeds=1)
-    path = path.including(2).with_original()
+    path = rank_path(PCAProjection(), rows, [4, 2, 1], metrics=["linear", "variance"], seeds=1)
+    path = path.with_original()
     page = to_html({"pca": path}, tmp_path / "page.html", chosen_rank=2)
     html = page.read_text(encoding="utf-8")
     assert "Erasure against utility" in html
@@ -158,3 +158,10 @@ def test_no_concept_and_an_output_that_exists(cli, file, tmp_path):
     out.write_bytes(b"precious")
     assert "exists already" in cli("path", file, "-c", "z", "-o", out).err
     assert out.read_bytes() == b"precious"
+
+
+def test_the_table_has_what_there_was_and_guessing(cli, file):
+    done = cli("path", file, "-c", "z", "-m", "pca", "-r", "2", "--set", "metrics=linear")
+    assert done.code == 0, done.err
+    assert re.search(r"\| before \| – \|", done.out)
+    assert re.search(r"Guessing gets 0\.\d+", done.out)

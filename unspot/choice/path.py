@@ -207,14 +207,6 @@ class RankPath:
         held_out = held_out_discrepancy(self.data, ranked.estimator, self.random_state)
         return _point(fitted, held_out, time.perf_counter() - started)
 
-    def including(self, rank: int, *, seeds: int = 1) -> RankPath:
-        """Add a rank that was chosen between two, with its metrics."""
-        if rank in self.ranks:
-            return self
-        points = [*self.points, self._measured(self.at(rank), seeds)]
-        points.sort(key=lambda point: -point.rank)
-        return replace(self, points=tuple(points))
-
     def with_original(self, *, seeds: int = 1) -> RankPath:
         """Add the metrics of the original rows."""
         point = PathPoint(self.data.n_features, None, held_out=float("nan"))
@@ -289,9 +281,11 @@ class RankPath:
         # A metric that is undefined at some ranks still has a column.
         names = list(dict.fromkeys(name for point in self.points for name in point.metrics))
         rows = [["rank", "held-out MMD²", *names, "seconds"]]
-        for point in self.points:
+        for point in (*([] if self.original is None else [self.original]), *self.points):
             cells = [_cell(point.metrics.get(name)) for name in names]
-            rows.append([str(point.rank), f"{point.held_out:.5f}", *cells, f"{point.seconds:.1f}"])
+            first = ["before", "–"] if point is self.original else None
+            first = first or [str(point.rank), f"{point.held_out:.5f}"]
+            rows.append([*first, *cells, f"{point.seconds:.1f}"])
         return markdown(rows) + "\n"
 
 

@@ -85,7 +85,9 @@ def path(
     chooses = output is not None or max_advantage is not None
     _check_choice(rows if chooses else None, max_advantage, attackers)
     result = rank_path(estimator, rows, wanted, metrics=_metrics(metrics, rows), seeds=seeds)
-    options.say(result.to_markdown().rstrip())
+    options.say(result.with_original(seeds=seeds).to_markdown().rstrip())
+    chance = result.facts()["chance"]
+    options.say("" if chance is None else f"Guessing gets {chance:.3f} as attack.", dim=True)
     if not chooses:
         return
     best = result.select(max_advantage=max_advantage, attackers=attackers)
