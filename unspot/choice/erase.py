@@ -27,7 +27,7 @@ from unspot.data.columns import as_array
 from unspot.data.concept import read, read_covariate
 from unspot.data.dataset import Split, parts_of, stratified_parts
 from unspot.data.goal import Goal
-from unspot.data.rows import in_memory, refuse_masked, refuse_nonfinite
+from unspot.data.rows import as_matrix, refuse_nonfinite
 from unspot.eraser import Eraser
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS, rows_needed, sought
 from unspot.evaluation.attackers import BUDGETS
@@ -334,10 +334,7 @@ def erase(
 
 def _read(X: Any, z: Any, *, task: Any, groups: Any, given: Any) -> Split:
     """Read rows with all that belongs to them; their names are their numbers in X."""
-    refuse_masked(X, "X")
-    X = np.asarray(in_memory(X))
-    if X.ndim != 2:
-        raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
+    X = as_matrix(X)
     X = X.astype(np.float32) if X.dtype == np.float16 else X
     refuse_nonfinite(X)
     beside = {

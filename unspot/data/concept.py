@@ -805,18 +805,6 @@ def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
     return Column(merged, missing)
 
 
-def require_classes(concept: Any, who: str) -> Classes:
-    """Return a concept of classes; raise an error for a number or a table."""
-    if isinstance(concept, Classes):
-        return concept
-    came = "several concepts" if concept.names else "numbers as the concept"
-    raise ValueError(
-        f"Got {came}, but {who} expects one concept of classes. Choose one column, and cut a "
-        "number into bins: "
-        "numpy.digitize(z, numpy.quantile(z, [0.25, 0.5, 0.75]))."
-    )
-
-
 def is_table(z: Any) -> bool:
     """Tell whether z is a table of concepts rather than one label or number for each row.
 

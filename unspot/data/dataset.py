@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unspot.data.columns import as_array, check_length
 from unspot.data.concept import Table, aligned, joined, read
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.rows import in_memory, possible_hashes, refuse_masked
+from unspot.data.rows import as_matrix, possible_hashes
 
 SPLITS = ("train", "validation", "test")
 
@@ -242,10 +242,7 @@ class Dataset:
         concept : str
             What ``z`` is called, such as "gender": certificates and reports say it.
         """
-        refuse_masked(X, "X")
-        X = np.asarray(in_memory(X))
-        if X.ndim != 2:
-            raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
+        X = as_matrix(X)
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
         whole = Split(

@@ -124,6 +124,15 @@ def in_memory(values: Any) -> Any:
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
+def as_matrix(X: Any) -> NDArray[Any]:
+    """Read rows as a user passes them; another shape than (rows, features) is an error."""
+    refuse_masked(X, "X")
+    matrix = np.asarray(in_memory(X))
+    if matrix.ndim != 2:
+        raise ValueError(f"Got X of shape {matrix.shape}, but expected (rows, features).")
+    return matrix
+
+
 def _is_column(values: Any) -> bool:
     """Tell whether values are a data frame column of objects."""
     dtype = str(getattr(values, "dtype", "")).lower()

@@ -26,7 +26,7 @@ from unspot.data.dataset import (
     parts_of,
     warn_if_grouped,
 )
-from unspot.data.rows import as_seed, fingerprint, in_memory
+from unspot.data.rows import as_matrix, as_seed, fingerprint
 from unspot.eraser import Eraser
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS, rows_needed
 from unspot.evaluation.measure import (
@@ -701,9 +701,7 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
             "certify(eraser, X, z), or a Dataset."
         )
     else:
-        vectors = np.asarray(in_memory(X))
-        if vectors.ndim != 2:
-            raise ValueError(f"Got X of shape {vectors.shape}, but expected (rows, features).")
+        vectors = as_matrix(X)
         groups = None if groups is None else as_array(groups)
         rows = Split(vectors, read(z, n_rows=len(vectors)), groups=groups)
         name, concept = "data", str(getattr(z, "name", None) or "")

@@ -31,7 +31,7 @@ from unspot.data.dataset import (
     refuse_shared_groups,
     warn_if_grouped,
 )
-from unspot.data.rows import as_seed, in_memory, refuse_nonfinite
+from unspot.data.rows import as_matrix, as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation import certificate
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import Kept, statement
@@ -383,8 +383,9 @@ def evaluate(
     (True, True)
     """
     seed = as_seed(random_state)
-    in_order = data.test.X if isinstance(data, Dataset) else np.asarray(in_memory(data))
+    in_order = data.test.X if isinstance(data, Dataset) else None
     if z is not None:
+        in_order = as_matrix(data)
         columns = {"task": task, "groups": groups, "pairs": pairs}
         data = Dataset(None, *_split_in_order(in_order, z, columns).halves(seed))
     _check_data(data)
@@ -412,8 +413,6 @@ def evaluate(
 
 def _split_in_order(X: NDArray[Any], z: Any, columns: Mapping[str, Any]) -> Split:
     """Read arrays as a user passes them."""
-    if X.ndim != 2:
-        raise ValueError(f"Got X of shape {X.shape}, but expected (rows, features).")
     plain: Any = {
         name: None if columns[name] is None else as_array(columns[name])
         for name in ("groups", "pairs")
