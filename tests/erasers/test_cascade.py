@@ -219,3 +219,17 @@ def test_rank_and_seed_are_those_of_the_second_stage(three_classes, fitted):
     assert second.rank == 2
     with pytest.raises(ValueError, match="Invalid parameter 'rank' for estimator LEACE"):
         Cascade(second=LEACE(), rank=3).fit(*three_classes)
+
+
+def test_a_task_is_kept_beside_columns_near_zero(three_classes):
+    """MiniLM has columns near 1e-33, for which the oblique first stage has factors near 1e33."""
+    X, z = three_classes
+    task = (X[:, 0] > X[:, 1]).astype(int)
+    specks = np.random.default_rng(0).normal(size=(len(X), 2)) * 1e-33
+    rows = np.hstack([X, specks])
+    cascade = Cascade(rank=2, random_state=0).fit(rows, z, keep=task)
+    assert cascade.second_.n_features >= X.shape[1] - 2  # but for the means of three classes
+    erased = cascade.transform(rows)
+    means = np.stack([erased[z == k].mean(axis=0) for k in np.unique(z)])
+    np.testing.assert_allclose(means - means[0], 0, atol=1e-9)
+    assert erased.std(axis=0).max() > 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from unspot.eraser import Eraser
 from unspot.erasers.base import ANY_GOAL, BaseEraser, Fit, deviations, scaled
 from unspot.erasers.leace import LEACE
 from unspot.io.sources import Rows, float_dtype
-from unspot.leopard.subspaces import column_space
 from unspot.maps import Compress, Expand, Map, Projection, Scale
 
 
@@ -155,7 +155,7 @@ class Cascade(BaseEraser):
         else:
             rows = self._in_memory(X, goal)[0] if isinstance(X, Rows) else X
             eraser, statistics, hashes = Eraser.projection(_components(stage, rows)), None, None
-        down, up = _coordinates(eraser)
+        down, up = _coordinates(eraser, lambda: deviations(X))
         return FirstStage(eraser, down, up, _moved(X, down), statistics, hashes)
 
     def joined(self, first: FirstStage, second: Any, **facts: Any) -> Fit:
@@ -167,7 +167,7 @@ class Cascade(BaseEraser):
         inner = second.eraser_.before_norm
         maps = inner.maps
         if inner.is_projection:
-            down, up = _coordinates(inner)
+            down, up = _coordinates(inner, lambda: 1.0)
             maps = (*down, *up)
         # Nobody can pass the second stage's rows again: they are in coordinates of the first.
         about = {k: v for k, v in second.eraser_.metadata.items() if k not in KNOWN}
@@ -211,14 +211,18 @@ def _components(transformer: Any, X: NDArray[Any]) -> NDArray[np.float64]:
     return components.T
 
 
-def _coordinates(eraser: Eraser) -> tuple[tuple[Map, ...], tuple[Map, ...]]:
+def _coordinates(
+    eraser: Eraser, spreads: Callable[[], Any]
+) -> tuple[tuple[Map, ...], tuple[Map, ...]]:
     """Split an eraser into maps to coordinates of what it leaves, and maps back up."""
     if isinstance(eraser.maps[-1], Expand):
         return eraser.maps[:-1], eraser.maps[-1:]
     if isinstance(projection := eraser.maps[0], Projection) and eraser.is_projection:
         return (Compress(eraser.U),), (Expand(eraser.U, projection.offset),)
     if eraser.is_linear and eraser.rank < eraser.n_features:
-        U = column_space(eraser.P, floor=1e-8)
+        # In units of the columns: for a column near 1e-33 an oblique map has factors near 1e33.
+        left, values, _ = np.linalg.svd(eraser.P * spreads())
+        U = np.ascontiguousarray(left[:, values > 1e-13 * values[0]])
         origin = eraser(np.zeros(len(U)))
         return (*eraser.maps, Compress(U)), (Expand(U, origin - U @ (U.T @ origin)),)
     return eraser.maps, ()
