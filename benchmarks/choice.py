@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from unspot import erase
-from unspot.choice.candidates import families
+from unspot.choice.candidates import families, settings_for
 from unspot.choice.erase import _read, _utility
 from unspot.data.dataset import Split
 from unspot.data.goal import Goal
@@ -128,7 +128,8 @@ def one(name: str, n_rows: int, with_task: bool, seed: int) -> dict[str, Any] | 
     fit = whole.take(np.setdiff1d(np.arange(len(whole)), chosen.judging))
     goal = Goal.read(fit.concept, None, fit.task)
     points = [{"name": "original rows", "rank": None, **measure(None, judging)}]
-    for family in families(goal, fit.X.shape[1], len(fit), seed):
+    settings = settings_for(fit.X)
+    for family in families(goal, fit.X.shape[1], len(fit), seed, settings):
         try:
             for rank, fitted in family.fits(fit, family.ranks):
                 point = measure(fitted.eraser_, judging)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from unspot import LEACE, LEOPARD, Cascade, Dataset, rank_path
 from unspot.checks import default_ranks
+from unspot.choice import path as path_module
 from unspot.choice.path import FAR_EVALUATIONS, check_ranks, held_out_discrepancy
 from unspot.erasers.baselines import PCAProjection
 from unspot.erasers.transport import Transport
@@ -252,3 +253,21 @@ def test_unknown_rank_and_metric(data):
         path[5]
     with pytest.raises(ValueError, match=r"Got metric 'neighbors'.*Did you mean 'neighbours'"):
         rank_path(PCAProjection(), data, [6, 2], metrics=["neighbors"])
+
+
+def test_ctrl_c_keeps_the_ranks_that_are_done(data, monkeypatch):
+    calls, point = [], path_module._point
+
+    def stopped(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return point(*args, **kwargs)
+
+    monkeypatch.setattr(path_module, "_point", stopped)
+    with pytest.warns(UserWarning, match="Stopped after rank 3"):
+        path = rank_path(LEOPARD(random_state=0), data, ranks=[5, 3, 2, 1])
+    assert path.ranks == (5, 3)
+    calls[:] = [None, None]  # before the first rank there is nothing to keep
+    with pytest.raises(KeyboardInterrupt):
+        rank_path(LEOPARD(random_state=0), data, ranks=[5, 3])

@@ -321,7 +321,7 @@ def rank_path(
 
     Notes
     -----
-    One full fit at the highest rank, then 12 to 19 evaluations of O(b²r) per rank on average
+    Ctrl-C ends the path with the ranks that are done. One full fit at the highest rank, then 12 to 19 evaluations of O(b²r) per rank on average
     (``benchmarks/results/rank_path.json``).
 
     Examples
@@ -346,12 +346,19 @@ def rank_path(
     points = []
     started = time.perf_counter()
     fitted_ranks = ranked.fits(checked)
-    for _ in steps(checked, "Rank", verbose=verbose):
-        point = _point(next(fitted_ranks), held_out, seconds=time.perf_counter() - started)
-        if metrics:
-            point = point.measured(judged, metrics, seeds=seeds, random_state=seed)
-        points.append(point)
-        started = time.perf_counter()
+    try:
+        for _ in steps(checked, "Rank", alone=True, verbose=verbose):
+            point = _point(next(fitted_ranks), held_out, seconds=time.perf_counter() - started)
+            if metrics:
+                point = point.measured(judged, metrics, seeds=seeds, random_state=seed)
+            points.append(point)
+            started = time.perf_counter()
+    except KeyboardInterrupt:
+        if not points:
+            raise
+        warnings.warn(
+            f"Stopped after rank {points[-1].rank}: lower ranks are missing.", stacklevel=2
+        )
     method = type(eraser).__name__
     return RankPath(tuple(points), data, method, seed, eraser, refine=ranks is None)
 

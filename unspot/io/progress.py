@@ -94,7 +94,7 @@ def phase(
     Reading 300 of 1,200 rows
     """
     if _screen.get() is None and verbose:
-        with shown(), phase(title, total, unit=unit, note=note, named=named) as here:
+        with shown(), phase(title, total, unit=unit, note=note, named=named, alone=alone) as here:
             yield here
         return
     screen = _screen.get()
@@ -118,6 +118,7 @@ def steps(
     *,
     total: int | None = None,
     name: Callable[[Thing], str] = str,
+    alone: bool = False,
     verbose: bool = False,
 ) -> Iterator[Thing]:
     """Yield things one by one, as the named steps of a phase.
@@ -129,7 +130,7 @@ def steps(
     """
     if total is None and isinstance(things, Sized):
         total = len(things)
-    with phase(title, total, named=True, verbose=verbose) as here:
+    with phase(title, total, named=True, alone=alone, verbose=verbose) as here:
         for thing in things:
             here.note = name(thing)
             yield thing
