@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
-from unspot import LEACE, LEOPARD, Cascade
+from unspot import LEACE, LEOPARD, Cascade, erase
 from unspot.data.concept import read_covariate
 from unspot.erasers import Transport
 from unspot.evaluation import attack, lisi, neighbour_overlap, retrieval, robustness_index
@@ -112,6 +112,14 @@ def eraser(make: Callable[[int], Any], *conditions: str) -> Callable[[Rows, int]
     return erased
 
 
+def chosen(rows: Rows, seed: int, groups: NDArray[Any] | None = None) -> Array:
+    """The choice of ``unspot.erase``, by covariates given and neighbours kept."""
+    fit = rows.X[rows.fit], rows.z[rows.fit]
+    result = erase(*fit, given=rows.known(rows.fit) or None, groups=groups, random_state=seed)
+    print(f"  erase chooses {result.chosen.title}", flush=True)
+    return np.asarray(result.eraser.transform(rows.X))
+
+
 def combat(make: Callable[[], Any]) -> Callable[[Rows, int], Array]:
     """A method that needs the site and the covariates of every row."""
 
@@ -154,6 +162,7 @@ METHODS: dict[str, tuple[Callable[[Rows, int], Array], str]] = {
     "LEACE, given": (eraser(lambda seed: LEACE(), "given"), "nothing"),
     "Transport, given": (eraser(lambda seed: Transport(), "given"), "nothing"),
     "Cascade, given and keep": (eraser(_cascade, "given", "keep"), "nothing"),
+    "erase, given": (chosen, "nothing"),
 }
 PACKAGES = {"Harmony": "harmonypy", "LEACE of concept-erasure": "concept_erasure"}
 
@@ -234,6 +243,7 @@ def search() -> dict[str, Any]:
         "LEACE": eraser(lambda seed: LEACE()),
         "Transport": eraser(lambda seed: Transport()),
         "Cascade of rank 300": eraser(lambda seed: Cascade(rank=300, random_state=seed)),
+        "erase": lambda rows, seed: chosen(rows, seed, y[rows.fit]),
     }
     figures: dict[str, list[dict[str, Any]]] = {}
     for seed in range(SEEDS):

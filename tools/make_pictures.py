@@ -12,29 +12,29 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
-from unspot import Cascade
 from unspot.cli.demo import run_demo
-from unspot.datasets import load_glove_gender, load_translations
+from unspot.datasets import load_glove_gender
 from unspot.report import make_views
 from unspot.report.figures import embedding_figure
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
+RESULTS = STATIC.parents[1] / "benchmarks" / "results" / "sites.json"
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--hide-scrollbars",
 )
 WIDTH, HEIGHT = 1100, 1240
-COLOURS = ("#0072b2", "#d55e00", "#009e73")
+COLOURS = ("#9aa5b1", "#0072b2")
 MOST_BYTES = 300_000
 
 
@@ -85,49 +85,29 @@ def screenshot(page: Path, folder: Path) -> bytes:
 
 
 def sources() -> None:
-    """Draw the shares of translations among near verses, before and after erasure."""
+    """Draw search among five programming languages, before and after the language is erased."""
     import matplotlib.pyplot as plt
 
-    data = load_translations()
-    eraser = Cascade(rank=256, random_state=0).fit(data.train.X, data.train.z)
-    shares = {
-        "before": neighbours_by_source(data.test.X, data.test),
-        "after the translation is erased": neighbours_by_source(
-            eraser.transform(data.test.X), data.test
-        ),
-    }
-    sources = np.unique(data.test.z)
+    figures = json.loads(RESULTS.read_text())["code_language"]
+    erased = max((name for name in figures if name.startswith("erase")), key=len)
+    bars = {"before": figures["rows as they are"], "language\nerased": figures[erased]}
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    figure, panels = plt.subplots(1, 2, figsize=(7.4, 2.1), sharey=True, layout="constrained")
-    for axes, (when, table) in zip(panels, shares.items(), strict=True):
-        left = np.zeros(len(sources))
-        for column, (source, colour) in enumerate(zip(sources, COLOURS, strict=True)):
-            axes.barh(sources, 100 * table[:, column], left=left, color=colour, label=source)
-            left += 100 * table[:, column]
-        for row, share in enumerate(np.diagonal(table)):
-            own = 100 * (table[row, :row].sum() + share / 2)
-            axes.text(own, row, f"{100 * share:.0f} %", ha="center", va="center", color="white")
-        axes.set(title=when, xlim=(0, 100), xlabel="of the ten nearest other verses, %")
+    figure, panels = plt.subplots(1, 2, figsize=(7.4, 1.9), sharey=True, layout="constrained")
+    titles = {
+        "R@1": "searches that find the same task first",
+        "same source of ten": "same language among the ten nearest",
+    }
+    for axes, (measure, title) in zip(panels, titles.items(), strict=True):
+        shares = [100 * row[measure][0] for row in bars.values()]
+        axes.bar_label(axes.barh([*bars], shares, color=COLOURS[:2]), fmt="%.0f %%", padding=3)
+        axes.set(title=title, xlim=(0, 112), xticks=[])
+        axes.spines["bottom"].set_visible(False)
         axes.tick_params(left=False)
-        axes.spines["left"].set_visible(False)
-    panels[0].set_ylabel("a verse of")
+    fair = 100 * bars["before"]["fair share"][0]
+    panels[1].axvline(fair, color="0.4", linestyle=":")
+    panels[1].text(fair + 1, 1.52, f"fair share {fair:.0f} %", color="0.4", va="bottom")
     panels[0].invert_yaxis()
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
-    )
     save(figure, STATIC / "sources.png")
-
-
-def neighbours_by_source(X: Any, split: Any) -> Any:
-    """Compute shares of sources among the ten nearest rows of other verses."""
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    cosines = unit @ unit.T
-    cosines[split.groups[:, None] == split.groups] = -np.inf
-    nearest = split.z[np.argsort(-cosines, axis=1)[:, :10]]  # (n, 10)
-    sources = np.unique(split.z)
-    return np.array(
-        [[np.mean(nearest[split.z == own] == other) for other in sources] for own in sources]
-    )
 
 
 def shrink(image: Image.Image, path: Path) -> None:

@@ -321,7 +321,9 @@ def rank_path(
 
     Notes
     -----
-    Ctrl-C ends the path with the ranks that are done. One full fit at the highest rank, then 12 to 19 evaluations of O(b²r) per rank on average
+    Ctrl-C ends the path with the ranks that are done.
+
+    One full fit at the highest rank, then 12 to 19 evaluations of O(b²r) per rank on average
     (``benchmarks/results/rank_path.json``).
 
     Examples
