@@ -142,7 +142,7 @@ def stop_at(monkeypatch):
     ("line", "title", "n", "kept"),
     [
         (f"fit {ROWS} -o g.safetensors", "Matching", 1, ""),
-        (f"path {ROWS} -r 4,2 --set metrics=linear", "Measuring", 2, ""),
+        (f"path {ROWS} -r 4,2 --set metrics=linear", "Rank", 1, ""),
         (f"certify a.safetensors {ROWS}", "Attacking", 1, ""),
         ("transform a.safetensors data.parquet -o c.parquet", "Erasing", 1, "Nothing was written"),
         ("demo", "Choosing and fitting", 1, ""),
