@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from unspot.checks import check_share
 from unspot.choice.candidates import Family, families, settings_for
 from unspot.choice.plan import Plan, plan_rows
-from unspot.data.columns import as_array
 from unspot.data.concept import read, read_covariate
 from unspot.data.dataset import Split, parts_of, stratified_parts
 from unspot.data.goal import Goal
@@ -341,7 +340,6 @@ def _read(X: Any, z: Any, *, task: Any, groups: Any, given: Any) -> Split:
         name: None if values is None else read_covariate(values, name, len(X), fewest=fewest)
         for name, values, fewest in (("task", task, FEWEST), ("given", given, 0))
     }
-    groups = None if groups is None else as_array(groups)
     concept = read(z, n_rows=len(X), min_rows=3)
     return Split(X, concept, names=np.arange(len(X)), groups=groups, **beside)
 

@@ -27,7 +27,7 @@ class Split:
     """Rows of a data set: embeddings, concept, and optionally task, names and groups.
 
     Concept and task are encoded when the split is made: labels, numbers or a table are read by
-    ``unspot.data.concept.read``.
+    ``unspot.data.concept.read``. The other columns become arrays.
     """
 
     X: NDArray[Any]  # (n, d)
@@ -49,7 +49,8 @@ class Split:
         for name in ("names", "groups", "predictions", "pairs"):
             value = getattr(self, name)
             if value is not None:
-                check_length(value, len(self.X), name)
+                object.__setattr__(self, name, as_array(value))
+                check_length(getattr(self, name), len(self.X), name)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -245,13 +246,9 @@ class Dataset:
         X = as_matrix(X)
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
-        whole = Split(
-            X,
-            read(z, n_rows=len(X), kind=kind, min_rows=3),
-            None if y is None else read(y, n_rows=len(X), name="y"),
-            names=None if names is None else as_array(names),
-            groups=None if groups is None else as_array(groups),
-        )
+        concept_read = read(z, n_rows=len(X), kind=kind, min_rows=3)
+        task = None if y is None else read(y, n_rows=len(X), name="y")
+        whole = Split(X, concept_read, task, names=names, groups=groups)
         facts: Any = {"random_state": random_state, "name": name, "concept": concept}
         return cls.from_split(whole, sizes=sizes, **facts)
 

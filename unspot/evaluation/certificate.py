@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_share
-from unspot.data.columns import as_array
 from unspot.data.concept import read, read_covariate
 from unspot.data.dataset import (
     Dataset,
@@ -702,7 +701,6 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
         )
     else:
         vectors = as_matrix(X)
-        groups = None if groups is None else as_array(groups)
         rows = Split(vectors, read(z, n_rows=len(vectors)), groups=groups)
         name, concept = "data", str(getattr(z, "name", None) or "")
     if given is None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, did_you_mean, require
-from unspot.data.columns import as_array, missing_values
+from unspot.data.columns import missing_values
 from unspot.data.concept import read
 from unspot.data.dataset import (
     Dataset,
@@ -386,8 +386,10 @@ def evaluate(
     in_order = data.test.X if isinstance(data, Dataset) else None
     if z is not None:
         in_order = as_matrix(data)
-        columns = {"task": task, "groups": groups, "pairs": pairs}
-        data = Dataset(None, *_split_in_order(in_order, z, columns).halves(seed))
+        n = len(in_order)
+        task = None if task is None else read(task, n_rows=n, name="task")
+        whole = Split(in_order, read(z, n_rows=n), task, groups=groups, pairs=pairs)
+        data = Dataset(None, *whole.halves(seed))
     _check_data(data)
     check_count("seeds", seeds)
     check_choice("budget", budget, tuple(BUDGETS))
@@ -409,17 +411,6 @@ def evaluate(
     if not several:
         return evaluations[""]
     return Evaluations(evaluations, tuple(_differences(runs)))
-
-
-def _split_in_order(X: NDArray[Any], z: Any, columns: Mapping[str, Any]) -> Split:
-    """Read arrays as a user passes them."""
-    plain: Any = {
-        name: None if columns[name] is None else as_array(columns[name])
-        for name in ("groups", "pairs")
-    }
-    task = columns["task"]
-    task = None if task is None else read(task, n_rows=len(X), name="task")
-    return Split(X, read(z, n_rows=len(X)), task, **plain)
 
 
 #: An evaluation, and the sides it was measured on, by the name of the concept.

@@ -451,7 +451,6 @@ class ClassScores:
     given: Given | None = None
 
     score_name: ClassVar[str] = "balanced accuracy"
-    promise_unit: ClassVar[str] = "points over guessing"
 
     def result(
         self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
@@ -565,7 +564,6 @@ class NumberScores(ClassScores):
     """Scores of predicted numbers. Given labels, residuals of predictions and values count."""
 
     score_name: ClassVar[str] = "share of the variance"
-    promise_unit: ClassVar[str] = "% of the variance"
 
     def result(
         self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
