@@ -89,7 +89,7 @@ def test_two_certificates_can_be_told_apart(make_certificate):
         assert dict(found.glance) == {
             "Concept": f"{concept} (f, m)",
             "Data": "test.parquet, 6 dimensions",
-            "Rows": "500 that judge, which no fit has seen",
+            "Rows": "500 test rows that no fit has seen",
             "Eraser": "LEACE, rank 5",
         }
 

@@ -49,6 +49,8 @@ SECOND, THIRD = 12, 4
 FEWEST = 60
 #: Standard errors by which a candidate must be within a bound.
 CAREFUL = 1.64
+#: Leak or utility by which another candidate is worth a line.
+NOTCH = 0.005
 #: Differences of utility that nobody would notice.
 SAME = 0.005
 
@@ -191,14 +193,17 @@ class Choice:
 
     def __str__(self) -> str:
         tried = f"Chosen of {len(self.candidates)}: {self.chosen.title} ({self.rule})."
-        place, ends = self.frontier.index(self.chosen), (None, *self.frontier, None)
-        notches = map(self._notch, ("Less leak", "More utility"), (ends[place], ends[place + 2]))
+        place, mine = self.frontier.index(self.chosen), self.chosen
+        less = [c for c in self.frontier[:place] if mine.advantage - c.advantage >= NOTCH]
+        more = [c for c in self.frontier[place + 1 :] if c.utility - mine.utility >= NOTCH]
+        notches = self._notch("Less leak", less[-1:]), self._notch("More utility", more[:1])
         return "\n".join(filter(None, [self.certificate.statement, tried, *notches, *self.notes]))
 
-    def _notch(self, what: str, one: Candidate | None) -> str:
+    def _notch(self, what: str, next_one: Sequence[Candidate]) -> str:
         """Say what one notch more or less would cost."""
-        if one is None:
+        if not next_one:
             return ""
+        (one,) = next_one
         leak, kept = one.advantage - self.chosen.advantage, one.utility - self.chosen.utility
         return f"{what}: {one.title} ({100 * leak:+.1f} points of leak, utility {kept:+.3f})."
 
@@ -227,10 +232,11 @@ class Choice:
         }
         return json.dumps(content, indent=1)
 
-    def called(self, concept: str = "", task: str = "") -> Choice:
-        """Name the concept and the task in the statement."""
+    def called(self, concept: str = "", task: str = "", data: str = "") -> Choice:
+        """Name the concept, the task and the data in the statement and on the page."""
         certificate = self.certificate.naming(task=task) if task else self.certificate
-        metadata = {**certificate.metadata, **({"concept": concept} if concept else {})}
+        names = {"concept": concept, "data": data}
+        metadata = {**certificate.metadata, **{k: name for k, name in names.items() if name}}
         return replace(self, certificate=replace(certificate, metadata=metadata))
 
     def to_html(self, path: Any, **options: Any) -> Any:

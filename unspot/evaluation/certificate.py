@@ -702,7 +702,7 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
     else:
         vectors = as_matrix(X)
         rows = Split(vectors, read(z, n_rows=len(vectors)), groups=groups)
-        name, concept = "data", str(getattr(z, "name", None) or "")
+        name, concept = "", str(getattr(z, "name", None) or "")
     if given is None:
         known = rows.given
         called = "" if known is None else ", ".join(known.names) or "what is given"

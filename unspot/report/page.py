@@ -236,10 +236,14 @@ class Highlight:
 
 
 def highlights(contents: Contents) -> list[Highlight]:
-    """Pick at most four numbers: what an attacker recovers, and what is kept."""
+    """Pick at most four numbers: what an attacker recovers, and what is kept.
+
+    One number by itself is left to the statement above it.
+    """
     measures = {m.key: m for m in contents.measures if m.better != "none"}
     picked = [_highlight(measures[key], contents) for key in HIGHLIGHTS if key in measures]
-    return [highlight for highlight in picked if highlight is not None][:4]
+    shown = [highlight for highlight in picked if highlight is not None][:4]
+    return shown if len(shown) > 1 or contents.headline is None else []
 
 
 def _highlight(measure: Measure, contents: Contents) -> Highlight | None:

@@ -233,7 +233,7 @@ def glance(results: Results, chosen: int) -> Facts:
     listed = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
     rows, eraser = _rows_text(metadata), ""
     if certificate is not None:
-        rows = f"{certificate.n_rows:,} that judge, which no fit has seen"
+        rows = f"{certificate.n_rows:,} test rows that no fit has seen"
     if column is not None:
         says_rank = column.rank is None or "rank" in column.name
         eraser = column.name if says_rank else f"{column.name}, rank {column.rank}"
