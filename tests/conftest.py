@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import AttackerReport, Certificate, Kept
+from unspot.evaluation.measure import HALVINGS
 from unspot.lab.maps import Fourier, FreeForm, LayerNorm, Nystrom, Transport
 from unspot.maps import Compress, Dense, Expand, Map, Mixture, Normalise, Oblique, Projection, Scale
 
@@ -32,6 +37,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.split("[")[0] in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def attacked_by() -> Callable[..., AbstractContextManager[None]]:
+    """Budgets of few attackers and one halving, for what is not about them."""
+
+    @contextmanager
+    def attacked_by(*names: str, halvings: int = 1) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for budget in ("quick", "standard"):
+                patch.setitem(BUDGETS, budget, replace(BUDGETS[budget], attackers=names))
+                patch.setitem(HALVINGS, budget, halvings)
+            yield
+
+    return attacked_by
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -53,7 +54,8 @@ CASES = list(itertools.product(KINDS, ("rows", "groups"), ("alone", "given")))
 
 
 @pytest.fixture(scope="module", params=CASES, ids="-".join)
-def case(request):
+def case(request, attacked_by):
+    """Fit a case. All attackers try every kind once, and two of them the other combinations."""
     kind, grouping, condition = request.param
     rng = np.random.default_rng(7)
     z = concepts(rng)[kind]
@@ -67,7 +69,9 @@ def case(request):
     given = {"given": data.train.y} if condition == "given" else {}
     eraser = Cascade(rank=3, random_state=0)
     eraser.fit(data.train.X, data.train.z, **given)
-    return SimpleNamespace(data=data, eraser=eraser, given=given, kind=kind, groups=groups)
+    plain = (grouping, condition) == ("rows", "alone")
+    with nullcontext() if plain else attacked_by("logistic", "quadratic"):
+        yield SimpleNamespace(data=data, eraser=eraser, given=given, kind=kind, groups=groups)
 
 
 def is_number(value: object) -> bool:

@@ -1,22 +1,14 @@
 """Data to run the program on."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.measure import HALVINGS
-
 
 @pytest.fixture
-def cheap(monkeypatch):
-    """Budgets of few attackers and one halving, for what is not about them."""
-    few = replace(BUDGETS["quick"], attackers=("logistic", "quadratic"))
-    for budget in ("quick", "standard"):
-        monkeypatch.setitem(BUDGETS, budget, few)
-        monkeypatch.setitem(HALVINGS, budget, 1)
+def cheap(attacked_by):
+    with attacked_by("logistic", "quadratic"):
+        yield
 
 
 @pytest.fixture

@@ -21,12 +21,9 @@ D, K = 10, 3
 
 
 @pytest.fixture(scope="module", autouse=True)
-def attackers_that_can_read_this_law():
+def attackers_that_can_read_these_laws(attacked_by):
     """Classes differ in variance, or a number is added: the other attackers only take time."""
-    with pytest.MonkeyPatch.context() as patch:
-        for budget in ("quick", "standard"):
-            few = replace(BUDGETS[budget], attackers=("logistic", "quadratic", "trees"))
-            patch.setitem(BUDGETS, budget, few)
+    with attacked_by("logistic", "quadratic", "trees", halvings=2):
         yield
 
 

@@ -182,8 +182,8 @@ class Choice:
 
     @cached_property
     def frontier(self) -> tuple[Candidate, ...]:
-        """List the candidates that no other beats in both, from the least leak to the most."""
-        finalists = [one for one in self.candidates if one.rounds > 1] or list(self.candidates)
+        """List the finalists that no other beats in both, from the least leak to the most."""
+        finalists = [one for one in self.candidates if one.rounds == self.chosen.rounds]
         best, most = list[Candidate](), -np.inf
         for one in sorted(finalists, key=lambda one: (one.advantage, -one.utility)):
             if one is self.chosen or one.utility > most:
