@@ -17,10 +17,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def main(names: list[str]) -> None:
     for name in names or QUICK:
-        print(
-            f"\n{name}: {import_module(f'benchmarks.{name}').__doc__.splitlines()[0]}", flush=True
-        )
-        figures = import_module(f"benchmarks.{name}").run()
+        module = import_module(f"benchmarks.{name}")
+        print(f"\n{name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
+        figures = module.run()
         for key, value in figures.items():
             print(f"  {key:40} {_short(value)}", flush=True)
         RESULTS.mkdir(exist_ok=True)

@@ -102,7 +102,7 @@ def divided(rows: dict[str, Any], n_rows: int, seed: int) -> tuple[dict[str, Any
     if "groups" in rows:
         others = others[~np.isin(rows["groups"][others], rows["groups"][some])]
     others = others[: FRESH[1]]
-    return tuple({key: value[part] for key, value in rows.items()} for part in (some, others))  # type: ignore[return-value]
+    return tuple({key: value[part] for key, value in rows.items()} for part in (some, others))
 
 
 def _people(seed: int) -> dict[str, Any]:

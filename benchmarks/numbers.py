@@ -131,7 +131,7 @@ def _power(name: str) -> dict[str, Any]:
     found = certify(None, data, budget="quick")
     return {
         "best": rows.best,
-        "found": found.advantage,
+        "found": found.after,
         "attacker": found.strongest.name,
         "verdicts": {part: one.verdict for part, one in found.parts.items()} or found.verdict,
     }
@@ -143,6 +143,6 @@ def _given() -> dict[str, Any]:
     data = Dataset.from_arrays(rows.X, rows.z, rows.y, random_state=0)
     without, given = (certify(None, data, budget="quick", given=g) for g in (None, "y"))
     return {
-        "without": [without.verdict, without.advantage],
-        "given": [given.verdict, given.advantage, given.upper_bound],
+        "without": [without.verdict, without.after],
+        "given": [given.verdict, given.after, given.upper_bound],
     }

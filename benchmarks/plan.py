@@ -9,16 +9,19 @@ of the package; tweets are used where they are.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.promise import SENTENCES, _all_rows, _stored
 from unspot import LEACE, plan
 from unspot.choice.plan import FIT, advantage_between, squared_shifts
 from unspot.datasets import load_glove_gender
 from unspot.evaluation import attack
+
+TWEETS = Path(os.environ.get("UNSPOT_DATA", "."), "tweets_minilm.npz")
 
 SIZES = {"words": (1_000, 2_000, 4_000, 8_000), "tweets": (1_000, 2_000, 4_000)}
 SEEDS = 3
@@ -26,9 +29,11 @@ SEEDS = 3
 
 def run() -> dict[str, Any]:
     """Compute means over seeds by data set and number of rows."""
-    sets = {"words": _all_rows(load_glove_gender())}
-    if SENTENCES.exists():
-        sets["tweets"] = _stored(SENTENCES)
+    words = load_glove_gender()
+    sets = {"words": tuple(np.concatenate([getattr(s, key) for s in words]) for key in "Xz")}
+    if TWEETS.exists():
+        with np.load(TWEETS) as file:
+            sets["tweets"] = file["X"].astype(np.float32), file["z"]
     figures: dict[str, Any] = {}
     for name, (X, z) in sets.items():
         for n in SIZES[name]:
@@ -46,7 +51,7 @@ def _measured(X: NDArray[Any], z: NDArray[Any], n: int, seed: int) -> dict[str, 
     fitted = given[: round(FIT * n)]
     erased = LEACE().fit(X[fitted], z[fitted]).transform(X[fresh]).astype(np.float64)
     classes, codes = np.unique(z[fresh], return_inverse=True)
-    first, second = (list(map(str, classes)).index(name) for name in planned.pair)
+    first, second = (list(map(str, classes)).index(name) for name in planned.linear.pair)
     _, squares = squared_shifts(erased, codes, np.bincount(codes))
     of_pair = np.flatnonzero((codes == first) | (codes == second))
     learn, judge = np.array_split(of_pair, 2)  # fresh rows are in random order
@@ -59,7 +64,7 @@ def _measured(X: NDArray[Any], z: NDArray[Any], n: int, seed: int) -> dict[str, 
         random_state=seed,
     )
     return {
-        "planned": planned.linear_advantage,
+        "planned": planned.linear.advantage,
         "apart": advantage_between(float(squares[first, second])),
         "attacker": max(result.advantage for result in attackers),
     }

@@ -68,13 +68,15 @@ def _grid(data: Dataset) -> dict[str, Any]:
             kept = estimator.fit(data.train.X, data.train.z).eraser_
         constant = estimator.fit(data.train.X, data.train.z).eraser_
         for how, eraser in {"steps kept": kept, "steps constant": constant}.items():
-            attacked = attack_eraser(_normalised(eraser), data, budget="quick")
+            attacked = attack_eraser(
+                _normalised(eraser), data.validation.joined(data.test), budget="quick"
+            )
             low, high = attacked.interval(attacked.strongest)
             figures[f"{method}, {how}"] = {
                 "strongest": attacked.strongest.name,
-                "balanced accuracy": attacked.strongest.balanced_accuracy,
+                "balanced accuracy": attacked.strongest.score,
                 "interval": [low, high],
-                "trees": next(r.balanced_accuracy for r in attacked.results if r.name == "trees"),
+                "trees": next(r.score for r in attacked.results if r.name == "trees"),
             }
     X = data.train.X
     collected = statistics.CrossStatistics.from_rows(X, np.zeros((len(X), 1)))

@@ -25,7 +25,7 @@ from unspot import LEACE, LEOPARD, Cascade, Dataset
 from unspot.datasets import load_glove_gender
 from unspot.erasers import PCAProjection, Transport
 from unspot.evaluation import evaluate
-from unspot.evaluation.measure import attack_eraser
+from unspot.evaluation.measure import attack_splits, erased_split
 
 RESULTS = Path(__file__).parent / "results" / "transport.json"
 RANKS = {"glove": (90, 78, 60, 50, 30), "tweets": (300, 160, 96), "bios": (300, 200, 100)}
@@ -94,7 +94,8 @@ def _measure(eraser: Any, data: Dataset, seed: int) -> dict[str, Any]:
     started = time.process_time()
     fitted = eraser.fit(data.train.X, data.train.z)
     seconds = time.process_time() - started
-    attacked = attack_eraser(fitted, data, random_state=seed)
+    unseen = (erased_split(fitted, split) for split in (data.validation, data.test))
+    attacked = attack_splits(*unseen, random_state=seed)
     kept = evaluate(
         fitted, data, metrics=["neighbours", *(["task_linear"] if data.test.y is not None else [])]
     )

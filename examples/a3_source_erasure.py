@@ -51,8 +51,7 @@ for name, (own, missed) in found.items():
 # What attackers still read from unseen verses:
 
 leaks = {
-    name: certify(eraser, data, budget="quick").strongest.balanced_accuracy
-    for name, eraser in erasers.items()
+    name: certify(eraser, data, budget="quick").strongest.score for name, eraser in erasers.items()
 }
 
 import matplotlib.pyplot as plt

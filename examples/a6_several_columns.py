@@ -64,7 +64,7 @@ concepts = list(certificate.parts)
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for i, (name, certificate) in enumerate(certificates.items()):
     places = np.arange(len(concepts)) + 0.3 * (i - 0.5)
-    advantages = [100 * certificate.parts[concept].advantage for concept in concepts]
+    advantages = [100 * certificate.parts[concept].after for concept in concepts]
     axes.barh(places, advantages, height=0.28, label=f"erased: {name}", color=f"C{i}")
 axes.set_yticks(np.arange(len(concepts)), concepts)
 axes.invert_yaxis()

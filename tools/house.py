@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PACKAGE = Path(__file__).parent.parent / "unspot"
 #: Not rooms: the front door.
@@ -86,7 +86,7 @@ def code_lines(path: Path) -> int:
 
 def docstring_lines(node: ast.AST) -> range:
     """Find the lines of a docstring; an empty range if there is none."""
-    first = node.body[0] if getattr(node, "body", None) else None
+    first = next(iter(getattr(node, "body", None) or ()), None)
     value = first.value if isinstance(first, ast.Expr) else None
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return range(value.lineno, (value.end_lineno or 0) + 1)
@@ -301,7 +301,7 @@ def _commands() -> dict[str, int]:
 
     from unspot.cli import app
 
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     return {
         name: sum(p.param_type_name == "option" and p.name != "help" for p in command.params)
         for name, command in group.commands.items()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def trace(folder: Path, command: str) -> dict[str, dict[str, int]]:
     return record
 
 
-def counts(record: dict[str, dict[str, int]]) -> dict[str, int]:
+def counts(record: dict[str, Any]) -> dict[str, int]:
     """Count modules, functions and openings of the Parquet file."""
     functions = sum(
         not name.rsplit(".", 1)[-1].startswith("<")
