@@ -216,7 +216,9 @@ def _coordinates(X: NDArray[Any], step: float) -> NDArray[np.float64]:
     """Compute coordinates of rows along random directions, in widths of a cell."""
     # The legacy generator gives the same numbers in all versions of numpy.
     R = np.random.RandomState(0).standard_normal((X.shape[1], _DIRECTIONS))
-    return np.asarray(X, dtype=np.float64) @ (R / step)
+    X = X.astype(np.float32) if X.dtype == np.float16 else X
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows near the largest number
+        return np.asarray(X @ R.astype(X.dtype), dtype=np.float64) / step
 
 
 def _hashes(cells: NDArray[np.float64]) -> NDArray[np.uint64]:
@@ -238,12 +240,12 @@ def _digests(rows: NDArray[Any]) -> list[str]:
 
 def _cell_width(X: NDArray[Any], n_rows: int) -> float:
     """Choose the widest cells in which few of n rows meet that are not the same."""
-    rows = np.asarray(X[:: -(-len(X) // _MOST_KNOWN)], dtype=np.float64)
-    usual = float(np.sqrt(np.square(rows).sum(axis=1).mean())) or 1.0
+    rows = X[:: -(-len(X) // _MOST_KNOWN)]
+    usual = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).mean())) or 1.0
     step = 2.0 ** np.floor(np.log2(_CELL * usual))  # the same in any order of the rows
-    n_different = len({hash(row.tobytes()) for row in rows})
+    n_different, places = len({hash(row.tobytes()) for row in rows}), _coordinates(rows, 1.0)
     for _ in range(8):
-        met = n_different - len(np.unique(_hashes(np.floor(_coordinates(rows, step)))))
+        met = n_different - len(np.unique(_hashes(np.floor(places / step))))
         if 2 * met * n_rows <= _MAY_MEET * len(rows) ** 2:
             break
         step /= 8
