@@ -38,7 +38,7 @@ def wait_for(stream, text, seconds=20):
 def test_nobody_looks(capfd):
     before = threading.active_count()
     with phase("Reading", 3) as reading:
-        assert not reading.shown
+        assert reading.screen is None
         assert list(steps("ab", "Fitting")) == ["a", "b"]
     assert threading.active_count() == before
     assert capfd.readouterr() == ("", "")
@@ -70,6 +70,24 @@ def test_markup_in_names_is_text():
 
 def test_names_do_not_command_the_terminal():
     assert str(Phase("Cell", note="a\x1b[2J\nb")) == "Cell: a [2J b"
+
+
+def test_a_log_of_long_work_has_a_line_now_and_then(monkeypatch):
+    monkeypatch.setattr("unspot.io.progress.OFTEN", 0)
+    log = io.StringIO()
+    with shown(log, delay=60), phase("Choosing", 3, alone=True) as choosing:
+        choosing.advance(2)
+    assert log.getvalue() == "0:00  Choosing 2 of 3\n"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_steps_that_were_left_open_do_not_bring_a_screen_back(alone):
+    with shown(io.StringIO()):
+        left = steps("ab", "Fitting", alone=alone)
+        next(left)
+    left.close()
+    with phase("Later") as later:
+        assert later.screen is None
 
 
 def test_a_log_has_a_line_for_each_kind_of_phase():
@@ -118,7 +136,7 @@ def test_a_forked_child_shows_nothing():
         child = os.fork()
         if child == 0:
             with phase("Inside") as inside:
-                os._exit(inside.shown)
+                os._exit(inside.screen is not None)
         assert os.waitpid(child, 0)[1] == 0
 
 

@@ -2,7 +2,7 @@
 
 The library names its phases (``phase``, ``steps``) and prints nothing. ``shown`` makes them
 visible, as the command line and ``verbose=True`` do. On a terminal, rich draws them and leaves
-nothing behind. In a log, each kind of phase has a line when it begins.
+nothing behind. In a log, each kind of phase has a line when it begins, and one a minute.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ Thing = TypeVar("Thing")
 #: Seconds after which a terminal shows phases: what is over at once should not flicker.
 SOON = 0.3
 
+#: Seconds after which a log gets another line.
+OFTEN = 60
+
 
 @dataclass(eq=False)
 class Phase:
@@ -40,8 +43,8 @@ class Phase:
     named : bool
         Whether the note names the step that runs, whose number is then shown instead of the number
         of steps done.
-    shown : bool
-        Whether it is visible.
+    screen : _Log, optional
+        Where it is visible.
     """
 
     title: str
@@ -49,12 +52,14 @@ class Phase:
     unit: str = ""
     note: str = ""
     named: bool = False
-    shown: bool = False
+    screen: _Log | None = None
     done: int = 0
 
     def advance(self, n: int = 1) -> None:
         """Count n steps that are done."""
         self.done += n
+        if self.screen is not None:
+            self.screen.step(self)
 
     def __str__(self) -> str:
         at = min(self.done + 1, self.total or self.done + 1) if self.named else self.done
@@ -98,7 +103,7 @@ def phase(
             yield here
         return
     screen = _screen.get()
-    here = Phase(title, total, unit, note, named, shown=screen is not None)
+    here = Phase(title, total, unit, note, named, screen)
     if screen is None:
         yield here
         return
@@ -108,7 +113,8 @@ def phase(
     try:
         yield here
     finally:
-        _screen.set(screen)
+        if alone and screen.is_open:  # a generator that an error left open may end after all else
+            _screen.set(screen)
         screen.end(here)
 
 
@@ -159,19 +165,27 @@ def shown(stream: Any = None, *, delay: float = 0.0) -> Iterator[None]:
         yield
     finally:
         _screen.set(before)
+        screen.is_open = False
         screen.close()
 
 
 class _Log:
     """Write a line when a phase of a new kind begins, and without a delay when it ends."""
 
+    is_open = True
+
     def __init__(self, stream: Any, delay: float) -> None:
         self._stream, self._delay = stream, delay
         self._began, self._titles = time.monotonic(), set[str]()
+        self._written = self._began
 
     def begin(self, here: Phase) -> None:
         if time.monotonic() - self._began >= self._delay and here.title not in self._titles:
             self._titles.add(here.title)
+            self._write(here)
+
+    def step(self, here: Phase) -> None:
+        if time.monotonic() - self._written >= OFTEN:
             self._write(here)
 
     def end(self, here: Phase) -> None:
@@ -182,7 +196,8 @@ class _Log:
         pass
 
     def _write(self, here: Phase) -> None:
-        minutes, seconds = divmod(round(time.monotonic() - self._began), 60)
+        self._written = time.monotonic()
+        minutes, seconds = divmod(round(self._written - self._began), 60)
         with suppress(OSError, ValueError, AttributeError):  # a stream that is gone
             self._stream.write(f"{minutes}:{seconds:02}  {here}\n")
             self._stream.flush()
@@ -214,6 +229,9 @@ class _Bars(_Log):
         self._timer = Timer(SOON, progress.start)
         self._timer.daemon = True
         self._timer.start()
+
+    def step(self, here: Phase) -> None:
+        pass  # the thread that draws sees it
 
     def begin(self, here: Phase) -> None:
         self._tasks[here] = self._progress.add_task("", total=here.total, phase=here)

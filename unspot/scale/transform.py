@@ -101,7 +101,7 @@ def transform_file(erasure: Erasure, source: Path, target: Path, *, force: bool 
         raise ValueError(f"Got {str(source)!r} as input and output, but expected another name.")
     refuse_existing(target, force=force)
     with phase("Erasing", unit="rows", note=source.name) as here:
-        here.total = _count_rows(source) if here.shown else None
+        here.total = _count_rows(source) if here.screen else None
         return _erase_file(erasure, source, target, here.advance)
 
 
@@ -472,5 +472,4 @@ def _blas_shared_by(workers: int) -> AbstractContextManager[Any]:
         return nullcontext()
     from threadpoolctl import threadpool_limits
 
-    limits: AbstractContextManager[Any] = threadpool_limits(max(1, cores() // workers), "blas")
-    return limits
+    return threadpool_limits(max(1, cores() // workers), "blas")
