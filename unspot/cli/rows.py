@@ -76,11 +76,11 @@ def read(source: Source, *, on_disk: bool = False) -> tuple[Table, dict[str, str
             "Got no concept. Name its column or array with --concept, or its file with --labels."
         )
     kinds = options.parse_kinds(source.kinds, source.concept or source.name, source.task)
-    names = ",".join(filter(None, [source.concept, *source.beside])) or None
     table = read_table(
         source.data,
         features=source.features,
-        concept=names,
+        concept=source.concept,
+        beside=source.beside,
         task=source.task,
         names=source.predictions,
         groups=source.groups,

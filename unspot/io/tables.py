@@ -67,6 +67,7 @@ def read_table(
     groups: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
     key: str | None = None,
+    beside: Sequence[str] = (),
     drop_missing: bool = False,
     on_disk: bool = False,
 ) -> Table:
@@ -88,6 +89,8 @@ def read_table(
     key : str, optional
         A column of both files, by which labels find their rows. Without it, labels are taken row by
         row. Rows without a partner have no label.
+    beside : sequence of str
+        Columns to read into ``z`` beside the concept, which may have gaps.
     drop_missing : bool
         Leave out rows that lack one of the labels. ``dropped`` of the table says how many.
     on_disk : bool
@@ -109,7 +112,8 @@ def read_table(
     """
     path = Path(path)
     roles = {"z": concept, "y": task, "names": names, "groups": groups}
-    table = _read(path, features, roles, labels_file, key)
+    columns = {**roles, "z": ",".join(filter(None, [concept, *beside])) or None}
+    table = _read(path, features, columns, labels_file, key)
     table = without_missing(table, roles) if drop_missing else table
     if not isinstance(table.X, RowSource):
         return table
@@ -401,9 +405,10 @@ def without_missing(table: Table, roles: Mapping[str, str | None]) -> Table:
     >>> len(kept), kept.dropped
     (2, "Left out 1 of 3 rows: 1 has no label in 'gender'.")
     """
-    # A table of several concepts may lack some: such rows serve the others.
-    named = ("y", "groups", "names") if isinstance(table.z, dict) else ("z", "y", "groups", "names")
-    columns = {role: getattr(table, role) for role in named}
+    columns = {role: getattr(table, role) for role in ("z", "y", "groups", "names")}
+    if isinstance(table.z, dict):  # one concept, with covariates beside; or several
+        # A table of several concepts may lack some: such rows serve the others.
+        columns["z"] = table.z.get(roles.get("z"))
     columns = {role: column for role, column in columns.items() if column is not None}
     gaps = {role: missing_values(uncast(column)) for role, column in columns.items()}
     lacking = np.zeros(len(table), dtype=bool)
