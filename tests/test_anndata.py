@@ -85,6 +85,7 @@ def test_cells_that_no_fit_has_seen_are_certified(adata):
     unspot.anndata.transform(query, reference)
     found = unspot.anndata.certify(query, "phase", given="bulk_labels", budget="quick")
     assert found.verdict is None
+    assert "attackers who know bulk_labels" in found.statement
 
 
 @pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata

@@ -96,7 +96,7 @@ def transform(adata: Any, reference: Any, adjusted_basis: str = "X_unspot") -> N
 
 def certify(
     adata: Any,
-    key: str,
+    key: str | list[str],
     basis: str = "X_unspot",
     *,
     given: str | list[str] | None = None,
@@ -109,8 +109,8 @@ def certify(
     ----------
     adata : AnnData
         New cells, after ``transform``, with their batches in ``obs``.
-    key : str
-        The column that attackers look for.
+    key : str or list of str
+        The columns that attackers look for.
     basis : str
         The erased embedding; the one before is known from ``adata.uns``.
     given, groups : str, optional
@@ -137,13 +137,14 @@ def _rows(adata: Any, basis: str) -> Any:
 
 
 def _columns(adata: Any, **named: str | list[str] | None) -> dict[str, Any]:
-    """Return one column of obs for a name, and several by name for a list, by parameter."""
+    """Return columns of obs by parameter and name; one key, and groups, without their name."""
     columns: dict[str, Any] = {}
     for parameter, listed in named.items():
         names = [listed] if isinstance(listed, str) else map(str, listed or ())
         table = {n: np.asarray(_entry(adata.obs, n, parameter, "obs")) for n in names}
         if table:
-            columns[parameter] = table if len(table) > 1 else next(iter(table.values()))
+            is_one = len(table) == 1 and parameter in ("key", "groups")
+            columns[parameter] = next(iter(table.values())) if is_one else table
     return columns
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from unspot import LEACE, Eraser
-from unspot.evaluation import Evaluation
+from unspot.evaluation import Evaluation, retrieval
 from unspot.io import read_table
 
 QUICK = ("--metrics", "chance,linear,neighbours", "--set", "seeds=1")
@@ -62,6 +62,23 @@ def test_a_page_for_the_browser(cli, saved, table, tmp_path):
     done = cli("evaluate", saved, table, "-c", "gender", *QUICK, "--html", page)
     assert done.code == 0, done.err
     assert "Linear probe" in page.read_text(encoding="utf-8")
+
+
+def test_a_search_for_rows_of_one_id(cli, saved, rows, tmp_path):
+    X, z = rows
+    path, ids = tmp_path / "pairs.npz", np.arange(len(X)) // 4
+    np.savez(path, X=X, gender=z, text=ids, row=np.arange(len(X)))
+    line = "evaluate", saved, path, "-f", "X", "-c", "gender", "-m", "search", "--pairs"
+    done = cli(*line, "text", "--json", "-")
+    assert done.code == 0, done.err
+    found = {row["key"]: row for row in json.loads(done.out)["rows"]}
+    for side, seen in {"before": X, "after": X * (np.arange(6) > 1)}.items():
+        recall = retrieval(seen, ids).recall.value
+        assert found["recall_at_1"][side]["mean"] == pytest.approx(recall)
+    for column, needle in {"row": "ids that occur once each", "txt": "Did you mean 'text'"}.items():
+        done = cli(*line, column)
+        assert done.code == 2
+        assert needle in done.err
 
 
 def test_every_default_metric(cli, saved, archive):

@@ -106,7 +106,11 @@ def test_a_table_can_be_read_twice():
         ({"a": [0, 1]}, {"aa": "continuous"}, ["'aa'", "Did you mean 'a'"]),
         ({"a": [0, 1]}, {"a": "continous"}, ["'continous'", "Did you mean 'continuous'"]),
         ({"a": ["x", "y"]}, {"a": "continuous"}, ["a of shape", "number"]),
-        ({"a": list(range(30))}, None, ["30 different", "kind={'a': 'continuous'}", "--kind a="]),
+        (
+            {"a": list(range(30))},
+            None,
+            ["30 different", "z, kinds={'a': 'continuous'})", "--kind a="],
+        ),
         ({"a": np.array(["2020-01-01", "2021-01-01"], "M8[D]")}, None, ["dates", "a"]),
         ({"a": ["x", 3]}, None, ["mixes"]),
     ],

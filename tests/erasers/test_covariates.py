@@ -172,6 +172,22 @@ def test_covariates_that_determine_the_site(eraser):
         eraser.fit(X, site, given={"maker": first, "model": second})
 
 
+@pytest.mark.parametrize("eraser", [LEACE(), Transport(), Cascade(Transport(), fast(4))])
+def test_a_table_to_keep_with_a_column_that_is_the_site(eraser):
+    X, site, covariates = people(300)
+    scanner = np.array(["A", "B", "C"])[site]
+    with pytest.raises(ValueError, match=r"each decides the other.*without keep"):
+        eraser.fit(X, site, keep={"age": covariates["age"], "scanner": scanner})
+
+
+def test_a_gap_is_said_once():
+    X, site, covariates = people(300)
+    covariates["age"][::10] = np.nan
+    with pytest.warns(UserWarning, match=r"no value of given\['age'\] in 30 of 300 rows"):
+        read = read_covariate(covariates, "given", 300)
+    LEACE().fit(X, site, given=read)  # as ``erase`` does with every candidate
+
+
 def test_a_constant_covariate():
     X, site, covariates = people(300)
     with pytest.raises(ValueError, match=r"given\['sex'\] with the same value"):

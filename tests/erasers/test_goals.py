@@ -379,7 +379,7 @@ def test_parameters_that_cannot_be(parameters, needles):
 
 def test_attackers_cannot_choose_a_rank_given_a_task():
     X, Z = table(100)
-    with pytest.raises(ValueError, match=r"rank='auto' with given.*a number.*certify"):
+    with pytest.raises(ValueError, match=r"rank='auto' with given.*a number.*unspot\.erase"):
         LEOPARD("auto").fit(X, Z["gender"], given=Z["region"])
 
 

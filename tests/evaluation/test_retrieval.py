@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import ndcg_score
 from sklearn.metrics.pairwise import euclidean_distances
 
+from unspot import LEACE, evaluate
 from unspot.evaluation import lisi, retrieval, robustness_index
 
 
@@ -42,8 +43,10 @@ def test_intervals_cover_the_recall_of_many_pools():
 
 def test_ids_that_occur_once():
     X, ids, _ = pool(30, 2)
-    with pytest.raises(ValueError, match="60 ids that occur once each"):
+    with pytest.raises(ValueError, match=r"60 ids that occur once each.*several rows share.*Give"):
         retrieval(X, np.arange(60))
+    with pytest.raises(ValueError, match=r"one id for all 60 rows.*others do not.*Give"):
+        retrieval(X, np.zeros(60))
     ids[:10] = 100 + np.arange(10)  # now twenty rows are alone
     found = retrieval(X, ids)
     assert (found.n_queries, found.n_alone, found.same_source) == (40, 20, None)
@@ -66,3 +69,50 @@ def test_the_robustness_index_by_counting():
         good += sum(classes[j] == classes[i] and sources[j] != sources[i] for j in near)
         bad += sum(classes[j] != classes[i] and sources[j] == sources[i] for j in near)
     assert robustness_index(X, classes, sources, k=7) == pytest.approx(good / (good + bad))
+
+
+# -- In an evaluation ------------------------------------------------------------------------------
+
+
+def test_an_evaluation_searches_before_and_after():
+    X, ids, sources = pool(120)
+    eraser = LEACE().fit(*pool(120, seed=1)[::2])
+    ids[:10] = 1000 + np.arange(10)
+    found = evaluate(eraser, X, sources, pairs=ids, metrics=["search"])
+    before, after = (retrieval(rows, ids, sources) for rows in (X, eraser.transform(X)))
+    for key in ("recall_at_1", "ndcg", "same_source"):
+        name = key.removesuffix("_at_1")
+        values = found[key].before.mean, found[key].after.mean
+        assert values == pytest.approx([getattr(side, name).value for side in (before, after)])
+    assert after.recall.value > 2 * before.recall.value
+    assert f"{after.recall.low:.3f} to {after.recall.high:.3f}" in found["recall_at_1"].note
+    assert "10 ids occur once" in found["recall_at_1"].note
+    assert f"fair is {100 * after.fair_share:.1f} %" in found["same_source"].note
+    with pytest.raises(ValueError, match="360 ids that occur once each"):
+        evaluate(eraser, X, sources, pairs=np.arange(360), metrics=["search"])
+    with pytest.raises(ValueError, match=r"no ids of rows that belong together \(pairs\)"):
+        evaluate(eraser, X, sources, metrics=["search"])
+
+
+def test_a_number_of_ones_own_is_of_the_rows_in_their_order():
+    X, _, sources = pool()
+    eraser = LEACE().fit(*pool(seed=1)[::2])
+
+    def first(rows):
+        return rows[0, 0]
+
+    found = evaluate(eraser, X, sources, utility=first, metrics=["utility"])["utility"]
+    assert (found.before.mean, found.after.mean) == (X[0, 0], eraser.transform(X)[0, 0])
+
+
+def test_what_looks_mixed_has_the_attacker_beside_it(attacked_by):
+    """Sources differ by the sign of a product: neighbours are mixed, and a boundary is not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 12))
+    sources = np.where(X[:, 0] * X[:, 1] > 0, "a", "b")
+    with attacked_by("logistic", "quadratic"):
+        found = evaluate(None, X, sources, metrics=["mixing"])
+        attack = evaluate(None, X, sources, metrics=["attack"])["attack"].after.mean
+    assert found["ilisi"].after.mean > 1.7  # of 2
+    assert attack > 0.75
+    assert f"{100 * attack:.1f} % (guessing: 50.0 %)" in found["ilisi"].note

@@ -245,8 +245,34 @@ def test_a_cell_of_one_row_is_left_out_and_counted():
 
 
 @pytest.mark.filterwarnings("ignore:Got no value of given")
-def test_what_is_known_must_be_known_of_every_row(tasked):
+def test_a_gap_in_what_is_known_is_known_itself(tasked):
+    """What rows add counts where values are missing; what the gaps themselves tell does not."""
     rows, _ = tasked
-    gaps = np.where(np.arange(len(rows.y)) < 7, None, rows.y)
-    with pytest.raises(ValueError, match=r"7 missing values of job.*Drop these rows"):
-        certify(None, rows.X, rows.z, given={"job": gaps, "again": rows.y}, **QUICK)
+    gaps = np.arange(len(rows.y)) % 4 == 0
+    job, where = np.where(gaps, None, rows.y), (rows.X, rows.z)
+    full, some = (certify(None, *where, given={"job": y}, **QUICK) for y in (rows.y, job))
+    assert some.before > full.before + 0.02
+    rng = np.random.default_rng(0)
+    score = rng.random(len(gaps))
+    score[(rows.z == rows.z[0]) & (rng.random(len(gaps)) < 0.7)] = np.nan
+    found = certify(None, rng.normal(size=rows.X.shape), rows.z, given={"score": score}, **QUICK)
+    assert max(one.advantage for one in found.attackers) < 0.1
+
+
+def test_what_determines_the_concept_is_not_known(tasked):
+    rows, _ = tasked
+    scanner = np.array(["A", "B"])[np.unique(rows.z, return_inverse=True)[1]]
+    age = np.random.default_rng(0).normal(size=len(scanner))
+    for given in (scanner, {"age": age, "scanner": scanner}):
+        with pytest.raises(ValueError, match=r"function of what is given.*two.*leave given out"):
+            certify(None, rows.X, rows.z, given=given, **QUICK)
+
+
+def test_a_class_that_the_fit_did_not_have():
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(600, 4)), np.array(["Bonn", "Lyon", "Oslo"])[np.arange(600) % 3]
+    eraser = LEACE().fit(X[:300], np.where(site == "Oslo", "Lyon", site)[:300])
+    with pytest.warns(UserWarning, match="class Oslo.*fitted on others.*Fit it again"):
+        certify(eraser, X[300:], site[300:], **QUICK)
+    other = np.array(["f", "m"])[np.arange(300) % 2]  # another concept: no word about its classes
+    certify(eraser, X[300:], other, **QUICK)

@@ -259,10 +259,6 @@ class Classes(_Single):
         quoted = [repr(w) if odd else w for w, odd in zip(words, doubtful, strict=True)]
         return np.array(quoted)[self.codes]
 
-    def coded_as(self, classes: NDArray[Any]) -> Classes:
-        """Encode the labels by more classes, sorted, which include those of the labels."""
-        return Classes(np.searchsorted(classes, self.classes)[self.codes], classes)
-
     def describe(self) -> dict[str, Any]:
         return {
             "concept": self.kind,
@@ -785,16 +781,16 @@ def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
         values = Column(values, np.zeros(n_rows, dtype=bool))
     elif not isinstance(values, Column):
         values = _read_column(values, name, n_rows, None, 1, is_covariate=True)
+        if n_gaps := int(values.missing.sum()):
+            warn(
+                f"Got no value of {name} in {n_gaps:,} of {n_rows:,} rows: these count as rows of "
+                "the mean, and as a class of their own. Fill the gaps if you know better."
+            )
     target, missing = values
     if np.all(target.numbers == target.numbers[0]):
         raise ValueError(
             f"Got {name} with the same value in every row, but expected at least two values. Leave "
             f"{name} out."
-        )
-    if missing.any():
-        warn(
-            f"Got no value of {name} in {int(missing.sum()):,} of {n_rows:,} rows: these count as "
-            "rows of the mean, and as a class of their own. Fill the gaps if you know better."
         )
     merged = target.merged(fewest)
     if merged is not target:
@@ -950,8 +946,8 @@ def _kind_of(values: NDArray[Any], column: Any, name: str, is_covariate: bool = 
     if n_values > FEW_VALUES:
         raise ValueError(
             f"Got whole numbers of {n_values} different values in {name}, which may be a number or "
-            f"labels, but expected to know which. Say kind={{{name!r}: 'continuous'}} or "
-            f"'categories' (on the command line, --kind {name}=continuous)."
+            "labels, but expected to know which. In Python, pass unspot.data.Table.read(z, "
+            f"kinds={{{name!r}: 'continuous'}}), or 'categories'; else --kind {name}=continuous."
         )
     return "categories"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.concept import read_covariate
+from unspot.data.concept import Table, read_covariate
 from unspot.data.features import centred
 from unspot.data.groups import group_codes
 from unspot.data.rows import generator
@@ -51,7 +51,7 @@ class Goal:
         }
         codes = None if groups is None else group_codes(groups, len(erase))
         goal = cls(erase, **beside, groups=codes)
-        goal._refuse_contradictions()
+        goal.refuse_contradictions()
         return goal
 
     def __len__(self) -> int:
@@ -98,8 +98,7 @@ class Goal:
         """Sum up rows and what they must not correlate with in one pass, for linear erasure."""
         if self.conditions or self.erase.names:
             return CrossStatistics.from_rows(X, self.design())
-        statistics: ClassStatistics | CrossStatistics = self.erase.statistics(X, per_class=False)
-        return statistics
+        return self.erase.statistics(X, per_class=False)
 
     def terms(self, random_state: Any = None) -> list[Features]:
         """Return features for density matching, one term for each concept."""
@@ -144,16 +143,17 @@ class Goal:
         full[~missing], codes[~missing] = psi, cells
         return Features(full, 1.0, codes)
 
-    def _refuse_contradictions(self) -> None:
+    def refuse_contradictions(self) -> None:
         """Refuse a given that determines every concept, and a task that is one of them."""
         each = [(target, ~missing) for target, missing in self.erase.columns.values()]
         if self.given is not None and all(self.given.take(r).determines(z) for z, r in each):
             raise ValueError(
                 "Got a concept that is a function of what is given: within each value of it, all "
-                "rows have the same concept, but expected at least two. There is nothing to erase; "
-                "leave given out."
+                "rows have the same concept, but expected at least two. There is nothing to erase "
+                "or to find beyond it; leave given out."
             )
-        tasks = [] if self.keep is None else [(self.keep.take(rows), z) for z, rows in each]
+        kept = {} if self.keep is None else self.keep.columns
+        tasks = [(Table({k: y}).take(rows), z) for k, y in kept.items() for z, rows in each]
         if any(y.determines(z) and z.determines(y) for y, z in tasks):
             raise ValueError(
                 "Got keep=y whose signal is that of z: each decides the other, and the same would "

@@ -220,5 +220,5 @@ class LEOPARD(BaseEraser):
         if goal.conditions and self.rank == "auto":
             raise ValueError(
                 "Got rank='auto' with given=… or keep=…, but expected a rank as a number: "
-                "attackers choose a rank without conditions. Choose by certify(given='y')."
+                "attackers choose it without conditions. unspot.erase(X, z, given=…) chooses one."
             )

@@ -15,13 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.dataset import (
-    MAX_SEEN,
-    Dataset,
-    Split,
-    share_fitted_on,
-    stratified_parts,
-)
+from unspot.checks import warn
+from unspot.data.dataset import MAX_SEEN, Dataset, Split, share_fitted_on, stratified_parts
+from unspot.data.goal import Goal
 from unspot.data.rows import (
     KNOWN,
     in_memory,
@@ -149,6 +145,7 @@ def attack_eraser(eraser: Any, rows: Split, **how: Any) -> Attacked:
         ``budget``, ``attackers``, ``random_state`` and ``verbose``, as in ``attack``.
     """
     check_rows(eraser, rows)
+    _warn_of_new_classes(eraser, rows)
     return attack_halves(erased_split(eraser, rows), **how)
 
 
@@ -258,15 +255,8 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, given: Any) -> Known:
-        """Encode labels, numbers or a table of both."""
-        for name, (_, missing) in given.columns.items():
-            if missing.any():
-                raise ValueError(
-                    f"Got {int(missing.sum())} missing values of {name or 'what is given'}, but "
-                    "attackers must know it of every row. Drop these rows, or fill the gaps."
-                )
-        columns = [target.design() for target, _ in given.columns.values()]
-        return cls(np.hstack(columns), given.strata, bool(given.has_classes))
+        """Encode labels, numbers or a table of both; that a value is missing is known too."""
+        return cls(given.design(), given.strata, bool(given.has_classes))
 
     def take(self, rows: Any) -> Known:
         """Select rows."""
@@ -408,6 +398,7 @@ def check_rows(eraser: Any, rows: Split) -> None:
             "attacker can be told from luck."
         )
     _refuse_few_groups(rows)
+    Goal(rows.target, rows.given).refuse_contradictions()
     share = share_fitted_on(eraser, rows)
     if share > MAX_SEEN:
         part = "" if share == 1 else f"about {100 * share:.0f} % of "
@@ -415,6 +406,17 @@ def check_rows(eraser: Any, rows: Split) -> None:
             f"Got an eraser that was fitted on {part}these rows, but expected one fitted on other "
             "rows: on its own rows every eraser looks good. Keep some rows away from the fit: "
             "unspot split, or Dataset.from_arrays. After a path of ranks, give path.unseen."
+        )
+
+
+def _warn_of_new_classes(eraser: Any, rows: Split) -> None:
+    """Warn of classes that the fit did not have; if it had none of them, it had another concept."""
+    sides = eraser_facts(eraser), rows.target.describe()
+    fitted, now = (set(map(str, side.get("classes") or ())) for side in sides)
+    if fitted & now and (new := sorted(now - fitted)):
+        warn(
+            f"Got rows of class {', '.join(new[:5])}, but the eraser was fitted on others: what is "
+            "special about these may stay. Fit it again with some of them."
         )
 
 

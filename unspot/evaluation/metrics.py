@@ -240,6 +240,7 @@ _LABELS = {
         "linear": "Linear probe R²",
         "attack": "Strongest attacker, R²",
         "two_sample": "Independence p-value",
+        "task_linear": "Task R², ridge",
     },
 }
 _NOTES = {
@@ -285,7 +286,8 @@ def _one_row(
 
     def describe(before: Value | None, after: Value | None, side: Side) -> Finding:
         if note is not None:
-            return Finding((_row(key, before, after, note(side)),))
+            kind = side.original.test.task.kind if key == "task_linear" else "categories"
+            return Finding((_row(key, before, after, note(side), kind),))
         return Finding((_row(key, before, after, _NOTES[side.kind][key], side.kind),))
 
     return describe
@@ -476,7 +478,8 @@ def _task_accuracy(side: Side) -> Value | None:
 
 
 def _task_note(side: Side) -> str:
-    note = "what erasure costs the task: a logistic regression, fitted to the end."
+    model = "logistic" if side.original.test.task.has_classes else "ridge"
+    note = f"what erasure costs the task: a {model} regression, fitted to the end."
     return _too_few_to_learn(side) or note
 
 
@@ -498,11 +501,9 @@ def _task_fairness(side: Side) -> list[Fairness]:
             return []
         codes = side.original.test.task.read_alike(side.predictions, n_rows=len(side.predictions))
         return [side.fairness(codes.codes)]
-    return (
-        []
-        if _too_few_to_learn(side)
-        else [side.fairness(side.linear_task.predictions.argmax(axis=1))]
-    )
+    if _too_few_to_learn(side):
+        return []
+    return [side.fairness(side.linear_task.predictions.argmax(axis=1))]
 
 
 _GAPS: dict[str, Callable[[Fairness], float | None]] = {
@@ -598,9 +599,13 @@ def _mixing(side: Side) -> tuple[Value, Value | None]:
 
 def _mixing_rows(before: Any, after: Any, side: Side) -> Finding:
     was = (None, None) if before is None else before
+    read = side.attack_rows
+    if side.attacked is not None:
+        best, chance = side.attacked.strongest, side.attacked.chance
+        read = f"{best.name} is right on {100 * best.score:.1f} % (guessing: {100 * chance:.1f} %)"
     about = {
         "ilisi": f"from 1, a single one, to {len(side.concept.classes)}, all mixed. Rows that look "
-        "mixed may still be read: see the strongest attacker.",
+        f"mixed may still be read: {read}.",
         "robustness": "1 if rows have neighbours of their class, 0 if of their source.",
     }
     rows = zip(about.items(), was, after, strict=True)

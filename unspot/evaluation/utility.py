@@ -121,8 +121,7 @@ def _neighbours(X: Array, rows: NDArray[np.int64], k: int, include_self: bool) -
 def _first_k(distance: Array, threshold: Array, k: int) -> NDArray[np.bool_]:
     below, equal = distance < threshold, distance == threshold
     room = k - np.count_nonzero(below, axis=1)
-    filled: NDArray[np.bool_] = below | (equal & (np.cumsum(equal, axis=1) <= room[:, None]))
-    return filled
+    return below | (equal & (np.cumsum(equal, axis=1) <= room[:, None]))
 
 
 def _same_rows(X: Any, X_erased: Any) -> tuple[Array, Array]:
@@ -237,13 +236,14 @@ def retrieval(
     """
     rows = checked_matrix(X, "X").astype(np.float64)
     n = len(rows)
-    codes = Classes.read(ids, n_rows=n, name="ids").codes
+    codes = Classes.read(ids, n_rows=n, name="ids", min_classes=1).codes
     others = np.bincount(codes)[codes] - 1
     asked = np.flatnonzero(others)
-    if not len(asked):
+    if not len(asked) or not codes.any():
+        came = f"{n} ids that occur once each" if codes.any() else f"one id for all {n} rows"
         raise ValueError(
-            f"Got {n} ids that occur once each, but expected ids that several rows share: without "
-            "another row of its id there is nothing to find."
+            f"Got {came}, but expected ids that several rows share and others do not: else there "
+            "is nothing to find. Give what rows are versions of, such as the verse or the task."
         )
     near, _ = _nearest(rows, _check_k(k, n, include_self=False))
     hit = codes[near] == codes[:, None]  # (n, k)
@@ -497,8 +497,7 @@ def _table(classes: Counts, labels: Counts, K: int, L: int) -> Counts:
 
 
 def _others(counts: Counts) -> Counts:
-    rest: Counts = counts.sum(axis=0) - counts
-    return rest
+    return np.asarray(counts.sum(axis=0) - counts)
 
 
 def _ratio(part: Counts, whole: Counts) -> Floats:
