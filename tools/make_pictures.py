@@ -1,11 +1,11 @@
 """Make the pictures of the README and the documentation from the real demo.
 
     python tools/make_pictures.py           # all of them
-    python tools/make_pictures.py sources
+    python tools/make_pictures.py search
 
 ``demo`` writes ``docs/_static/before-after.png`` and ``docs/_static/report.png``; it needs
-selenium, and Chromium with its driver, and takes about a minute. ``sources`` writes
-``docs/_static/sources.png``.
+selenium, and Chromium with its driver, and takes about a minute. ``search`` writes
+``docs/_static/search.png``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ FLAGS = (
     "--hide-scrollbars",
 )
 WIDTH, HEIGHT = 1100, 1240
-COLOURS = ("#9aa5b1", "#0072b2")
+#: Before and after.
+COLOURS = ("#6a737d", "#0072b2")
+#: Whose search is drawn.
+ERASER = "Transport"
 MOST_BYTES = 300_000
 
 
@@ -84,30 +87,32 @@ def screenshot(page: Path, folder: Path) -> bytes:
     return base64.b64decode(shot["data"])
 
 
-def sources() -> None:
+def search() -> None:
     """Draw search among five programming languages, before and after the language is erased."""
     import matplotlib.pyplot as plt
 
     figures = json.loads(RESULTS.read_text())["code_language"]
-    erased = max((name for name in figures if name.startswith("erase")), key=len)
-    bars = {"before": figures["rows as they are"], "language\nerased": figures[erased]}
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    figure, panels = plt.subplots(1, 2, figsize=(7.4, 1.9), sharey=True, layout="constrained")
+    sides = {"before": figures["rows as they are"], "after": figures[ERASER]}
     titles = {
-        "R@1": "searches that find the same task first",
-        "same source of ten": "same language among the ten nearest",
+        "R@1": "Searches that find the same task first",
+        "same source of ten": "Same language among the ten nearest",
     }
-    for axes, (measure, title) in zip(panels, titles.items(), strict=True):
-        shares = [100 * row[measure][0] for row in bars.values()]
-        axes.bar_label(axes.barh([*bars], shares, color=COLOURS[:2]), fmt="%.0f %%", padding=3)
-        axes.set(title=title, xlim=(0, 112), xticks=[])
-        axes.spines["bottom"].set_visible(False)
-        axes.tick_params(left=False)
-    fair = 100 * bars["before"]["fair share"][0]
-    panels[1].axvline(fair, color="0.4", linestyle=":")
-    panels[1].text(fair + 1, 1.52, f"fair share {fair:.0f} %", color="0.4", va="bottom")
-    panels[0].invert_yaxis()
-    save(figure, STATIC / "sources.png")
+    style = {"font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left"}
+    with plt.rc_context({**style, "axes.titlepad": 10, "ytick.major.size": 0}):
+        figure, panels = plt.subplots(2, 1, figsize=(5.6, 3.1), layout="constrained")
+        for axes, (measure, title) in zip(panels, titles.items(), strict=True):
+            shares = [100 * side[measure][0] for side in sides.values()]
+            axes.barh([*sides], shares, height=0.72, color=COLOURS)
+            for place, share in enumerate(shares):
+                where: dict[str, Any] = {"ha": "right", "va": "center", "color": "white"}
+                axes.text(share - 1.5, place, f"{share:.0f} %", weight="bold", **where)
+            axes.set(title=title, xlim=(0, 100), xticks=[])
+            axes.spines[["top", "right", "bottom"]].set_visible(False)
+            axes.invert_yaxis()
+        fair = 100 * sides["before"]["fair share"][0]
+        panels[1].axvline(fair, color="0.1", linestyle=(0, (2, 2)))
+        panels[1].text(fair + 1.5, 1, f"fair share: {fair:.0f} %", color="0.1", va="center")
+    save(figure, STATIC / "search.png")
 
 
 def shrink(image: Image.Image, path: Path) -> None:
@@ -117,7 +122,7 @@ def shrink(image: Image.Image, path: Path) -> None:
         raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {MOST_BYTES:,}.")
 
 
-PICTURES = {"demo": demo, "sources": sources}
+PICTURES = {"demo": demo, "search": search}
 
 
 if __name__ == "__main__":
