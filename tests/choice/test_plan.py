@@ -72,8 +72,8 @@ def test_a_bound_that_rows_cannot_decide_is_raised_to_the_least_they_can():
     asked, fine = plan(X, z, max_advantage=0.01), plan(X, z, max_advantage=0.3)
     assert asked.target == asked.confirmable > 0.01
     assert asked.sentence == (
-        f"1 points cannot be decided with these 1,000 rows ({asked.rows_needed:,} would); going "
-        f"for {100 * asked.confirmable:.1f}."
+        f"1 points cannot be decided with these 1,000 rows: that takes {asked.rows_needed:,}. "
+        f"Going for {100 * asked.confirmable:.1f} points."
     )
     assert fine.target == 0.3
     assert fine.sentence == "30 points can be decided with these 1,000 rows."
@@ -140,5 +140,7 @@ def test_few_rows_confirm_nothing_in_plain_words():
     X, z = rows(400, d=3)
     few = plan(X, z, groups=np.arange(400) // 100)
     assert not few.enough
-    assert f"{few.n_units} groups at worst" in few.sentence
+    assert f"{few.n_units} independent ones, by groups" in few.sentence
+    assert "400 rows of 3 features: about 280 to fit on and 120" in str(few)  # not of 4 groups
+    assert str(few).count("(") == 1
     assert "e+" not in str(plan(X, z, max_advantage=0.999))

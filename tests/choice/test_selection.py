@@ -309,7 +309,7 @@ def test_selection_reads_as_a_sentence():
     assert str(found) == (
         "rank 5: advantage of the strongest attacker 0.014 (2 ranks were looked at)"
     )
-    assert "not enough" in str(replace(found, met=False))
+    assert "do not confirm" in str(replace(found, met=False))
 
 
 @pytest.mark.parametrize(

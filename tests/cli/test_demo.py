@@ -74,7 +74,7 @@ def test_refuses_a_file_as_folder(cli, tmp_path):
     file.write_text("mine")
     ran = cli("demo", "-o", file)
     assert ran.code == 2
-    assert "which is a file, but expected a folder" in ran.err
+    assert f"nothing can be written to {str(file)!r}" in ran.err
     assert file.read_text() == "mine"
 
 

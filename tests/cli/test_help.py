@@ -125,6 +125,12 @@ def test_every_command_explains_itself(cli, command):
     assert f"unspot {command}" in done.out
 
 
+def test_defaults_are_said_of_what_there_is(cli):
+    page = " ".join(cli("fit", "--help").out.split())
+    assert "or else all columns of numbers" in page
+    assert "drop_missing=true; --set again for more" in page
+
+
 def test_no_arguments_show_the_help(cli):
     assert "Usage: unspot" in cli().out + cli().err
 

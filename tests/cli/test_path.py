@@ -100,7 +100,7 @@ def test_what_rows_cannot_decide_is_said_first_and_the_nearest_is_kept(cli, file
                "--max-advantage", 0.001, "-o", out)  # fmt: skip
     assert done.code == 3
     first = " ".join(done.err.split())
-    assert re.match(r"0.1 points cannot be decided with these 1,200 rows \([\d,]+ would\)", first)
+    assert re.match(r"0.1 points cannot be decided with these 1,200 rows: that takes [\d,]+", first)
     assert "which these rows cannot decide; went for 0." in first
     assert not load(out).metadata["selection"]["met"]
 

@@ -22,4 +22,4 @@ def test_numbers_several_columns_and_groups(cli, tmp_path):
     line = ("plan", tmp_path / "data.npz", "-f", "X", "--max-advantage", 0.5, "-c")
     assert "50 % of the variance can be decided" in cli(*line, "age").out
     assert "50 points can be decided" in cli(*line, "sex,age").out
-    assert "groups at worst" in cli(*line, "sex", "--groups", "user").out
+    assert "independent ones, by groups" in cli(*line, "sex", "--groups", "user").out

@@ -35,6 +35,13 @@ def asked(table, eraser, place):
     }
 
 
+def test_transform_refuses_a_place_that_cannot_be_written(cli, table, eraser):
+    done = cli("transform", eraser, table, "-o", eraser / "no folder" / table.name)
+    assert done.code == 2
+    assert "--output" in done.err
+    assert "nothing can be written" in done.err
+
+
 @pytest.mark.parametrize("option", ["--output", "--html", "--json"])
 def test_a_place_that_cannot_be_written_is_refused_first(cli, table, eraser, option, monkeypatch):
     monkeypatch.setattr("unspot.io.tables._read", None)  # nothing is read

@@ -341,7 +341,7 @@ def test_the_task_is_kept_too():
         gone = certify(lambda X: X[:, :1], data, **FAST).kept[0]
         assert gone.before == kept.before > gone.after + 0.3
     named = certify(eraser, data, **FAST).naming(task="salary")
-    assert f"Kept: salary {100 * kept.before:.1f} → " in named.statement
+    assert f"Kept: salary R² {kept.before:.2f} → " in named.statement
 
 
 def test_no_next_step_that_the_rows_cannot_confirm(make_certificate):
@@ -363,6 +363,16 @@ def test_no_next_step_that_the_rows_cannot_confirm(make_certificate):
                     assert replace(found, margin=stated).verdict == "HOLDS"
                 else:
                     assert step.startswith("Certify again")
+
+
+def test_rows_that_there_are_already_are_not_asked_for(make_certificate):
+    """With more than half of the margin left, rows of that estimate may not decide."""
+    near = make_certificate(0.42, margin=0.1)
+    assert near.verdict == "INCONCLUSIVE"
+    assert near.rows_needed <= near.n_rows
+    assert "rows would decide" not in near.next_step
+    assert "close to the margin: erase more; or state a margin of" in near.next_step
+    assert "rows would decide" in make_certificate(0.35, margin=0.04).next_step
 
 
 def test_rows_needed_grow_as_the_margin_falls(clean):

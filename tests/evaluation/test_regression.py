@@ -233,6 +233,14 @@ def test_evaluate_has_the_rows_of_a_number(leaky):
     assert "mdl" not in evaluate(None, data, metrics=["variance"])
 
 
+def test_a_number_as_task_has_no_accuracy(leaky):
+    rows, _ = leaky
+    data = Dataset.from_arrays(rows.X, rows.z, rows.z + rows.X[:, 0], random_state=0)
+    row = evaluate(None, data, metrics=["task_linear"])["task_linear"]
+    assert row.label == "Task R², ridge"
+    assert "a ridge regression" in row.note
+
+
 def test_cross_fitting_of_a_number():
     """Where the unseen rows are too few, every row is judged after a fit on others."""
     rows = concept_law("linear", n=110, d=4)

@@ -102,30 +102,27 @@ class Plan:
     @property
     def sentence(self) -> str:
         """Say in a sentence whether the bound can be decided."""
-        asked, units = self._amount(self.max_advantage), self._units
+        asked = self._amount(self.max_advantage)
+        worst = f" (as few as {self.n_units:,} independent ones, by groups)"
+        units = f"{self.n_rows:,} rows{worst if self.n_units != self.n_rows else ''}"
         if self.max_advantage >= self.confirmable:
             return f"{asked} can be decided with these {units}."
         if self.confirmable >= 1:
             return f"These {units} cannot confirm any bound; {asked} need {self.rows_needed:,}."
-        least = f"{100 * self.confirmable:.1f}"
+        least = f"{100 * self.confirmable:.1f} {self.unit}"
         return (
-            f"{asked} cannot be decided with these {units} ({self.rows_needed:,} would); going for "
-            f"{least}."
+            f"{asked} cannot be decided with these {units}: that takes {self.rows_needed:,}. Going "
+            f"for {least}."
         )
-
-    @property
-    def _units(self) -> str:
-        grouped = self.n_units != self.n_rows
-        return f"{self.n_units:,} groups at worst" if grouped else f"{self.n_rows:,} rows"
 
     def _amount(self, share: float) -> str:
         return f"{100 * share:.3g} {self.unit}"
 
     def __str__(self) -> str:
-        n_fit, n_test = round(FIT * self.n_units), round(TEST * self.n_units)
+        n_fit, n_test = round(FIT * self.n_rows), round(TEST * self.n_rows)
         lines = [
             self.sentence,
-            f"{self._units} of {self.n_features} features: about {n_fit:,} to fit on and "
+            f"{self.n_rows:,} rows of {self.n_features} features: about {n_fit:,} to fit on and "
             f"{n_test:,} to judge on.",
         ]
         if (left := self.linear) is not None:

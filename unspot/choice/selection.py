@@ -76,10 +76,10 @@ class Selection:
 
     def __str__(self) -> str:
         bound = "" if self.max_advantage is None else f", {self.max_advantage:.3g} allowed"
-        nearest = "" if self.met else ", which is not enough: it only comes nearest"
+        missed = "" if self.met else ", which these rows do not confirm"
         return (
             f"rank {self.rank}: {self.criterion} {self.tried[self.rank]:.3f}"
-            f"{bound}{nearest} ({len(self.tried)} ranks were looked at)"
+            f"{bound}{missed} ({len(self.tried)} ranks were looked at)"
         )
 
 

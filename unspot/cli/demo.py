@@ -21,6 +21,7 @@ FILES = {
 WORDS = ("doctor", "nurse", "engineer", "professor", "midwife", "carpenter")
 
 NEXT = (
+    "  unspot plan data.parquet --features emb --concept gender",
     "  unspot erase data.parquet --features emb --concept gender -o out/",
     "  unspot transform out/eraser.safetensors new/*.parquet -o clean/",
 )
@@ -34,8 +35,7 @@ def demo(output: Path = Path("unspot-demo")) -> None:
     """
     from unspot.datasets import load_glove_gender
 
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"Got --output {output}, which is a file, but expected a folder.")
+    options.check_files({name: output / name for name in FILES}, ())
     data = load_glove_gender()
     options.say(f"\n{TITLE}\n", bold=True)
     options.say(

@@ -90,8 +90,7 @@ def _faiss_index(eraser: Eraser) -> bytes:
 
     kind = faiss.IndexFlatIP if eraser.is_normalised else faiss.IndexFlatL2
     index = eraser.to_faiss(kind(eraser.maps[-1].n_out))
-    content: bytes = faiss.serialize_index(index).tobytes()
-    return content
+    return faiss.serialize_index(index).tobytes()
 
 
 def _write_model(eraser: Eraser, model: str, output: Path | None, *, force: bool) -> None:

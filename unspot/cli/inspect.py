@@ -95,8 +95,8 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
         return ""
     value, bound = selection["tried"][str(selection["rank"])], selection.get("max_advantage")
     error = f" ± {selection['error']:.3f}" if "error" in selection else ""
-    allowed = "" if bound is None else f", {bound:g} allowed"
-    allowed += "" if selection.get("met", True) else ", so no rank will do"
+    allowed = "" if bound is None else f", {bound:.3g} allowed"
+    allowed += "" if selection.get("met", True) else ", which its rows do not confirm"
     return (
         f"by {selection['criterion']} {value:.3f}{error}{allowed} "
         f"({len(selection['tried'])} ranks were looked at)"

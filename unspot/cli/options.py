@@ -21,7 +21,7 @@ import typer
 READING_KEYS: dict[str, type] = {"key": str, "drop_missing": bool}
 
 #: How a file is read, for the help of ``--set``.
-READING = "key (a column of both files, to join --labels), drop_missing"
+READING = "key (a column of both files, to join --labels), drop_missing=true; --set again for more"
 
 #: Help of every option, by "parameter -flag METAVAR", and of arguments, by "parameter <METAVAR>".
 #: What begins with the name of a command is for that command alone.
@@ -32,9 +32,9 @@ HELP = {
     "rows that no fit has seen.",
     "eraser <ERASER>": "A .safetensors file.",
     "transform.inputs <IN>": "Files or folders of .npy, .npz, .csv, .tsv, .parquet.",
-    "concept -c NAMES": "Column or array of the concept, or a comma list; an eraser knows its own.",
+    "concept -c NAMES": "Column or array of the concept, or a comma list; by default ERASER's.",
     "features -f NAMES": "Vectors: a column, an array, a pattern such as 'e_*', or a comma list; "
-    "an eraser knows its own.",
+    "by default ERASER's, or else all columns of numbers.",
     "labels FILE": "Second file with the labels of DATA.",
     "kind NAME=KIND": "continuous or categories, where the values of a column do not show it.",
     "groups -g NAME": "Column of groups, such as authors: no group is divided.",

@@ -31,11 +31,11 @@ def transform(
     One file is written to one file, many go to a folder. Other columns, schema and row order
     stay. An interrupted run goes on where it stopped.
     """
-    options.check_files({}, [eraser, *inputs])
+    to_folder = _to_folder(inputs, output)
+    options.check_files({} if to_folder else {"--output": Path(output)}, [eraser, *inputs])
     from unspot.eraser import load
     from unspot.scale import Erasure
 
-    to_folder = _to_folder(inputs, output)
     erasure = Erasure(load(eraser), features, reduce)
     if to_folder:
         settings = {"workers": workers, "skip_bad": skip_bad, "force": force}

@@ -103,8 +103,10 @@ class Kept:
     def __str__(self) -> str:
         if self.unit == "share":
             return f"{self.name} {100 * self.before:.1f} → {100 * self.after:.1f} %"
-        was = "" if self.before == 1 else f"{self.before:.3g} → "  # the share of what was there
-        return f"{self.name} {was}{self.after:.2f}"
+        ends = self.before, self.after
+        was, now = (f"{v:.2f}" if 0.1 <= abs(v) < 100 else f"{v:.3g}" for v in ends)
+        was = "" if self.before == 1 else f"{was} → "  # the share of what was there
+        return " ".join(filter(None, [self.name, self.unit, was + now]))
 
 
 @dataclass(frozen=True)
@@ -278,14 +280,15 @@ class Certificate:
         if self.margin < self.confirmable:
             return (
                 f"With these rows no eraser can be shown to hold {100 * self.margin:.1f} "
-                f"{self.unit}: {100 * self.confirmable:.1f} is the least that they confirm. "
+                f"{self.unit}: about {100 * self.confirmable:.1f} is the least that they confirm. "
                 f"Give about {self.rows_needed:,} rows, or state a larger margin."
             )
         if self.verdict == "INCONCLUSIVE":
-            return (
-                f"About {self.rows_needed:,} rows would decide; or state a margin of "
-                f"{math.ceil(1000 * self.upper_bound) / 1000:.3f} or more."
-            )
+            needed, enough = self.rows_needed, math.ceil(1000 * self.upper_bound) / 1000
+            more = f"About {needed:,} rows would decide"
+            if needed <= self.n_rows:  # it counts on a leak of at most half of the margin
+                more = "What is left is close to the margin: erase more"
+            return f"{more}; or state a margin of {enough:.3f} or more."
         return (
             f"unspot erase --max-advantage {self.margin:g} looks for an eraser that removes more; "
             "one that is fitted on more rows does too."
@@ -410,8 +413,7 @@ class Certificate:
             "parts": {name: part.to_dict() for name, part in self.parts.items()},
             "strongest": self.strongest.name,
         }
-        plain_data: dict[str, Any] = json.loads(json.dumps(content))  # tuples become lists
-        return plain_data
+        return json.loads(json.dumps(content))
 
     def to_json(self) -> str:
         """JSON text; ``from_dict`` and ``unspot certify --check`` read it."""
@@ -770,7 +772,7 @@ def what_is_kept(rows: Split, erased: Split, random_state: int) -> tuple[Kept, .
             attack_halves(replace(split, concept=task, given=None), **how).strongest.score
             for split in (rows, erased)
         )
-        kept.append(Kept(TASK, before, after))
+        kept.append(Kept(TASK, before, after, "share" if task.has_classes else "R²"))
     same = neighbour_overlap(rows.X, erased.X, max_queries=_QUERIES, random_state=random_state)
     return (*kept, Kept("neighbours", 1.0, float(same), ""))
 

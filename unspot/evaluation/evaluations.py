@@ -163,8 +163,7 @@ class Evaluation:
     @classmethod
     def from_dict(cls, content: Any) -> Evaluation:
         """Read what ``to_dict`` gave; the error names the first wrong field."""
-        result: Evaluation = as_type(cls, content)
-        return result
+        return as_type(cls, content)
 
     # -- tables ----------------------------------------------------------------------------------
 
@@ -663,8 +662,8 @@ def _warn_about_rows(data: Dataset, metrics: Sequence[Metric]) -> None:
     for name, split in (("train", learn), ("test", test)):
         split.target.refuse_missing_class(f"the {name} split")
     warn_if_grouped((learn, learn.target.strata), (test, test.target.strata))
-    decided = learn.task is not None and learn.target.has_classes
-    if decided and any(metric.needs == TASK for metric in metrics):
+    labels = learn.task is not None and learn.target.has_classes and learn.task.has_classes
+    if labels and any(metric.needs == TASK for metric in metrics):
         pairs = np.unique(np.stack([learn.target.codes, learn.task.codes]), axis=1)
         if pairs.shape[1] == len(learn.target.classes):
             warnings.warn(
