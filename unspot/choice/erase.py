@@ -51,6 +51,8 @@ FEWEST = 60
 CAREFUL = 1.64
 #: Leak or utility by which another candidate is worth a line.
 NOTCH = 0.005
+#: Share of the nearest half that is kept, below which little but the task is left; 0.5 is random.
+NEARLY_RANDOM = 0.65
 #: Differences of utility that nobody would notice.
 SAME = 0.005
 
@@ -286,11 +288,12 @@ def erase(
         neighbours that are kept, of which random rows keep half.
     groups : array-like of shape (n,), optional
         What rows come in, such as authors: no group is divided.
-    given : array-like of shape (n,), optional
-        Only what rows add to this column is erased, and counts as leak.
+    given : array-like of shape (n,), or table, optional
+        Only what rows add to these columns is erased, and counts as leak.
     utility : callable, optional
         Takes erased rows and their numbers in X, and returns a number, larger if better; 0 is the
-        utility of nothing.
+        utility of nothing. For a search among sources, with ids of what rows are versions of:
+        ``lambda rows, i: retrieval(rows, ids[i], z[i]).recall.value``.
     max_advantage : float, optional
         Choose the most utility with an advantage of attackers over guessing of this at most.
     min_utility : float, optional
@@ -327,6 +330,11 @@ def erase(
         kept = _kept(judging, erased_split(fitted, judging), utility, random_state)
         certificate = replace(certificate, kept=kept)
     notes += search.notes
+    if task is not None and utility is None and kept[-1].after < NEARLY_RANDOM:
+        notes.append(
+            f"Only the task counted as utility: of the neighbours {kept[-1].after:.2f} are kept, "
+            "where 0.5 is random. Leave the task out if rows have other uses."
+        )
     if rule.value(chosen)[0] == 0:
         notes.insert(0, f"No candidate reaches {rule}: this is the nearest.")
     tried = tuple(candidates), chosen, rule, planned, tuple(notes), np.asarray(judging.names)
