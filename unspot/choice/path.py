@@ -94,8 +94,7 @@ class PathPoint:
     @property
     def eraser(self) -> Eraser:
         """Return the frozen eraser of this rank."""
-        result: Eraser = _frozen(self.estimator)
-        return result
+        return _frozen(self.estimator)
 
     def row(self) -> dict[str, Any]:
         """Write one row of the table, as plain values."""

@@ -174,7 +174,7 @@ class LEACE(BaseEraser):
         self.classes_ = np.union1d(before, labels.classes)
         if len(self.classes_) > len(before):
             self.statistics_ = _among(self.classes_, self.statistics_, before)
-        return labels.coded_as(self.classes_)
+        return Classes(np.searchsorted(self.classes_, labels.classes)[labels.codes], self.classes_)
 
     @cached_property
     def eraser_(self) -> Eraser:  # type: ignore[override]

@@ -52,8 +52,7 @@ class MethodInfo:
     def cls(self) -> type[BaseEraser]:
         """The estimator's class, imported now."""
         module, name = self.path.split(":")
-        cls: type[BaseEraser] = getattr(import_module(module), name)
-        return cls
+        return getattr(import_module(module), name)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -171,8 +170,7 @@ def method(name: str) -> MethodInfo:
             f"transport:NAME; or one of unspot.lab: {', '.join(rivals)}."
             f"{did_you_mean(key, _BY_NAME | rivals)}"
         )
-    rival: MethodInfo = rivals[key]
-    return rival
+    return rivals[key]
 
 
 def make(name: str, **params: Any) -> BaseEraser:
@@ -207,8 +205,7 @@ def make(name: str, **params: Any) -> BaseEraser:
     if outer == "transport":
         first = cascade(_instance("transport", {}), _instance("leace", {"method": "orthogonal"}))
     normalise = params.pop("normalise", False)  # the last step of the whole
-    whole: BaseEraser = cascade(first, _instance(inner or "leopard", params), normalise=normalise)
-    return whole
+    return cascade(first, _instance(inner or "leopard", params), normalise=normalise)
 
 
 def _instance(name: str, params: dict[str, Any]) -> BaseEraser:

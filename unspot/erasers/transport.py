@@ -347,5 +347,4 @@ def _rotation(root: Array, other: Array) -> Array:
     and rounding would swallow those of directions with little variance.
     """
     left, _, right = np.linalg.svd(root @ other)
-    result: Array = left @ right
-    return result
+    return np.asarray(left @ right)

@@ -509,15 +509,12 @@ def attack_concept(
         coordinates, model = FAMILY[originals.get(name, name)]
         view = coordinates(rows.X)
         seen = rows.seen_as(view)
-        predict = model(seen, effort, _seed_of(name, seed))
+        own_seed = (seed + zlib.crc32(name.encode())) % 2**31
+        predict = model(seen, effort, own_seed)
         guessed = seen.finished(predict)(view(test))
         seconds = time.perf_counter() - started
         results.append(scores.result(name, *guessed, n_rows=len(rows), seconds=seconds))
     return tuple(results)
-
-
-def _seed_of(name: str, seed: int) -> int:
-    return (seed + zlib.crc32(name.encode())) % 2**31
 
 
 def attacker_names(

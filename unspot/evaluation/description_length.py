@@ -172,8 +172,7 @@ def mdl(
 def _after_groups(ends: list[int], groups: Codes) -> list[int]:
     """Move the ends of blocks to the ends of the groups that they are in."""
     last = np.append(np.flatnonzero(np.diff(groups)) + 1, len(groups))
-    moved: list[int] = np.unique(last[np.searchsorted(last, ends)]).tolist()
-    return moved
+    return np.unique(last[np.searchsorted(last, ends)]).tolist()
 
 
 def _coded(
@@ -203,8 +202,7 @@ def _block_bits(probe: FittedProbe | None, X: Array, codes: Codes, prior: Array)
 
 def of_labels(probe: FittedProbe, X: Array, codes: Codes) -> Array:
     """Return the probability that the probe gives to each row's label."""
-    probabilities: Array = probe.probabilities(X)[np.arange(len(X)), codes]
-    return probabilities
+    return np.asarray(probe.probabilities(X)[np.arange(len(X)), codes])
 
 
 def mixed_bits(p: Array, prior: Array, trust: float) -> float:
@@ -221,8 +219,7 @@ def running_prior(codes: Codes, n_classes: int) -> Array:
     ordered = codes[order]
     before = np.empty(len(codes))
     before[order] = np.arange(len(codes)) - np.searchsorted(ordered, ordered)
-    result: Array = (before + 0.5) / (np.arange(len(codes)) + n_classes / 2)
-    return result
+    return np.asarray((before + 0.5) / (np.arange(len(codes)) + n_classes / 2))
 
 
 def block_ends(n: int) -> list[int]:
@@ -285,8 +282,7 @@ def fit_early_stopped(
 
     def probabilities(rows: Array) -> Array:
         log_p = networks.log_probabilities(((rows - mean) / scale).astype(np.float32)).numpy()
-        mean_probability: Array = np.exp(log_p.astype(np.float64)).mean(axis=0)  # of (S, n, K)
-        return mean_probability
+        return np.exp(log_p.astype(np.float64)).mean(axis=0)
 
     return FittedProbe(probabilities, held_out)
 

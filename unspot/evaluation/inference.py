@@ -100,8 +100,7 @@ def balanced_interval(shares: Array, counts: Array, alpha: float) -> tuple[float
 def _joined_arms(shares: Array, counts: Array, alpha: float) -> Array:
     """Join the exact intervals of the classes: arms down and up."""
     ends = _exact_ends(np.round(shares * counts, 6), counts, alpha)  # no rounding errors as hits
-    joined: Array = np.linalg.norm(ends - shares[:, None], axis=0) / len(counts)
-    return joined
+    return np.asarray(np.linalg.norm(ends - shares[:, None], axis=0) / len(counts))
 
 
 def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:

@@ -316,7 +316,9 @@ def _kernels(
         squared = torch.cdist(Y[i : i + TILE_ROWS], right).square_()
         same_group = group[i : i + TILE_ROWS, None] == group[j : j + TILE_ROWS]
         for m, bandwidth in enumerate(bandwidths):
-            yield i, m, _centred_kernel(squared, bandwidth).masked_fill_(same_group, 0.0)
+            # A constant less changes every permutation's sum alike; digits go to what differs.
+            kernel = torch.exp(squared / -bandwidth).sub_(float(np.exp(-1 / bandwidth)))
+            yield i, m, kernel.masked_fill_(same_group, 0.0)
 
 
 def _class_weights(codes: Codes, groups: Codes) -> NDArray[np.float64]:
@@ -327,11 +329,6 @@ def _class_weights(codes: Codes, groups: Codes) -> NDArray[np.float64]:
     n, squares = (np.bincount(cells % K, weights=w) for w in (shares, shares**2))
     pairs = n**2 - squares
     return np.divide(n, pairs, out=np.zeros_like(n), where=pairs > 1e-9)
-
-
-def _centred_kernel(squared: Tensor, bandwidth: float) -> Tensor:
-    # A constant less changes every permutation's sum alike; it leaves the digits to what differs.
-    return torch.exp(squared / -bandwidth).sub_(float(np.exp(-1 / bandwidth)))
 
 
 def _standardised(sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -98,8 +98,7 @@ def onnx_bytes(program: Program, facts: Mapping[str, Any]) -> bytes:
     )
     helper.set_model_props(model, {"unspot": json.dumps(dict(facts), default=str)})
     onnx.checker.check_model(model, full_check=True)
-    content: bytes = model.SerializeToString(deterministic=True)
-    return content
+    return model.SerializeToString(deterministic=True)
 
 
 class _Graph:

@@ -73,8 +73,7 @@ class ErasureModule(nn.Module):
         for step in self.steps:
             inputs = [values[i] if isinstance(i, str) else i for i in step.inputs]
             values[step.output] = OPERATIONS[step.operation](*inputs, **step.settings)
-        result: Tensor = values[self.result]
-        return result
+        return values[self.result]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ErasureModule:
         """Follow the device, as ``to``, ``half``, ``cuda``… ask, but no other dtype."""
@@ -91,8 +90,7 @@ class ErasureModule(nn.Module):
         """Erase a tensor on any device, to which the buffers are moved first."""
         if any(buffer.device != x.device for buffer in self.buffers()):
             self.to(x.device)
-        result: Tensor = self(x)
-        return result
+        return self(x)
 
 
 def _exactly(device: str) -> AbstractContextManager[Any]:

@@ -366,8 +366,7 @@ def _numbers(column: Any) -> NDArray[Any]:
 
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-    result: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return result
+    return column.to_numpy(zero_copy_only=False)
 
 
 def values(column: Any) -> NDArray[Any]:
@@ -378,8 +377,7 @@ def values(column: Any) -> NDArray[Any]:
         column = column.cast(column.type.value_type)
     if pa.types.is_integer(column.type) and column.null_count:  # 7 must not become 7.0
         return np.array(column.to_pylist(), dtype=object)
-    result: NDArray[Any] = column.to_numpy()
-    return result
+    return column.to_numpy()
 
 
 def first_text(column: Any) -> str:

@@ -54,8 +54,7 @@ def matched_rate(
 
 def kernel_rate(Z: Tensor, K: Tensor, *, distortion: float = DISTORTION) -> Tensor:
     """R(Z|K) = ½ log det(I + d/(nε²)·(ZZᵀ∘K)) for any positive kernel matrix. Cost: O(n³)."""
-    rate: Tensor = _KernelHalfLogDet.apply(Z, K, _alpha(Z, distortion))
-    return rate
+    return _KernelHalfLogDet.apply(Z, K, _alpha(Z, distortion))
 
 
 def _alpha(Z: Tensor, distortion: float) -> float:
@@ -69,8 +68,7 @@ def _by_class(Z: Tensor, codes: Tensor, n_classes: int) -> list[Tensor]:
 
 
 def _half_logdet(Z: Tensor, alpha: float) -> Tensor:
-    rate: Tensor = _HalfLogDet.apply(Z, alpha)
-    return rate
+    return _HalfLogDet.apply(Z, alpha)
 
 
 def _factor(G: Tensor) -> Tensor:

@@ -256,8 +256,7 @@ def _first_positions(words: Any) -> dict[str, int]:
 def _unit(X: NDArray[Any]) -> NDArray[np.float64]:
     X = X.astype(np.float64)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
-    result: NDArray[np.float64] = X / np.where(norms > 0, norms, 1)
-    return result
+    return X / np.where(norms > 0, norms, 1)
 
 
 def _as_text(words: NDArray[Any]) -> NDArray[np.uint8]:

@@ -376,8 +376,7 @@ def mlp(widths: list[int], rng: np.random.Generator) -> nn.Sequential:
 
 def uninitialised(n_in: int, n_out: int) -> nn.Linear:
     """A linear layer in single precision, as ``_tensor``, whatever torch's default is."""
-    layer: nn.Linear = torch.nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
-    return layer
+    return torch.nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
 
 
 def dense(layer: nn.Module, *, relu: bool = False) -> Dense:

@@ -285,8 +285,7 @@ class Obliviator(BaseEraser):
         batches = _batches(codes, check_count("batch_size", self.batch_size), rng)
 
         def encoded(part: Any) -> Tensor:
-            u: Tensor = norm(network(x[part]).clip(min=0))
-            return u
+            return norm(network(x[part]).clip(min=0))
 
         with torch.no_grad():
             lift = fourier(encoded(next(batches)).numpy(), n_features, rng)

@@ -253,13 +253,11 @@ def _times(X: Array, B: Array) -> Array:
 
 
 def _scores(X: Array, theta: Array) -> Array:
-    result: Array = X @ theta[:-1] + theta[-1]
-    return result
+    return X @ theta[:-1] + theta[-1]
 
 
 def _softmax_residuals(scores: Array, Z: Array) -> Array:
-    result: Array = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) - Z
-    return result
+    return np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) - Z
 
 
 def _cross_entropy(scores: Array, Z: Array) -> float:

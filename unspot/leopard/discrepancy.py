@@ -277,8 +277,7 @@ class MMDLoss(nn.Module):
         self.detach_bandwidth = detach_bandwidth
 
     def forward(self, Y: Tensor, z: Any) -> Tensor:
-        value: Tensor = _Tiled.apply(Y, self._weights(z, Y.device), self)
-        return value
+        return _Tiled.apply(Y, self._weights(z, Y.device), self)
 
 
 class HSICLoss(MMDLoss):

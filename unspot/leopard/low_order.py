@@ -211,8 +211,7 @@ class Blocks:
 
     def _chunks(self) -> Iterator[NDArray[Any]]:
         if hasattr(self._X, "chunks"):  # rows on disk
-            chunks: Iterator[NDArray[Any]] = self._X.chunks(CHUNK_ROWS)
-            return chunks
+            return self._X.chunks(CHUNK_ROWS)
         return (self._X[i : i + CHUNK_ROWS] for i in range(0, len(self._X), CHUNK_ROWS))
 
 

@@ -211,8 +211,7 @@ class Column:
     @property
     def eraser(self) -> Mapping[str, Any]:
         """Return the metadata of the eraser."""
-        facts: Mapping[str, Any] = self.metadata.get("eraser", {})
-        return facts
+        return self.metadata.get("eraser", {})
 
     @property
     def owner(self) -> str:
@@ -227,15 +226,13 @@ class Column:
     @property
     def rank(self) -> int | None:
         """Return the rank of the eraser, if it has one."""
-        rank: int | None = self.eraser.get("rank")
-        return rank
+        return self.eraser.get("rank")
 
     @property
     def attackers(self) -> Mapping[str, Any]:
         """Return what attackers of the evaluation scored: by side, with chance and score."""
         details = self.evaluation.details if self.evaluation else {}
-        attackers: Mapping[str, Any] = details.get("attackers", {})
-        return attackers
+        return details.get("attackers", {})
 
 
 @dataclass(frozen=True)

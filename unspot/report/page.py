@@ -95,7 +95,7 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         for name, figure in page_figures(contents, views).items()
     }
     day = (("Date", made.strftime("%Y-%m-%d")),) if made else ()
-    page: str = template.render(
+    return template.render(
         contents=contents,
         views=views,
         pictures=pictures,
@@ -117,7 +117,6 @@ def render(contents: Contents, views: Views | None = None, *, made: datetime | N
         explained=explained(contents),
         share=lambda value: value_text(value, "share"),
     )
-    return page
 
 
 def sections(contents: Contents, views: Views | None) -> list[tuple[str, str]]:

@@ -55,14 +55,12 @@ class PaperRow:
 @cache
 def _content() -> dict[str, Any]:
     text = files("unspot.lab.bench").joinpath("paper_tables.json").read_text(encoding="utf-8")
-    content: dict[str, Any] = json.loads(text)
-    return content
+    return json.loads(text)
 
 
 def paper_data(dataset: str) -> dict[str, Any]:
     """Describe the paper's data set: vectors, features, rows of the splits."""
-    facts: dict[str, Any] = _content()["datasets"][dataset]
-    return facts
+    return _content()["datasets"][dataset]
 
 
 @cache
