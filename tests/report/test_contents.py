@@ -95,7 +95,7 @@ def test_gaps_of_different_classifiers_say_whose_they_are(make_evaluation):
 
 def test_several_erasers_make_a_tradeoff_with_the_chosen_one_marked(two):
     tradeoff = read_contents(two, chosen="a").tradeoff
-    assert tradeoff.utility == "accuracy of the task, logistic"
+    assert tradeoff.utility == "score of the task, linear model"
     assert [(p.series, p.chosen) for p in tradeoff.points] == [("a", True), ("b", False)]
     assert tradeoff.reference == 1 / 3  # of three classes that count equally
 
@@ -115,8 +115,8 @@ def test_ranks_of_one_method_are_one_series(make_evaluation):
     ("metrics", "utility", "erasure"),
     [
         (["neighbours", "attack"], "neighbours kept (A_50 %)", "share"),
-        (["task_linear", "linear"], "accuracy of the task, logistic", "share"),
-        (["neighbours", "task_linear"], "accuracy of the task, logistic", ""),
+        (["task_linear", "linear"], "score of the task, linear model", "share"),
+        (["neighbours", "task_linear"], "score of the task, linear model", ""),
         ([], "rank: dimensions kept", ""),
     ],
 )
@@ -167,7 +167,7 @@ def test_the_original_rows_are_a_point_of_a_path(make_path):
     assert read_contents(make_path(metrics=[])).tradeoff.points[-1].rank == 1  # it has no MMD²
 
 
-def test_a_number_and_a_table_make_pages_without_asking(tmp_path):
+def test_a_number_and_a_table_make_pages_without_asking(tmp_path, cheap):
     """Attackers of numbers are judged by the share of the variance that they explain."""
     from unspot import Dataset, Eraser, certify, evaluate
     from unspot.report import make_views, to_html

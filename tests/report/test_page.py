@@ -196,4 +196,4 @@ def test_the_verdict_among_several_erasers_names_its_own(contents):
 
 def test_attackers_task_and_neighbours_are_read_first(make_evaluation):
     titles = [number.title for number in highlights(read_contents(make_evaluation()))]
-    assert titles == ["Strongest attacker", "Task accuracy, logistic", "Neighbours kept (A_50 %)"]
+    assert titles == ["Strongest attacker", "Task, linear model", "Neighbours kept (A_50 %)"]

@@ -194,12 +194,17 @@ class Choice:
         return tuple(best)
 
     def __str__(self) -> str:
+        return "\n".join([self.certificate.statement, *self.sentences])
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Say what was chosen, what one notch more or less would cost, and the notes."""
         tried = f"Chosen of {len(self.candidates)}: {self.chosen.title} ({self.rule})."
         place, mine = self.frontier.index(self.chosen), self.chosen
         less = [c for c in self.frontier[:place] if mine.advantage - c.advantage >= NOTCH]
         more = [c for c in self.frontier[place + 1 :] if c.utility - mine.utility >= NOTCH]
         notches = self._notch("Less leak", less[-1:]), self._notch("More utility", more[:1])
-        return "\n".join(filter(None, [self.certificate.statement, tried, *notches, *self.notes]))
+        return tuple(filter(None, [tried, *notches, *self.notes]))
 
     def _notch(self, what: str, next_one: Sequence[Candidate]) -> str:
         """Say what one notch more or less would cost."""
@@ -253,9 +258,12 @@ class Choice:
             }
             for one in self.candidates
         ]
-        plane = {"utility": "utility, on rows that chose", "points": points, "reference": 0.0}
-        plane["erasure"] = f"what attackers have above guessing ({self.certificate.unit})"
-        return self.certificate.to_html(path, tradeoff=plane, **options)
+        about = self.certificate
+        plane: dict[str, Any] = {"points": points, "reference": 0.0}
+        plane["utility"] = f"{about.kept[0].name}, on rows that chose"
+        plane["erasure"] = f"what attackers have above guessing ({about.unit})"
+        about = replace(about, notes=(*self.sentences, *about.notes))
+        return about.to_html(path, name=self.chosen.title, tradeoff=plane, **options)
 
 
 def erase(
@@ -308,7 +316,7 @@ def erase(
     Examples
     --------
     >>> from unspot.datasets.synthetic import law
-    >>> rows = law("mean", n=1500, d=4)
+    >>> rows = law("mean", n=900, d=3)
     >>> result = erase(rows.X, rows.z)
     >>> result.certificate.before > 0.25, result.chosen.advantage < 0.1
     (True, True)
@@ -520,7 +528,8 @@ class _Search:
         utility, nothing = float(np.mean(trial.utilities)), self.nothing
         error = float(np.mean(trial.errors) / len(trial.errors) ** 0.5)
         gone = float(np.clip(1 - trial.advantage / max(before, 1e-9), 0, 1))
-        kept = float(np.clip((utility - nothing) / max(usual - nothing, 1e-9), 0, 1))
+        most = 1.0 if self.utility is None else np.inf  # a search improves; a task only by luck
+        kept = float(np.clip((utility - nothing) / max(usual - nothing, 1e-9), 0, most))
         numbers = trial.advantage, error, utility, gone, kept, trial.rounds, trial.seconds
         return Candidate(trial.family.name, trial.rank, *numbers, trial.family)
 

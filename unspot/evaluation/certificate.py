@@ -419,11 +419,11 @@ class Certificate:
         """JSON text; ``from_dict`` and ``unspot certify --check`` read it."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
-    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
+    def to_html(self, path: str | os.PathLike[str], *, name: str = "", **options: Any) -> Path:
         """Write one self-contained HTML page; options are those of ``unspot.report.to_html``."""
         from unspot.report import to_html
 
-        return to_html(self, path, **options)
+        return to_html({name: self}, path, **options)
 
     @classmethod
     def from_dict(cls, content: Any) -> Certificate:

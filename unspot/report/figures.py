@@ -373,10 +373,10 @@ def _legend(figure: Figure, styles: Mapping[str, Mapping[str, Any]]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], linestyle="none", markersize=5, **style) for style in styles.values()]
-    widest = min(max(map(len, styles), default=0), 32)
+    widest = min(max(map(len, styles), default=0), 52)
     columns = min(len(styles), 84 // (widest + 5))  # what fits the width of a page
     place: dict[str, Any] = {"loc": "outside upper left", "ncols": max(columns, 1)}
     legend = figure.legend(handles, [" "] * len(handles), handletextpad=0.1, **place)
     # Set afterwards: matplotlib hides entries that begin with an underscore.
     for text, name in zip(legend.get_texts(), styles, strict=True):
-        text.set_text(name if len(name) <= 32 else f"{name[:31]}…")
+        text.set_text(name if len(name) <= 52 else f"{name[:51]}…")

@@ -72,11 +72,10 @@ METRICS = {
         axis="neighbours kept (A_50 %)",
     ),
     "variance": Presentation(
-        *(_KEPT, "Variance kept", "share", "of the total variance"), axis="share of variance kept"
+        _KEPT, "Variance kept", "share", "of the total variance", "share of variance kept"
     ),
     "task_linear": Presentation(
-        *(_KEPT, "Task accuracy, logistic", "share", "of a logistic regression"),
-        axis="accuracy of the task, logistic",
+        _KEPT, "Task, linear model", "share", "of a linear model", "score of the task, linear model"
     ),
     "tpr_gap": Presentation(_FAIR, "TPR gap, root mean square", hint="0 treats all classes alike"),
     "tpr_gap_correlation": Presentation(_FAIR, "Correlation of gap and share"),
