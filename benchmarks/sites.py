@@ -112,10 +112,10 @@ def eraser(make: Callable[[int], Any], *conditions: str) -> Callable[[Rows, int]
     return erased
 
 
-def chosen(rows: Rows, seed: int, groups: NDArray[Any] | None = None) -> Array:
+def chosen(rows: Rows, seed: int, **how: Any) -> Array:
     """The choice of ``unspot.erase``, by covariates given and neighbours kept."""
     fit = rows.X[rows.fit], rows.z[rows.fit]
-    result = erase(*fit, given=rows.known(rows.fit) or None, groups=groups, random_state=seed)
+    result = erase(*fit, given=rows.known(rows.fit) or None, random_state=seed, **how)
     print(f"  erase chooses {result.chosen.title}", flush=True)
     return np.asarray(result.eraser.transform(rows.X))
 
@@ -243,7 +243,10 @@ def search() -> dict[str, Any]:
         "LEACE": eraser(lambda seed: LEACE()),
         "Transport": eraser(lambda seed: Transport()),
         "Cascade of rank 300": eraser(lambda seed: Cascade(rank=300, random_state=seed)),
-        "erase": lambda rows, seed: chosen(rows, seed, y[rows.fit]),
+        "erase, neighbours kept": lambda rows, seed: chosen(rows, seed, groups=y[rows.fit]),
+        "erase, R@1 kept": lambda rows, seed: chosen(
+            rows, seed, groups=y[rows.fit], utility=_right_first(y[rows.fit], z[rows.fit])
+        ),
     }
     figures: dict[str, list[dict[str, Any]]] = {}
     for seed in range(SEEDS):
@@ -268,6 +271,11 @@ def search() -> dict[str, Any]:
                 }
             )
     return {label: _summary(runs) for label, runs in figures.items()}
+
+
+def _right_first(ids: Array, sources: Array) -> Callable[[Array, Array], float]:
+    """A utility for ``erase``: how often the nearest row is the same thing."""
+    return lambda X, numbers: retrieval(X, ids[numbers], sources[numbers]).recall.value
 
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
