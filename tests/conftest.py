@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -52,6 +52,12 @@ def attacked_by() -> Callable[..., AbstractContextManager[None]]:
             yield
 
     return attacked_by
+
+
+@pytest.fixture
+def cheap(attacked_by: Any) -> Iterator[None]:
+    with attacked_by("logistic", "quadratic"):
+        yield
 
 
 @pytest.fixture

@@ -6,12 +6,6 @@ import pytest
 
 
 @pytest.fixture
-def cheap(attacked_by):
-    with attacked_by("logistic", "quadratic"):
-        yield
-
-
-@pytest.fixture
 def table(tmp_path, rows):
     """The same as a Parquet file with a vector column ``emb`` and the concept ``gender``."""
     X, z = rows

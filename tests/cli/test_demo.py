@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -37,8 +38,10 @@ def few_words(monkeypatch):
 
 
 @pytest.mark.slow
-def test_tells_the_whole_story(cli, tmp_path, few_words, monkeypatch):
+def test_tells_the_whole_story(cli, tmp_path, few_words, monkeypatch, cheap):
     monkeypatch.chdir(tmp_path)
+    few = ("logistic", "quadratic", "rbf", "waves")
+    monkeypatch.setattr(import_module("unspot.choice.erase"), "ATTACKERS", few)
     monkeypatch.setattr("unspot.choice.candidates.WIDTHS", ())
     monkeypatch.setattr("unspot.choice.candidates.SHARES", (0.4,))
     folder = tmp_path / "unspot-demo"

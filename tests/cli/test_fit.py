@@ -118,7 +118,7 @@ def test_parameters_as_typed():
     assert isinstance(parse_rank("12"), int)
 
 
-def test_the_rank_is_chosen(cli, table, tmp_path):
+def test_the_rank_is_chosen(cli, table, tmp_path, cheap):
     out = tmp_path / "e.safetensors"
     done = cli(
         "fit", table, "-c", "gender", "-f", "emb", "-r", "auto", "--max-advantage", 0.3, "-o", out

@@ -372,7 +372,7 @@ def test_an_empty_cell_is_named(data):
 # -- several erasers -------------------------------------------------------------------------------
 
 
-def test_several_erasers_share_one_table(data, eraser):
+def test_several_erasers_share_one_table(data, eraser, cheap):
     half = Eraser.projection(np.eye(5)[:, [0, 2, 3, 4]])
     found = evaluate({"first": eraser, "second": half}, data, metrics=["attack", "task_linear"])
     alone = evaluate(half, data, metrics=["attack", "task_linear"])
@@ -391,7 +391,7 @@ def test_several_erasers_share_one_table(data, eraser):
 
 
 @pytest.mark.parametrize("kind", ["classes", "number", "grouped"])
-def test_erasers_that_these_rows_cannot_tell_apart(kind):
+def test_erasers_that_these_rows_cannot_tell_apart(kind, cheap):
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(900, 4)), np.arange(900) % 2
     X[:, 0] += 2 * z
@@ -420,7 +420,7 @@ def people(n=500, seed=0):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_default_metrics_of_several_concepts(grouped):
+def test_default_metrics_of_several_concepts(grouped, cheap):
     """Of each, of their combination, and a statement about the worst."""
     X, sex, age = people()
     sex[:120] = None

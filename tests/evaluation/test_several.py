@@ -71,7 +71,7 @@ def test_rows_without_a_value_are_left_out_of_that_concept():
     assert max(part.after for part in found.parts.values()) == 0.0
 
 
-def test_rows_of_an_evaluation_say_which_concept():
+def test_rows_of_an_evaluation_say_which_concept(cheap):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 3))
     age, y = 40 + 9 * X[:, 0] + rng.normal(size=800), np.arange(800) % 2
