@@ -264,12 +264,12 @@ class RankPath:
 
     def facts(self) -> dict[str, Any]:
         """Return metadata with the names of an evaluation's."""
-        classes = _class_names(self.data)
+        classes = list(map(str, self.data.train.concept.describe()["classes"] or ()))
         rows = {"train": len(self.data.train), "validation": len(self.data.validation)}
         return {
             "data": self.data.name,
             "concept": self.data.concept,
-            "classes": classes,
+            "classes": classes or None,
             "chance": 1 / len(classes) if classes else None,
             "n_rows": rows,
             "n_features": self.data.n_features,
@@ -547,12 +547,6 @@ def fit_auto(
     # The caller fits again, on all rows: nobody here has test rows.
     path = rank_path(estimator, data)
     return path.select(refit=False, max_advantage=max_advantage)
-
-
-def _class_names(data: Dataset) -> list[str] | None:
-    """Name the classes, if the concept has classes."""
-    classes = data.train.concept.describe()["classes"]
-    return None if classes is None else list(map(str, classes))
 
 
 def _share_to_choose_with(labels: Any, max_rows: int) -> float:

@@ -40,8 +40,7 @@ def demo(output: Path = Path("unspot-demo")) -> None:
     options.say(f"\n{TITLE}\n", bold=True)
     options.say(
         f"  {sum(map(len, data)):,} words that lean female, lean male or are neutral, as vectors\n"
-        f"  of {data.n_features} numbers. Most of them choose and fit an eraser, the others judge\n"
-        "  it. This takes about two minutes.\n"
+        f"  of {data.n_features} numbers. This takes about two minutes.\n"
     )
     result, eraser = run_demo(output, data)
     options.say(str(result), bold=True)

@@ -233,11 +233,6 @@ def _texts(hashes: NDArray[np.uint64]) -> list[str]:
     return [f"{h:012x}" for h in hashes.tolist()]
 
 
-def _digests(rows: NDArray[Any]) -> list[str]:
-    """Hash the bytes of each row, where −0 is 0."""
-    return [hashlib.blake2b(row.tobytes(), digest_size=6).hexdigest() for row in rows + 0]
-
-
 def _cell_width(X: NDArray[Any], n_rows: int) -> float:
     """Choose the widest cells in which few of n rows meet that are not the same."""
     rows = X[:: -(-len(X) // _MOST_KNOWN)]
@@ -288,7 +283,8 @@ def row_hashes(X: NDArray[Any]) -> list[str]:
     >>> row_hashes(X) == row_hashes(X.astype(np.float32) + 0.0)
     True
     """
-    return _digests(np.ascontiguousarray(X, dtype=np.float32))
+    rows = np.ascontiguousarray(X, dtype=np.float32) + 0  # where −0 is 0
+    return [hashlib.blake2b(row.tobytes(), digest_size=6).hexdigest() for row in rows]
 
 
 def repeated_rows(X: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.int64]:
