@@ -41,17 +41,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def attacked_by() -> Callable[..., AbstractContextManager[None]]:
-    """Budgets of few attackers and one halving, for what is not about them."""
+    """Budgets of few attackers, or of all, and one halving, for what is not about them."""
 
     @contextmanager
     def attacked_by(*names: str, halvings: int = 1) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             for budget in ("quick", "standard"):
-                patch.setitem(BUDGETS, budget, replace(BUDGETS[budget], attackers=names))
+                few = {"attackers": names} if names else {}
+                patch.setitem(BUDGETS, budget, replace(BUDGETS[budget], **few))
                 patch.setitem(HALVINGS, budget, halvings)
             yield
 
     return attacked_by
+
+
+@pytest.fixture(autouse=True)
+def one_halving(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them cost time, and only certificates are about them: tests marked ``halvings``."""
+    for budget in ("quick", "standard") if "halvings" not in request.keywords else ():
+        monkeypatch.setitem(HALVINGS, budget, 1)
 
 
 @pytest.fixture

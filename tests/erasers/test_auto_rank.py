@@ -17,6 +17,7 @@ from unspot.evaluation.inference import smallest_bound
 from unspot.io import sources as streams
 from unspot.leopard import ManifoldSolver
 
+pytestmark = pytest.mark.halvings
 D, K = 10, 3
 
 

@@ -16,6 +16,7 @@ from unspot.erasers import PCAProjection
 from unspot.evaluation.certificate import TOLERANCE, Kept, verdict_of
 from unspot.evaluation.inference import effective_rows
 
+pytestmark = pytest.mark.halvings
 FAST = {"attackers": ("logistic", "quadratic"), "budget": "quick"}
 
 

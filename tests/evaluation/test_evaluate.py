@@ -203,6 +203,7 @@ def test_too_few_train_rows_for_the_task_are_counted(data):
     assert row.note == "undefined: 36 train rows, where 3 classes need 40."
 
 
+@pytest.mark.halvings
 def test_the_strongest_attacker_is_that_of_certify(data, found, eraser):
     """One number for the same rows, budget and seed, on rows that the eraser has not seen."""
     unseen = certify(eraser, data, budget="quick")
@@ -217,6 +218,7 @@ def test_the_strongest_attacker_is_that_of_certify(data, found, eraser):
     assert "(budget quick)" in found["attack"].note
 
 
+@pytest.mark.halvings
 def test_the_statement_is_that_of_certify(data, found, eraser):
     """But for what is kept, which an evaluation measures on the test rows."""
     first, bound, kept = found.statement.split("\n")
