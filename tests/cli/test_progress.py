@@ -16,6 +16,8 @@ from unspot import Eraser
 from unspot.cli import main, options
 from unspot.io import progress
 
+pytestmark = pytest.mark.halvings
+
 
 @pytest.fixture
 def folder(tmp_path, table, rows, monkeypatch):

@@ -24,7 +24,7 @@ D, K = 10, 3
 @pytest.fixture(scope="module", autouse=True)
 def attackers_that_can_read_these_laws(attacked_by):
     """Classes differ in variance, or a number is added: the other attackers only take time."""
-    with attacked_by("logistic", "quadratic", "trees", halvings=2):
+    with attacked_by("logistic", "quadratic", halvings=2):
         yield
 
 

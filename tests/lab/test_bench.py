@@ -13,6 +13,7 @@ from unspot.lab.bench import bench
 from unspot.lab.bench.studies import Schedule
 from unspot.lab.sweep import read_results
 
+pytestmark = pytest.mark.halvings
 TINY = Schedule(2, 2, 300, 2, 2, 1, "quick", ("main", "kernels", "batch", "solver"))
 METHODS = [
     *("original", "leace", "farm", "leopard", "cascade"),
