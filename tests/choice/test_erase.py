@@ -172,6 +172,29 @@ def test_a_number_and_a_function_as_utility(rows):
     assert np.unique(np.concatenate(seen)).max() < len(X)
 
 
+def test_a_search_may_gain_by_erasing(rows):
+    X, z, _ = (part[:600] for part in rows)
+
+    def mixed(erased, numbers):
+        means = [erased[z[numbers] == name, 0].mean() for name in "ab"]
+        return 2.0 if abs(means[0] - means[1]) < 1 else 1.0
+
+    result = erase(X, z, utility=mixed, random_state=0)
+    assert (result.chosen.utility, result.chosen.kept) == (2.0, 2.0)
+
+
+def test_the_price_of_keeping_only_the_task_is_said(rows, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "NEARLY_RANDOM", 1.0)
+    X, z, y = (part[:600] for part in rows)
+    result = erase(X, z, task=y, random_state=0)
+    near = f"{result.certificate.kept[-1].after:.2f}"
+    assert f"of the neighbours {near} are kept" in str(result)
+    page = result.to_html(tmp_path / "page.html").read_text("utf-8")
+    assert f"of the neighbours {near} are kept" in page
+    assert f"Chosen of {len(result.candidates)}" in page
+    assert "the task, on rows that chose" in page
+
+
 def test_an_unreachable_bound_is_said(rows):
     X, z, _ = rows
     result = erase(X[:400], z[:400], min_utility=0.9999, random_state=0)

@@ -100,6 +100,18 @@ def test_a_label_of_any_role_may_be_missing(tmp_path):
     assert read_table(tmp_path / "gaps.parquet", features="e_*", drop_missing=True).dropped == ""
 
 
+def test_a_covariate_may_have_gaps_where_the_concept_may_not(tmp_path):
+    frame = pd.DataFrame(X, columns=["e_0", "e_1", "e_2"])
+    frame["gender"] = ["f", None, "m", "f", "m", "f", "m", "f"]
+    frame["job"] = ["a", "b", None, "a", "b", "a", "b", "a"]
+    frame.to_parquet(tmp_path / "gaps.parquet")
+    ask = {"features": "e_*", "concept": "gender", "beside": ["job"], "drop_missing": True}
+    table = read_table(tmp_path / "gaps.parquet", **ask)
+    assert table.z["gender"].tolist() == ["f", "m", "f", "m", "f", "m", "f"]
+    assert table.z["job"].tolist() == ["a", None, "a", "b", "a", "b", "a"]
+    assert table.dropped == "Left out 1 of 8 rows: 1 has no label in 'gender'."
+
+
 def test_rows_on_disk_stay_there(tmp_path, monkeypatch):
     """A fit on rows of which some are left out equals a fit on the others in memory."""
     monkeypatch.setattr(sources, "LOAD_BYTES", 0)

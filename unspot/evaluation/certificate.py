@@ -413,7 +413,7 @@ class Certificate:
             "parts": {name: part.to_dict() for name, part in self.parts.items()},
             "strongest": self.strongest.name,
         }
-        return json.loads(json.dumps(content))
+        return json.loads(json.dumps(content))  # tuples become lists
 
     def to_json(self) -> str:
         """JSON text; ``from_dict`` and ``unspot certify --check`` read it."""
