@@ -121,7 +121,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _either(words: Iterable[str]) -> str:
-    return " or ".join(map(repr, words))
+    *others, last = map(repr, words)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def warn(message: str) -> None:

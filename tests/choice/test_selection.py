@@ -317,7 +317,7 @@ def test_selection_reads_as_a_sentence():
     [
         ({"max_advantage": 2}, "Got max_advantage=2, .*from 0 to"),
         ({"max_advantage": "low"}, "Got max_advantage='low'"),
-        ({"attackers": ["mlp"], "max_advantage": 0.3}, "Got the attacker 'mlp'"),
+        ({"attackers": ["mlp"], "max_advantage": 0.3}, "Got attackers='mlp'"),
         ({"metric": "linear"}, "metric='linear' with no bound, .*at_most"),
         ({"metric": "linear", "at_most": 0.5, "at_least": 0.4}, "two bounds"),
         ({"at_least": 0.5}, "at_least without metric"),

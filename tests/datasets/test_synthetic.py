@@ -94,7 +94,7 @@ def test_one_seed_one_law(name):
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match=r"law 'rings'.*Did you mean 'ring'\?"):
+    with pytest.raises(ValueError, match=r"name='rings'.*Did you mean 'ring'\?"):
         law("rings")
     with pytest.raises(ValueError, match=r"d=1 features, but the law 'xor' needs.*2 features"):
         law("xor", d=1)

@@ -281,7 +281,7 @@ def test_same_seed_same_bits_in_one_process_and_in_two():
         ({"rank": True}, "Got rank=True"),
         ({"rank": "many"}, "Got rank='many'"),
         ({"solver": "adam"}, "expected 'manifold', 'paper'"),
-        ({"metric": "cosine"}, "expected 'euclidean' or 'standardised' or 'whitened'"),
+        ({"metric": "cosine"}, "expected 'euclidean', 'standardised' or 'whitened'"),
         ({"kernel": "laplace"}, "expected 'paper', 'reference' or a GaussianMixture"),
         ({"solver": ManifoldSolver(init="random")}, "'identity', 'moments', 'pca'"),
         ({"preserve": -1.0}, "a number from 0 up"),

@@ -426,7 +426,7 @@ def test_progress_is_shown_to_those_who_ask(capsys):
 
 def test_bad_input_is_named():
     X, z, X_test, z_test = drawn("mean", n=60, m=60)
-    with pytest.raises(ValueError, match=r"attacker 'tree'.*Did you mean 'trees'"):
+    with pytest.raises(ValueError, match=r"attackers='tree'.*Did you mean 'trees'"):
         attack(X, z, X_test, z_test, attackers=["tree"])
     with pytest.raises(ValueError, match="no attackers"):
         attack(X, z, X_test, z_test, attackers=[])

@@ -143,7 +143,7 @@ def test_paper_presets():
     assert PaperSolver.preset("glove") == PaperSolver()
     assert PaperSolver.preset("bios").batch_size == 8192
     assert PaperSolver.preset("dial").epochs == 200
-    with pytest.raises(ValueError, match=r"'celeba', .*'glove' or 'bios' or 'dial'"):
+    with pytest.raises(ValueError, match=r"'celeba', .*'glove', 'bios' or 'dial'"):
         PaperSolver.preset("celeba")
 
 

@@ -349,7 +349,7 @@ def test_an_error_in_the_block_removes_all_hooks(bert, eraser):
 @pytest.mark.parametrize(
     ("positions", "needles"),
     [
-        ("first", r"'first'.*'all' or 'cls' or 'last'"),
+        ("first", r"'first'.*'all', 'cls' or 'last'"),
         (torch.ones(3), r"shape \(3,\).*\(batch, length\)"),
     ],
 )

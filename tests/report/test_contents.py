@@ -38,7 +38,7 @@ def test_an_undefined_number_is_none_not_nan(two):
 def test_the_last_is_chosen_unless_said_otherwise(two):
     assert read_contents(two).chosen == 1
     assert read_contents(two, chosen="a").chosen == 0
-    with pytest.raises(ValueError, match=r"chosen='c'.*expected one of: a, b"):
+    with pytest.raises(ValueError, match=r"chosen='c'.*expected 'a' or 'b'"):
         read_contents(two, chosen="c")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from unspot.checks import check_choice, did_you_mean
+from unspot.checks import check_choice
 
 Array = NDArray[Any]
 
@@ -122,12 +122,7 @@ def law(name: str, *, n: int = 5000, d: int = 20, random_state: Any = 0) -> Synt
     >>> rows.bayes_after(kept)
     0.5
     """
-    if name not in _LAWS:
-        raise ValueError(
-            f"Got the law {name!r}, but expected one of: {', '.join(LAWS)}."
-            f"{did_you_mean(name, LAWS)}"
-        )
-    classes = _LAWS[name]
+    classes = _LAWS[check_choice("name", name, LAWS)]
     q = classes.means.shape[2]
     if d < max(q, 1) or n < 1:
         raise ValueError(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.checks import check_choice, did_you_mean
+from unspot.checks import check_choice
 from unspot.data.concept import read
 from unspot.data.groups import group_codes
 from unspot.data.rows import generator, in_memory, refuse_extreme, refuse_nonfinite
@@ -147,21 +147,19 @@ def _telling_products(
     signs = np.hstack([signs, np.ones_like(signs[:, :1])])  # the third sign of a set of two
     d = signs.shape[1]
     few = order[: max(_FEWEST_ROWS, int(work / d**3))]
-    firsts = [d - 1, *rng.permutation(d - 1)[: int(work / (len(few) * d**2))]]
-    threes = [
-        (value, [i, j, k])
-        for i in firsts
-        for value, j, k in _largest(signs[few], signs[few, i], contrasts[few])
+    columns = np.array([d - 1, *rng.permutation(d - 1)])[:, None]
+    ordered = signs[few][:, columns[:, 0]]
+    threes = [  # every set once: by the first of its columns in this order, and those after it
+        _largest(ordered[:, t:], ordered[:, t], contrasts[few], columns[t:], columns[t])
+        for t in range(min(1 + int(work / (len(few) * d**2)), d))
     ]
     pairs = pairs[rng.permutation(len(pairs))[:_PRODUCTS_OF_PAIRS]]
     few = order[: max(_FEWEST_ROWS, int(work / max(len(pairs), 1) ** 2))]
     both = signs[few][:, pairs[:, 0]] * signs[few][:, pairs[:, 1]]  # (n, p)
-    ones = signs[few, -1]
-    fours = [(v, [*pairs[p], *pairs[q]]) for v, p, q in _largest(both, ones, contrasts[few])]
-    nominated = [sorted(some, key=lambda t: -t[0])[:_NOMINATED] for some in (threes, fours)]
-    once = {_columns_once(columns, d - 1) for some in nominated for _, columns in some} - {()}
-    sets = [list(columns) for columns in sorted(once)]
-    products = np.stack([signs[:, columns].prod(axis=1) for columns in sets])  # (sets, n)
+    fours = [_largest(both, signs[few, -1], contrasts[few], pairs, columns[0])]
+    once = {_columns_once(some, d - 1) for some in [*_best(threes), *_best(fours)]} - {()}
+    sets = [list(some) for some in sorted(once)]
+    products = np.stack([signs[:, some].prod(axis=1) for some in sets])  # (sets, n)
     told = ((products @ contrasts) ** 2).sum(axis=1)
     return [sets[t] for t in np.argsort(-told, kind="stable")[:_BEST_PRODUCTS]]
 
@@ -185,13 +183,26 @@ def _columns_once(columns: Sequence[int], one: int) -> tuple[int, ...]:
 _NOMINATED = 8 * _BEST_PRODUCTS
 
 
-def _largest(S: Array, weights: Array, contrasts: Array) -> list[tuple[float, int, int]]:
-    """Find, for every column j, the column k whose product with it and the weights tells most."""
+def _largest(
+    S: Array, weights: Array, contrasts: Array, sets: Array, weighted: Array
+) -> tuple[Array, Array]:
+    """Find, for every column, the one whose product with it and the weights tells most.
+
+    Returns how much it tells, and the union of the sets of both and of the weights (m, 2s + 1).
+    """
     told = np.zeros((S.shape[1], S.shape[1]), dtype=np.float32)
     for contrast in contrasts.T:
         told += (S.T @ (S * (weights * contrast)[:, None])) ** 2
     np.fill_diagonal(told, 0)
-    return [(float(row.max()), j, int(row.argmax())) for j, row in enumerate(told)]
+    best = told.argmax(axis=1)
+    unions = np.hstack([sets, sets[best], np.full((len(best), 1), weighted)])
+    return told[np.arange(len(best)), best], unions
+
+
+def _best(found: list[tuple[Array, Array]]) -> list[list[int]]:
+    """Select the sets that tell most."""
+    values, sets = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return sets[np.argsort(-values, kind="stable")[:_NOMINATED]].tolist()
 
 
 # -- waves -----------------------------------------------------------------------------------------
@@ -530,11 +541,7 @@ def attacker_names(
         raise ValueError(f"Got no attackers, but expected some of: {', '.join(every)}.")
     names = tuple(renamed.get(name, name) for name in names)
     for name in names:
-        if name not in every:
-            raise ValueError(
-                f"Got the attacker {name!r}, but expected one of: {', '.join(every)}."
-                f"{did_you_mean(name, every)}"
-            )
+        check_choice("attackers", name, every)
     return tuple(dict.fromkeys(names))
 
 

@@ -36,7 +36,7 @@ from unspot.machine import versions
 Codes = NDArray[np.int64]
 
 #: How often rows are halved, by budget. A seed decides less of the result with every halving.
-HALVINGS = {"quick": 2, "standard": 3, "thorough": 4}
+HALVINGS = {"quick": 2, "standard": 2, "thorough": 4}
 
 #: With fewer rows not even a perfect attacker is distinguished from chance with certainty.
 MIN_ROWS = 60

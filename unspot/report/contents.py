@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any, Literal
 
-from unspot.checks import did_you_mean
+from unspot.checks import check_choice
 from unspot.eraser import method_name
 from unspot.evaluation.certificate import SCORES, Certificate
 from unspot.evaluation.evaluations import Evaluation
@@ -397,12 +397,7 @@ def _chosen_column(name: str | None, columns: Sequence[Column]) -> int:
     names = [column.name for column in columns]
     if name is None:
         return max(len(names) - 1, 0)
-    if name not in names:
-        raise ValueError(
-            f"Got chosen={name!r}, but expected one of: {', '.join(names)}."
-            f"{did_you_mean(name, names)}"
-        )
-    return names.index(name)
+    return names.index(check_choice("chosen", name, names))
 
 
 def _check_rank(rank: int | None, results: Results) -> None:
