@@ -47,6 +47,8 @@ def test_ids_that_occur_once():
         retrieval(X, np.arange(60))
     with pytest.raises(ValueError, match=r"one id for all 60 rows.*others do not.*Give"):
         retrieval(X, np.zeros(60))
+    with pytest.raises(ValueError, match=r"1 missing labels in ids.*each an id of its own"):
+        retrieval(X, [None, *ids[1:]])
     ids[:10] = 100 + np.arange(10)  # now twenty rows are alone
     found = retrieval(X, ids)
     assert (found.n_queries, found.n_alone, found.same_source) == (40, 20, None)

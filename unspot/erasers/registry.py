@@ -68,14 +68,14 @@ _METHODS = (
     MethodInfo(
         "leopard",
         "unspot.erasers.leopard:LEOPARD",
-        "orthogonal projection that matches the classes' densities (MMD)",
+        "projection that matches the classes' densities (MMD)",
         linear=True,
         concepts=KINDS,
     ),
     MethodInfo(
         "cascade",
         "unspot.erasers.cascade:Cascade",
-        "LEACE first, then LEOPARD on what is left; cascade:NAME for any other method",
+        "LEACE, then LEOPARD; cascade:NAME for another method",
         linear=True,
         concepts=KINDS,
     ),
@@ -91,7 +91,7 @@ _METHODS = (
     MethodInfo(
         "splince",
         "unspot.erasers.leace:LEACE",
-        "LEACE that leaves the covariance with a task as it was, by keep=",
+        "LEACE that keeps the covariance with a task (keep=)",
         linear=True,
         closed_form=True,
         streaming=True,
@@ -100,14 +100,14 @@ _METHODS = (
     MethodInfo(
         "transport",
         "unspot.erasers.transport:Transport",
-        "LEACE, then class maps to one covariance, safe with few rows; transport:NAME goes on",
+        "maps classes to one covariance; transport:NAME goes on",
         closed_form=True,
         concepts=("categories", "continuous"),
     ),
     MethodInfo(
         "mean",
         "unspot.erasers.baselines:MeanProjection",
-        "baseline: orthogonal projection off the differences of class means",
+        "baseline: projects off the differences of class means",
         linear=True,
         closed_form=True,
     ),
@@ -136,14 +136,8 @@ class Methods(list[MethodInfo]):
     """A list of methods that prints as a table."""
 
     def __repr__(self) -> str:
-        head = ["name", "linear", "closed form", "streaming", "concepts", "what it does"]
-        return plain([head, *map(_cells, self)])
-
-
-def _cells(info: MethodInfo) -> list[str]:
-    facts = (info.linear, info.closed_form, info.streaming)
-    marks = ["yes" if fact else "–" for fact in facts]
-    return [info.name, *marks, ", ".join(info.concepts), info.summary]
+        rows = [[info.name, ", ".join(info.concepts), info.summary] for info in self]
+        return plain([["name", "concepts", "what it does"], *rows])
 
 
 def methods() -> Methods:
