@@ -402,7 +402,7 @@ BUDGETS: dict[str, _Budget] = {
     "quick": _Budget(
         (*ATTACKERS[:6], "rbf", "mlp-64", "mlp-256", "trees"),
         max_rows=12_000,
-        effort=Effort(products=500, landmarks=500, networks=2, epochs=60, trees=70, pairs=1_000,
+        effort=Effort(products=500, landmarks=700, networks=2, epochs=60, trees=70, pairs=1_000,
                       waves=2_000),
     ),
     "standard": _Budget(
