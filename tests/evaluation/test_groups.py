@@ -153,7 +153,7 @@ def test_attackers_choose_their_strength_on_other_groups():
         attack(X, z, X, z, attackers=["rbf"], budget="quick", groups=g) for g in (None, groups)
     )
     # What is learned by heart pays on rows of the same users, and not on others.
-    assert by_row.accuracy > 0.9 > by_group.accuracy
+    assert by_row.accuracy > 0.95 > by_group.accuracy + 0.04
     few = np.where(z == 0, 0, groups)  # a class in one group is split by row
     by_class = ClassRows.sample(X, Classes.read(z), 10_000, 0, few)
     assert set(by_class.validation.codes) == {0, 1}
