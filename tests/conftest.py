@@ -31,11 +31,25 @@ settings.load_profile("fixed")
 #: Made by tools/list_slow_tests.py.
 SLOW = set(Path(__file__).with_name("slow_tests.txt").read_text(encoding="utf-8").split())
 
+#: Fixtures of these files that fit for seconds: a quick test that needs one is slow.
+SLOW_FIXTURES = {
+    "tests/choice/test_erase.py": "result",
+    "tests/choice/test_numbers.py": "path",
+    "tests/erasers/test_auto_rank.py": "fitted",
+    "tests/erasers/test_residue.py": "fitted",
+    "tests/lab/test_adversarial.py": "fitted",
+    "tests/lab/test_bench.py": "result",
+    "tests/lab/test_farm.py": "fitted",
+    "tests/lab/test_kernelized.py": "fitted",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that ``make test-fast`` leaves out."""
     for item in items:
-        if item.nodeid.split("[")[0] in SLOW:
+        name = item.nodeid.split("[")[0]
+        fixture = SLOW_FIXTURES.get(name.split("::")[0])
+        if name in SLOW or fixture in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 
