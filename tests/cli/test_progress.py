@@ -39,7 +39,7 @@ LINES = {
     f"evaluate a.safetensors {ROWS} -m chance,attack --html e.html": (
         "Measuring 2 of 2: attack", "Attacking 1 of 10: logistic", "Drawing"),
     f"certify a.safetensors {ROWS} --set attackers=logistic,trees": (
-        "Halving 3 of 3", "Attacking 2 of 2: trees", "Comparing with the original rows"),
+        "Halving 2 of 2", "Attacking 2 of 2: trees", "Comparing with the original rows"),
     "transform a.safetensors data.parquet -o c.parquet -f emb": ("Erasing 400 of 400 rows",),
 }  # fmt: skip
 NAMES = ["-".join(line.split()[0:1] + re.findall(r"auto|farm", line)) for line in LINES]
