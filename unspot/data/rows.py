@@ -177,7 +177,7 @@ def with_known(before: Mapping[str, Any], X: NDArray[Any]) -> dict[str, Any]:
     below = int(before.get("known_below", _LAST), 16)
     for start in range(0, len(X), _CHUNK_ROWS):
         hashes = _hashes(np.floor(_coordinates(X[start : start + _CHUNK_ROWS], step)))
-        known = np.union1d(known, hashes[hashes <= below])  # sorted
+        known = _distinct(np.append(known, hashes[hashes <= below]))
         if len(known) > _MOST_KNOWN:
             known = known[:_MOST_KNOWN]
             below = int(known[-1])
@@ -226,21 +226,29 @@ def _hashes(cells: NDArray[np.float64]) -> NDArray[np.uint64]:
     bits = (cells + 0.0).view(np.uint64)  # where −0 is 0
     bits ^= bits >> np.uint64(32)  # the last bits of small whole numbers are zero
     factors = np.frombuffer(np.random.RandomState(1).bytes(8 * _DIRECTIONS), dtype="<u8") | 1
-    return (bits * factors).sum(axis=1, dtype=np.uint64) >> np.uint64(16)
+    return np.asarray(bits @ factors) >> np.uint64(16)
+
+
+def _distinct(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort hashes and drop repeats; np.unique takes ten times as long."""
+    hashes = np.sort(hashes)
+    return hashes[np.diff(hashes, prepend=~hashes[:1]) != 0]
 
 
 def _texts(hashes: NDArray[np.uint64]) -> list[str]:
-    return [f"{h:012x}" for h in hashes.tolist()]
+    digits = hashes.astype(">u8").tobytes().hex()
+    return [digits[i + 4 : i + 16] for i in range(0, len(digits), 16)]  # 48 bits of 64
 
 
 def _cell_width(X: NDArray[Any], n_rows: int) -> float:
     """Choose the widest cells in which few of n rows meet that are not the same."""
     rows = X[:: -(-len(X) // _MOST_KNOWN)]
-    usual = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).mean())) or 1.0
+    usual = float(np.sqrt(np.square(rows, dtype=np.float64).sum() / len(rows))) or 1.0
     step = 2.0 ** np.floor(np.log2(_CELL * usual))  # the same in any order of the rows
-    n_different, places = len({hash(row.tobytes()) for row in rows}), _coordinates(rows, 1.0)
+    places = _coordinates(rows, 1.0)
+    n_different = len(_distinct(_hashes(np.floor(places / step * 8.0**8))))
     for _ in range(8):
-        met = n_different - len(np.unique(_hashes(np.floor(places / step))))
+        met = n_different - len(_distinct(_hashes(np.floor(places / step))))
         if 2 * met * n_rows <= _MAY_MEET * len(rows) ** 2:
             break
         step /= 8
