@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
+import unspot
 from unspot import LEACE, LEOPARD, Cascade, Dataset, certify
 from unspot.erasers import MeanProjection
 
@@ -64,6 +66,22 @@ def test_numbers_that_erasure_makes_infinite_are_refused(dtype):
     for erase in (eraser.transform, eraser.reduce):
         with pytest.raises(ValueError, match=r"Got row 3 of X.* beyond .*float.*wider type"):
             erase(rows)
+
+
+def test_sparse_rows_are_refused_with_the_way_out():
+    X, z = _rows()
+    sparse, eraser = csr_array(X), LEACE().fit(X, z)
+    for use in (
+        LEACE().fit,
+        Dataset.from_arrays,
+        unspot.erase,
+        lambda *rows: certify(eraser, *rows),
+    ):
+        with pytest.raises(TypeError, match=r"sparse matrix.*toarray"):
+            use(sparse, z)
+    for use in (eraser.transform, eraser.eraser_):
+        with pytest.raises(TypeError, match=r"sparse matrix.*toarray"):
+            use(sparse)
 
 
 def test_masked_rows_are_refused():

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import require
-from unspot.data.rows import KNOWN, by_rows, in_memory, refuse_masked, refuse_nonfinite
-from unspot.io.files import write_atomically
+from unspot.data.rows import KNOWN, by_rows, in_memory, refuse_masked_or_sparse, refuse_nonfinite
+from unspot.io.files import listed, write_atomically
 from unspot.maps import (
     Compress,
     Dense,
@@ -421,24 +421,19 @@ class Eraser:
             len(fitted) != self.n_features
             or not names
             or not all(isinstance(n, str) for n in names)
+            or names == fitted
         ):
-            return
-        if names == fitted:
             return
         missing = [name for name in fitted if name not in names]
         extra = [name for name in names if name not in fitted]
         if missing or extra:
-            came = f"without {_some(missing)}" if missing else f"with {_some(extra)}"
+            came = f"without {listed(missing, 3)}" if missing else f"with {listed(extra, 3)}"
         else:
             came = "in another order"
         raise ValueError(
             f"Got a data frame with columns {came}, but expected the {len(fitted)} columns of the "
             'fit in its order. Select them by name: X[eraser.metadata["features"]].'
         )
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def load(path: str | os.PathLike[str]) -> Eraser:
@@ -481,7 +476,7 @@ def _numbers(X: Any) -> tuple[Any, Any]:
     """Convert X to a tensor or an array of numbers, and find the dtype of the result."""
     if hasattr(X, "new_tensor"):  # a torch tensor, without importing torch
         return X, X.dtype if X.is_floating_point() else X.double().dtype
-    refuse_masked(X, "embeddings")
+    refuse_masked_or_sparse(X, "embeddings")
     x = X if type(X) is np.ndarray and X.dtype.kind != "O" else np.asarray(in_memory(X))
     if x.dtype.kind not in "fiub":
         raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot.data.rows import in_memory, refuse_masked
+from unspot.data.rows import in_memory, refuse_masked_or_sparse
 
 
 def numbers_of(z: Any, *, n_rows: int | None, name: str, min_values: int) -> NDArray[np.float64]:
@@ -208,7 +208,7 @@ def _refuse_none_or_masked(z: Any, name: str) -> None:
             "Got no labels: this estimator requires y to be passed, but the target y is None. "
             f"Pass the concept's labels as the second argument, or as {name}=…"
         )
-    refuse_masked(z, name)
+    refuse_masked_or_sparse(z, name)
 
 
 def _as_vector(z: Any, name: str) -> NDArray[Any]:

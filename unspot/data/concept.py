@@ -38,7 +38,7 @@ from unspot.data.features import (
     products,
     unit_variance,
 )
-from unspot.data.rows import generator, refuse_masked
+from unspot.data.rows import generator, refuse_masked_or_sparse
 from unspot.data.statistics import ClassStatistics, CrossStatistics
 
 Array = NDArray[np.float64]
@@ -888,7 +888,7 @@ def _columns_of(Z: Any) -> dict[str, Any]:
     elif getattr(getattr(Z, "dtype", None), "names", None):
         listed = [(name, Z[name]) for name in Z.dtype.names]
     else:
-        refuse_masked(Z, "the table of concepts")
+        refuse_masked_or_sparse(Z, "the table of concepts")
         values = uncast(Z)
         if values.ndim != 2:
             raise ValueError(
@@ -908,7 +908,7 @@ def _columns_of(Z: Any) -> dict[str, Any]:
 def _read_column(
     column: Any, name: str, n_rows: int, kind: str | None, min_rows: int, is_covariate: bool = False
 ) -> Column:
-    refuse_masked(column, name)
+    refuse_masked_or_sparse(column, name)
     if kind is not None:
         check_choice(f"the kind of {name}", kind, KINDS)
     values = uncast(column)

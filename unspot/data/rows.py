@@ -56,7 +56,7 @@ def refuse_nonfinite(X: Any, where: str = "X", numbers: int | NDArray[np.int64] 
     numbers : int or array of int
         The number of the first row in the message, or of all rows.
     """
-    refuse_masked(X, where)
+    refuse_masked_or_sparse(X, where)
     if not (isinstance(X, np.ndarray) and X.ndim == 2):
         return  # scikit-learn's validation refuses the rest
     if len(rows := nonfinite_rows(X)):
@@ -77,8 +77,10 @@ def nonfinite_rows(X: NDArray[Any]) -> NDArray[np.int64]:
     return np.flatnonzero(~np.isfinite(X).all(axis=1))
 
 
-def refuse_masked(values: Any, name: str) -> None:
-    """Raise an error if values of a masked array are masked: what is under the mask is no data."""
+def refuse_masked_or_sparse(values: Any, name: str) -> None:
+    """Raise an error for sparse matrices, and masked values: what is under the mask is no data."""
+    if hasattr(values, "toarray"):
+        raise TypeError(f"Got a sparse matrix as {name}, but expected a dense one: X.toarray().")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
             f"Got a masked array as {name}, with {int(np.ma.count_masked(values))} masked values, "
@@ -126,7 +128,7 @@ def in_memory(values: Any) -> Any:
 
 def as_matrix(X: Any) -> NDArray[Any]:
     """Read rows as a user passes them; another shape than (rows, features) is an error."""
-    refuse_masked(X, "X")
+    refuse_masked_or_sparse(X, "X")
     matrix = np.asarray(in_memory(X))
     if matrix.ndim != 2:
         raise ValueError(f"Got X of shape {matrix.shape}, but expected (rows, features).")

@@ -22,7 +22,7 @@ from unspot.data.rows import (
     KNOWN,
     in_memory,
     refuse_extreme,
-    refuse_masked,
+    refuse_masked_or_sparse,
     refuse_nonfinite,
     repeated_rows,
 )
@@ -483,7 +483,7 @@ def erased_rows(eraser: Any, X: NDArray[Any]) -> NDArray[Any]:
         )
     # A split without rows is allowed: nothing to erase.
     rows = X if eraser is None or not len(X) else function(X)
-    refuse_masked(rows, "erased rows")
+    refuse_masked_or_sparse(rows, "erased rows")
     rows = np.asarray(in_memory(rows))
     if rows.ndim != 2 or len(rows) != len(X):
         raise ValueError(
