@@ -120,6 +120,11 @@ def chosen(rows: Rows, seed: int, **how: Any) -> Array:
     return np.asarray(result.eraser.transform(rows.X))
 
 
+def keeping(rows: Rows, seed: int) -> Array:
+    """The choice of ``unspot.erase`` with the first covariate as the task, too."""
+    return chosen(rows, seed, task=next(iter(rows.known(rows.fit).values())))
+
+
 def combat(make: Callable[[], Any]) -> Callable[[Rows, int], Array]:
     """A method that needs the site and the covariates of every row."""
 
@@ -163,6 +168,7 @@ METHODS: dict[str, tuple[Callable[[Rows, int], Array], str]] = {
     "Transport, given": (eraser(lambda seed: Transport(), "given"), "nothing"),
     "Cascade, given and keep": (eraser(_cascade, "given", "keep"), "nothing"),
     "erase, given": (chosen, "nothing"),
+    "erase, given and task": (keeping, "nothing"),
 }
 PACKAGES = {"Harmony": "harmonypy", "LEACE of concept-erasure": "concept_erasure"}
 
