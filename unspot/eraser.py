@@ -383,7 +383,7 @@ class Eraser:
         return tuple(m.rounded(np.float32) for m in self.maps)
 
     def _apply(self, maps: Sequence[Map], X: Any) -> Any:
-        self._refuse_other_columns(X)
+        self.refuse_other_columns(X)
         x, dtype = _numbers(X)
         if x.ndim == 0 or x.shape[-1] != self.n_features:
             raise ValueError(
@@ -412,7 +412,7 @@ class Eraser:
         whole = erased(rows) if is_small else by_rows(erased, rows)
         return whole.reshape(*x.shape[:-1], whole.shape[-1])
 
-    def _refuse_other_columns(self, X: Any) -> None:
+    def refuse_other_columns(self, X: Any) -> None:
         """Raise an error for a data frame whose columns are not those of the fit, in its order."""
         names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of Arrow, of frames
         fitted = list(self.metadata.get("features", ()))

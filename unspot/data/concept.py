@@ -776,17 +776,12 @@ def read_covariate(values: Any, name: str, n_rows: int, *, fewest: int = 0) -> A
 
 
 def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
-    if isinstance(values, (Classes, Number)):
-        check_length(values, n_rows, name)
-        values = Column(values, np.zeros(n_rows, dtype=bool))
-    elif not isinstance(values, Column):
-        values = _read_column(values, name, n_rows, None, 1, is_covariate=True)
-        if n_gaps := int(values.missing.sum()):
-            warn(
-                f"Got no value of {name} in {n_gaps:,} of {n_rows:,} rows: these count as rows of "
-                "the mean, and as a class of their own. Fill the gaps if you know better."
-            )
-    target, missing = values
+    target, missing = _read_column(values, name, n_rows, None, 1, is_covariate=True)
+    if missing.any() and not isinstance(values, Column):  # of which it was said
+        warn(
+            f"Got no value of {name} in {missing.sum():,} of {n_rows:,} rows: these count as rows "
+            "of the mean, and as a class of their own. Fill the gaps if you know better."
+        )
     if np.all(target.numbers == target.numbers[0]):
         raise ValueError(
             f"Got {name} with the same value in every row, but expected at least two values. Leave "
@@ -908,6 +903,11 @@ def _columns_of(Z: Any) -> dict[str, Any]:
 def _read_column(
     column: Any, name: str, n_rows: int, kind: str | None, min_rows: int, is_covariate: bool = False
 ) -> Column:
+    if isinstance(column, Column):
+        return column
+    if isinstance(column, (Classes, Number)):
+        check_length(column, n_rows, name)
+        return Column(column, np.zeros(n_rows, dtype=bool))
     refuse_masked_or_sparse(column, name)
     if kind is not None:
         check_choice(f"the kind of {name}", kind, KINDS)

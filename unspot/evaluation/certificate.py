@@ -35,7 +35,9 @@ from unspot.evaluation.measure import (
     attack_halves,
     eraser_facts,
     facts_of,
+    frozen_eraser,
     once,
+    refuse_other_columns,
 )
 from unspot.evaluation.utility import neighbour_overlap
 from unspot.io.files import as_type
@@ -657,6 +659,7 @@ def certify(
     check_choice("budget", budget, tuple(_TWO_SAMPLE))
     if margin is not None:
         check_share("margin", margin)
+    refuse_other_columns(eraser, X)
     about = read_rows(X, z, groups=groups, given=given)
     how = {"attackers": attackers, "budget": budget, "random_state": as_seed(random_state)}
     parts, made = parts_of(about.rows), {}
@@ -779,7 +782,7 @@ def what_is_kept(rows: Split, erased: Split, random_state: int) -> tuple[Kept, .
 
 def _metadata(eraser: Any, rows: Split, about: RowsToJudge, random_state: Any) -> dict[str, Any]:
     """Describe eraser, data and settings, with digests of both."""
-    frozen = getattr(eraser, "eraser_", eraser)
+    frozen = frozen_eraser(eraser)
     # For comparison with another run.
     digests = {"eraser": frozen.digest} if isinstance(frozen, Eraser) else {}
     digests["rows"] = fingerprint(np.asarray(rows.X), rows.concept.numbers)

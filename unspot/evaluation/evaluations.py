@@ -36,7 +36,14 @@ from unspot.evaluation import certificate
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import Kept, statement
 from unspot.evaluation.inference import scores_of
-from unspot.evaluation.measure import Attacked, check_dataset, erased, eraser_name, facts_of
+from unspot.evaluation.measure import (
+    Attacked,
+    check_dataset,
+    erased,
+    eraser_name,
+    facts_of,
+    refuse_other_columns,
+)
 from unspot.evaluation.metrics import (
     GIVEN,
     METRICS,
@@ -382,6 +389,10 @@ def evaluate(
     (True, True)
     """
     seed = as_seed(random_state)
+    several = isinstance(eraser, Mapping)
+    erasers = dict(eraser) if several else {"": eraser}
+    for one in erasers.values():
+        refuse_other_columns(one, data)
     in_order = data.test.X if isinstance(data, Dataset) else None
     if z is not None:
         in_order = as_matrix(data)
@@ -399,8 +410,6 @@ def evaluate(
     settings |= {"predictions": _checked_predictions(predictions, data)}
     settings |= {"utility": None if utility is None else (utility, in_order)}
     _warn_about_rows(data, chosen)
-    several = isinstance(eraser, Mapping)
-    erasers = dict(eraser) if several else {"": eraser}
     memory: dict[Any, Any] = {}
     runs = {
         name: _measured(one, data, chosen, settings, memory, verbose=verbose)

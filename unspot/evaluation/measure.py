@@ -7,6 +7,7 @@ for the same rows, budget and seed they give the same number.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -482,7 +483,9 @@ def erased_rows(eraser: Any, X: NDArray[Any]) -> NDArray[Any]:
             "transform, an Eraser, a function of rows, or None for the rows as they are."
         )
     # A split without rows is allowed: nothing to erase.
-    rows = X if eraser is None or not len(X) else function(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # checked before
+        rows = X if eraser is None or not len(X) else function(X)
     refuse_masked_or_sparse(rows, "erased rows")
     rows = np.asarray(in_memory(rows))
     if rows.ndim != 2 or len(rows) != len(X):
@@ -498,9 +501,20 @@ def erased_rows(eraser: Any, X: NDArray[Any]) -> NDArray[Any]:
 # -- Names and facts of erasers --------------------------------------------------------------------
 
 
+def frozen_eraser(eraser: Any) -> Any:
+    """Return what a fit of an estimator left; anything else as it is."""
+    return getattr(eraser, "eraser_", eraser)
+
+
+def refuse_other_columns(eraser: Any, X: Any) -> None:
+    """Raise an error for a data frame of other columns than those of the fit."""
+    if isinstance(frozen := frozen_eraser(eraser), Eraser):
+        frozen.refuse_other_columns(X)
+
+
 def eraser_facts(eraser: Any) -> dict[str, Any]:
     """Return the metadata of an eraser as plain data; without metadata, its name."""
-    frozen = getattr(eraser, "eraser_", eraser)
+    frozen = frozen_eraser(eraser)
     if not isinstance(frozen, Eraser):
         return {"method": eraser_name(eraser)}
     # Through JSON, so that what is kept is plain: tuples, arrays and numbers of numpy are not.
@@ -528,7 +542,7 @@ def eraser_name(eraser: Any) -> str:
     """Return the name of an eraser of any kind."""
     if eraser is None:
         return "no erasure"
-    frozen = getattr(eraser, "eraser_", eraser)
+    frozen = frozen_eraser(eraser)
     method = method_name(frozen.metadata) if isinstance(frozen, Eraser) else ""
     name = method or getattr(eraser, "__name__", type(eraser).__name__)
     return "erased" if name == "<lambda>" else name
