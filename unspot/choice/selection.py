@@ -160,10 +160,7 @@ def _warn_of_large_advantage(allowed: float) -> None:
 
 
 def check_bounds(
-    metric: str | None,
-    at_most: float | None,
-    at_least: float | None,
-    max_advantage: float | None,
+    metric: str | None, at_most: float | None, at_least: float | None, max_advantage: float | None
 ) -> None:
     """Refuse bounds of a choice that contradict each other."""
     n_bounds = (at_most is not None) + (at_least is not None)
@@ -211,10 +208,7 @@ def _value(path: RankPath, point: PathPoint, name: str) -> float:
 
 
 def largest(
-    path: RankPath,
-    *,
-    max_advantage: float | None = None,
-    attackers: str | Sequence[str] = "quick",
+    path: RankPath, *, max_advantage: float | None = None, attackers: str | Sequence[str] = "quick"
 ) -> Selection:
     """Choose the largest rank at which no attacker can have more than ``max_advantage``.
 

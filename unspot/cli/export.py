@@ -21,11 +21,7 @@ TARGETS = {
 
 
 def export(
-    eraser: Path,
-    to: str,
-    output: Path | None = None,
-    model: str | None = None,
-    force: bool = False,
+    eraser: Path, to: str, output: Path | None = None, model: str | None = None, force: bool = False
 ) -> None:
     """Write an eraser for ONNX, torch, faiss or a text encoder.
 

@@ -235,10 +235,7 @@ def parse_ranks(text: str | None) -> list[Any] | None:
 
 
 def check_files(
-    outputs: Mapping[str, Path | None],
-    inputs: Iterable[Path | str | None],
-    *,
-    force: bool = True,
+    outputs: Mapping[str, Path | None], inputs: Iterable[Path | str | None], *, force: bool = True
 ) -> None:
     """Raise errors about files before any slow import or work.
 

@@ -288,10 +288,7 @@ def _refuse_few_groups(concept: Any, groups: NDArray[np.int64]) -> None:
 
 
 def stratified_parts(
-    cells: NDArray[Any],
-    sizes: tuple[float, ...],
-    rng: np.random.Generator,
-    groups: Any = None,
+    cells: NDArray[Any], sizes: tuple[float, ...], rng: np.random.Generator, groups: Any = None
 ) -> list[NDArray[np.int64]]:
     """Split row numbers into disjoint sorted parts with the given shares of every cell.
 

@@ -23,13 +23,7 @@ from unspot.data.columns import doubt
 from unspot.data.concept import read, warn_about_labels
 from unspot.data.goal import Goal
 from unspot.data.rows import generator, identity, in_memory, refuse_extreme, refuse_nonfinite
-from unspot.data.statistics import (
-    FEW_STEPS,
-    ClassStatistics,
-    CrossStatistics,
-    exceeds,
-    support,
-)
+from unspot.data.statistics import FEW_STEPS, ClassStatistics, CrossStatistics, exceeds, support
 from unspot.eraser import Eraser
 from unspot.io.progress import phase
 from unspot.io.sources import Rows, float_dtype, is_stream, opened, sampled

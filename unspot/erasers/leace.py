@@ -83,10 +83,7 @@ class LEACE(BaseEraser):
     statistics_: Any  # ClassStatistics or CrossStatistics
 
     def __init__(
-        self,
-        *,
-        method: Literal["oblique", "orthogonal"] = "oblique",
-        normalise: bool = False,
+        self, *, method: Literal["oblique", "orthogonal"] = "oblique", normalise: bool = False
     ) -> None:
         self.method = method
         self.normalise = normalise

@@ -53,10 +53,7 @@ def fit_classifier(
         arrays = _network(rows, codes, rng, check_count("n_epochs", n_epochs))
         coef, intercept = arrays.pop("coef"), arrays.pop("intercept")
         hidden = arrays["hidden"] / scaling.scale
-        arrays |= {
-            "hidden": hidden,
-            "hidden_bias": arrays["hidden_bias"] - scaling.mean @ hidden,
-        }
+        arrays |= {"hidden": hidden, "hidden_bias": arrays["hidden_bias"] - scaling.mean @ hidden}
     coef = coef / scaling.scale
     return Classifier(coef=coef, intercept=intercept - scaling.mean @ coef, **arrays)
 

@@ -13,12 +13,7 @@ from unspot.data.rows import generator
 from unspot.data.statistics import CrossStatistics
 from unspot.eraser import Eraser
 from unspot.erasers.base import BaseEraser
-from unspot.lab.classifiers import (
-    cooled,
-    fit_classifier,
-    out_of_fold_scores,
-    temperature,
-)
+from unspot.lab.classifiers import cooled, fit_classifier, out_of_fold_scores, temperature
 from unspot.lab.maps import FreeForm, softmax
 
 __all__ = ["FLEACE", "regression"]

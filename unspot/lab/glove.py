@@ -22,13 +22,7 @@ from unspot.data.dataset import Dataset, Split
 from unspot.datasets.bundled import CLASSES, NAME, bundle, words_of
 from unspot.lab.words import load_wordsim353
 
-__all__ = [
-    "DEFINITIONAL_PAIRS",
-    "gender_direction",
-    "glove_gender",
-    "load_glove",
-    "read_glove",
-]
+__all__ = ["DEFINITIONAL_PAIRS", "gender_direction", "glove_gender", "load_glove", "read_glove"]
 
 
 #: Pairs that differ only by gender, the female word first (Bolukbasi et al. 2016).

@@ -148,12 +148,7 @@ LAB_METRICS: dict[str, Metric] = METRICS | {
             _described("probe_binary"),
             classes_only=True,
         ),
-        Metric(
-            "mdl_paper",
-            _papers_code,
-            _described("mdl_paper", _NOT_A_CODE),
-            classes_only=True,
-        ),
+        Metric("mdl_paper", _papers_code, _described("mdl_paper", _NOT_A_CODE), classes_only=True),
         Metric(
             "neighbours_paper",
             _papers_overlap,
@@ -165,11 +160,7 @@ LAB_METRICS: dict[str, Metric] = METRICS | {
             "task", _network_fairness, _describe_task, needs=TASK, classes_only=True, shared=True
         ),
         Metric(
-            "fairness_paper",
-            _network_fairness,
-            _describe_fairness,
-            needs=TASK,
-            classes_only=True,
+            "fairness_paper", _network_fairness, _describe_fairness, needs=TASK, classes_only=True
         ),
     )
 }

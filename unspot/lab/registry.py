@@ -8,9 +8,7 @@ __all__ = ["METHODS"]
 
 METHODS = (
     MethodInfo(
-        "farm",
-        "unspot.lab.farm:FaRM",
-        "network that maximises the coding rate of every class",
+        "farm", "unspot.lab.farm:FaRM", "network that maximises the coding rate of every class"
     ),
     MethodInfo(
         "kram",

@@ -63,9 +63,7 @@ def in_own_order(X: NDArray[Any], codes: Codes) -> tuple[Codes, Codes]:
     return order, np.argsort(np.argsort(first))[own]
 
 
-def rows_within_support(
-    X: NDArray[Any],
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+def rows_within_support(X: NDArray[Any]) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
     """Find a basis S (d, s) of the directions in which rows vary, and the rows in its coordinates.
 
     For methods whose maps would fill the other directions with noise of their own. S is None if the

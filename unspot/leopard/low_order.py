@@ -102,11 +102,7 @@ class LowOrder:
         return A, diagonal
 
     def _gradient(
-        self,
-        V: Tensor,
-        rates: list[float],
-        slopes: Tensor,
-        own_weights: Tensor,
+        self, V: Tensor, rates: list[float], slopes: Tensor, own_weights: Tensor
     ) -> Tensor:
         """Compute ∂L/∂V at fixed σ, in float64."""
         total = torch.zeros_like(V, dtype=torch.float64)

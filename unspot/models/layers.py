@@ -26,15 +26,7 @@ from unspot.checks import check_choice, check_count
 from unspot.data.rows import as_seed
 from unspot.eraser import Eraser, load, method_name
 from unspot.erasers.leace import LEACE
-from unspot.models.hooks import (
-    POSITIONS,
-    CallMask,
-    Hooks,
-    chosen,
-    kept_tokens,
-    matching,
-    state_of,
-)
+from unspot.models.hooks import POSITIONS, CallMask, Hooks, chosen, kept_tokens, matching, state_of
 
 logger = logging.getLogger(__name__)
 
