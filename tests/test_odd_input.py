@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_array
 
 import unspot
-from unspot import LEACE, LEOPARD, Cascade, Dataset, certify
+from unspot import LEACE, LEOPARD, Cascade, Dataset, certify, plan
 from unspot.erasers import MeanProjection
 
 METHODS = {
@@ -79,6 +79,10 @@ def test_sparse_rows_are_refused_with_the_way_out():
     ):
         with pytest.raises(TypeError, match=r"sparse matrix.*toarray"):
             use(sparse, z)
+    with pytest.raises(TypeError, match=r"sparse matrix.*toarray"):
+        plan(sparse, z)
+    with pytest.raises(ValueError, match=r"shape \(\d+,\).*\(rows, features\)"):
+        plan(X[:, 0], z)
     for use in (eraser.transform, eraser.eraser_):
         with pytest.raises(TypeError, match=r"sparse matrix.*toarray"):
             use(sparse)

@@ -2,16 +2,7 @@
 
 import pytest
 
-from unspot.tables import (
-    Number,
-    interval_text,
-    latex,
-    latex_text,
-    markdown,
-    number_text,
-    plain,
-    value_text,
-)
+from unspot.tables import Number, interval_text, markdown, number_text, plain, value_text
 
 TABLE = [["method", "accuracy ↓"], ["L̄EOPARD", "42.7 ± 0.5 %"], ["a|b_c", "–"]]
 
@@ -57,20 +48,6 @@ def test_markdown_has_one_cell_per_column_whatever_the_text():
     assert rule == "|:--|--:|"
     assert {line.count("|") for line in (head, rule, *body)} == {3}
     assert "a/b_c" in body[1]
-
-
-def test_latex_escapes_its_cells():
-    lines = latex(TABLE).splitlines()
-    assert lines[0] == r"\begin{tabular}{lr}"
-    assert r"accuracy $\downarrow$ \\" in lines[2]
-    assert r"$\overline{\mathrm{L}}$EOPARD & 42.7 $\pm$ 0.5 \% \\" in lines
-    assert r"a|b\_c & -- \\" in lines
-
-
-@pytest.mark.parametrize("sign", "&%$#_{}~^<>\\")
-def test_no_sign_of_latex_is_left_bare(sign):
-    assert latex_text(sign) != sign
-    assert latex_text(f"a {sign} b").startswith("a \\")
 
 
 def test_plain_columns_start_under_one_another():

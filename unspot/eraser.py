@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import require
-from unspot.data.rows import KNOWN, by_rows, in_memory, refuse_masked_or_sparse, refuse_nonfinite
+from unspot.data.rows import (
+    KNOWN,
+    by_rows,
+    column_names,
+    in_memory,
+    refuse_masked_or_sparse,
+    refuse_nonfinite,
+)
 from unspot.io.files import listed, write_atomically
 from unspot.maps import (
     Compress,
@@ -414,15 +421,9 @@ class Eraser:
 
     def refuse_other_columns(self, X: Any) -> None:
         """Raise an error for a data frame whose columns are not those of the fit, in its order."""
-        names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # of Arrow, of frames
-        fitted = list(self.metadata.get("features", ()))
-        # A column of vectors is one name for all features, and numbered columns have no names.
-        if (
-            len(fitted) != self.n_features
-            or not names
-            or not all(isinstance(n, str) for n in names)
-            or names == fitted
-        ):
+        names, fitted = column_names(X), list(self.metadata.get("features", ()))
+        # A column of vectors is one name for all features.
+        if len(fitted) != self.n_features or not names or names == fitted:
             return
         missing = [name for name in fitted if name not in names]
         extra = [name for name in names if name not in fitted]

@@ -9,25 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from unicodedata import combining
 
-#: Characters that LaTeX would read as commands, and characters that its fonts lack.
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "↓": r"$\downarrow$",
-    "↑": r"$\uparrow$",
-    "→": r"$\rightarrow$",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "σ": r"$\sigma$",
-    "–": "--",
-    "…": r"\ldots{}",
-    "\u0304": "",  # a macron; the one of L̄EOPARD is replaced before
-}
-
 
 @dataclass(frozen=True)
 class Number:
@@ -131,47 +112,6 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     cells = [[cell.replace("|", "/") for cell in row] for row in rows]
     head, *body = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([head, "|:--|" + "--:|" * (len(rows[0]) - 1), *body])
-
-
-def latex(rows: Sequence[Sequence[str]]) -> str:
-    r"""A LaTeX table with ``booktabs`` rules, ready for ``\input``.
-
-    Examples
-    --------
-    >>> print(latex([["method", "accuracy"], ["LEACE", "42.7 ± 0.5 %"]]))
-    \begin{tabular}{lr}
-    \toprule
-    method & accuracy \\
-    \midrule
-    LEACE & 42.7 $\pm$ 0.5 \% \\
-    \bottomrule
-    \end{tabular}
-    """
-    head, *body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
-    columns = "l" + "r" * (len(rows[0]) - 1)
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
-
-
-def latex_text(text: str) -> str:
-    r"""Text with everything escaped that LaTeX would read as a command.
-
-    Examples
-    --------
-    >>> print(latex_text("50 % & more_or_less"))
-    50 \% \& more\_or\_less
-    """
-    text = "".join(_LATEX.get(letter, letter) for letter in text.replace("L\u0304", "\0"))
-    return text.replace("\0", r"$\overline{\mathrm{L}}$")
 
 
 def plain(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:

@@ -7,6 +7,7 @@ import json
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unspot
@@ -193,6 +194,17 @@ def test_the_price_of_keeping_only_the_task_is_said(rows, monkeypatch, tmp_path)
     assert f"of the neighbours {near} are kept" in page
     assert f"Chosen of {len(result.candidates)}" in page
     assert "the task, on rows that chose" in page
+
+
+def test_a_frame_leaves_its_names(rows):
+    """Columns in another order are refused, and covariates are called by their name."""
+    X, z, y = (part[:600] for part in rows)
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(12)])
+    result = erase(frame, pd.Series(z, name="site"), given=pd.Series(y, name="job"), random_state=0)
+    assert result.certificate.statement.startswith("Site: attackers who know job are right")
+    np.testing.assert_array_equal(result.eraser(frame), result.eraser(X))
+    with pytest.raises(ValueError, match="in another order"):
+        result.eraser(frame[frame.columns[::-1]])
 
 
 def test_an_unreachable_bound_is_said(rows):

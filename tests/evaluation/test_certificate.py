@@ -6,11 +6,13 @@ from dataclasses import FrozenInstanceError, replace
 from html import escape, unescape
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
 from unspot import LEACE, Certificate, Dataset, Eraser, Split, certify, evaluate, rank_path
 from unspot.choice.selection import advantage_bound
+from unspot.data.concept import read_covariate
 from unspot.datasets.synthetic import law
 from unspot.erasers import PCAProjection
 from unspot.evaluation.certificate import TOLERANCE, Kept, verdict_of
@@ -325,6 +327,43 @@ def test_what_the_statement_says_of_a_lead_that_never_was(make_certificate):
     assert "right on 33.3 % before" in found.statement
     assert "They had no lead before." in found.statement
     assert make_certificate(0.3).removed == 1.0  # worse than guessing is all gone
+
+
+def test_what_grew_is_not_gone(make_certificate):
+    found = make_certificate(0.6, before=0.2)
+    assert found.removed == 0
+    assert "None of their lead is gone." in found.statement
+
+
+def test_without_an_eraser_before_is_after(leaking, data):
+    assert leaking.before == leaking.after
+    row = evaluate(None, data, metrics=["attack"])["attack"]
+    assert row.before == row.after
+
+
+def test_frames_of_other_columns_are_refused(rows):
+    frame = pd.DataFrame(rows.X, columns=list("abcde"))
+    eraser = LEACE().fit(frame[:500], rows.z[:500])
+    rest, z = frame[500:], rows.z[500:]
+    assert (
+        certify(eraser, rest, z, **FAST).after == certify(eraser, rest.to_numpy(), z, **FAST).after
+    )
+    for measure in (certify, evaluate):
+        for one in (eraser, eraser.eraser_):
+            with pytest.raises(ValueError, match="in another order"):
+                measure(one, rest[list("edcba")], z)
+
+
+def test_covariates_are_called_by_their_names(rows):
+    job = np.where(np.arange(1500) % 3 > 0, "x", "y")
+    series, table = pd.Series(job, name="job"), {"job": job, "age": rows.X[:, 0] ** 3}
+    for given, called in ((series, "job"), (table, "job, age"), (job, "what is given")):
+        for known in (given, read_covariate(given, "given", 1500)):
+            found = certify(None, rows.X, rows.z, given=known, **FAST)
+            expected = "what is given" if known is not series and called == "job" else called
+            assert f"attackers who know {expected} are right" in found.statement
+    with pytest.raises(ValueError, match="given='job'.*a value for each row"):
+        certify(None, rows.X, rows.z, given="job")
 
 
 def test_the_task_is_kept_too():

@@ -443,6 +443,28 @@ def test_default_metrics_of_a_number():
     assert "of the variance" in found.statement
 
 
+def test_a_number_as_task_is_an_r_squared_in_the_statement():
+    X, _, age = people()
+    data = Dataset.from_arrays(X, np.arange(len(X)) % 2, age, random_state=0)
+    statements = [
+        evaluate(None, data, metrics=["attack", "task_linear"]).statement,
+        certify(None, data, budget="quick", attackers=["logistic"]).statement,
+    ]
+    assert all("the task R² " in said and "% " not in said.split("R²")[1] for said in statements)
+
+
+def test_one_measurement_has_no_spread(data):
+    """One classifier, one order of the rows."""
+    found = evaluate(None, data, metrics=["fairness", "mdl"], seeds=1)
+    assert all(row.after is None or row.after.spread is None for row in found)
+
+
+def test_a_dataset_has_its_own_columns(data, eraser):
+    for name in ("z", "task", "groups", "pairs"):
+        with pytest.raises(ValueError, match=f"Dataset and {name}.*leave them out"):
+            evaluate(eraser, data, **{name: data.test.z})
+
+
 def test_without_rows_of_the_fit(data, eraser):
     unseen = dataclasses.replace(data, train=None)
     found = evaluate(eraser, unseen, seeds=1)
@@ -522,6 +544,11 @@ def test_bad_options_are_refused(data, eraser):
         evaluate(eraser, data, budget="huge")
     with pytest.raises(ValueError, match="Got seeds=0, but expected"):
         evaluate(eraser, data, metrics=["mdl"], seeds=0)
+    with pytest.raises(ValueError, match="Got no eraser"):
+        evaluate({}, data)
+    X, z, y = arrays()
+    with pytest.raises(ValueError, match="task of 2 columns"):
+        evaluate(eraser, X, z, task={"a": y, "b": z})
     bare = Dataset.from_arrays(*arrays()[:2], random_state=0)
     with pytest.raises(ValueError, match=r"metric 'fairness'.*'data' have no task labels"):
         evaluate(eraser, bare, metrics=["fairness"])

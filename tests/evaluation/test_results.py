@@ -81,14 +81,6 @@ def test_markdown_is_a_table_and_notes():
     assert str(FOUND).startswith("LEOPARD on words\n\n| Metric ")
 
 
-def test_latex_is_escaped():
-    lines = FOUND.to_latex().splitlines()
-    assert lines[0] == r"\begin{tabular}{lrr}"
-    assert lines[4] == (r"Probe accuracy $\downarrow$ & 90.0 $\pm$ 1.0 \% & 33.3 $\pm$ 0.5 \% \\")
-    assert lines[6] == r"A\_50\% \& $\sigma$\_\{x\}|y & 1.00 & -- \\"
-    assert lines[-1] == r"\end{tabular}"
-
-
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [

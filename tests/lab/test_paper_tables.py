@@ -8,7 +8,7 @@ import io
 import pytest
 
 from unspot.lab.bench.paper import paper_tables, pick, study_of
-from unspot.lab.tables import ResultLine, to_csv
+from unspot.lab.tables import ResultLine, latex, latex_text, to_csv
 
 PAPER = {"published": {"probe_reference": (0.363, 0.005)}, "published_in": "1a, 3"}
 
@@ -83,3 +83,19 @@ def test_studies(lines):
     assert [line.method for line in pick(lines, "kernels")] == ["cascade/kernels=2"]
     assert {line.method for line in pick(lines, "main")} == {"original", "farm", "cascade"}
     assert study_of("leopard/batch=512") == "batch"
+
+
+def test_latex_escapes_its_cells():
+    lines = latex(
+        [["method", "accuracy ↓"], ["L̄EOPARD", "42.7 ± 0.5 %"], ["a|b_c", "–"]]
+    ).splitlines()
+    assert lines[0] == r"\begin{tabular}{lr}"
+    assert r"accuracy $\downarrow$ \\" in lines[2]
+    assert r"$\overline{\mathrm{L}}$EOPARD & 42.7 $\pm$ 0.5 \% \\" in lines
+    assert r"a|b\_c & -- \\" in lines
+
+
+@pytest.mark.parametrize("sign", "&%$#_{}~^<>\\")
+def test_no_sign_of_latex_is_left_bare(sign):
+    assert latex_text(sign) != sign
+    assert latex_text(f"a {sign} b").startswith("a \\")

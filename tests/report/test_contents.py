@@ -79,6 +79,8 @@ def test_of_two_classes_one_has_its_gaps_drawn(make_evaluation):
     assert [gaps.concept_class for gaps in two_classes.gaps] == ["f"]
     three = read_contents(make_evaluation(classes=("f", "m", "n")))
     assert len(three.gaps) == 3
+    many = read_contents(make_evaluation(classes=tuple(f"writer {i}" for i in range(160))))
+    assert len(many.gaps) == 8  # a table for each of 160 writers is no table
 
 
 def test_gaps_of_different_classifiers_say_whose_they_are(make_evaluation):

@@ -26,11 +26,11 @@ from unspot.choice.plan import Plan, plan_rows
 from unspot.data.concept import read, read_covariate
 from unspot.data.dataset import Split, parts_of, stratified_parts
 from unspot.data.goal import Goal
-from unspot.data.rows import as_matrix, refuse_nonfinite
+from unspot.data.rows import as_matrix, column_names, refuse_nonfinite
 from unspot.eraser import Eraser
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS, rows_needed, sought
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.certificate import MARGIN, Kept, certify, what_is_kept
+from unspot.evaluation.certificate import MARGIN, Kept, certify, names_of, what_is_kept
 from unspot.evaluation.measure import attack_halves, erased_split, once
 from unspot.evaluation.utility import neighbour_overlap
 from unspot.io.progress import Phase, phase
@@ -238,9 +238,9 @@ class Choice:
         }
         return json.dumps(content, indent=1)
 
-    def called(self, concept: str = "", task: str = "", data: str = "") -> Choice:
-        """Name the concept, the task and the data in the statement and on the page."""
-        certificate = self.certificate.naming(task=task) if task else self.certificate
+    def called(self, concept: str = "", task: str = "", data: str = "", given: str = "") -> Choice:
+        """Name the concept, task, data and covariates in the statement and on the page."""
+        certificate = self.certificate.naming(task=task, given=given)
         names = {"concept": concept, "data": data}
         metadata = {**certificate.metadata, **{k: name for k, name in names.items() if name}}
         return replace(self, certificate=replace(certificate, metadata=metadata))
@@ -323,6 +323,7 @@ def erase(
     started = time.monotonic()
     rule = Rule(max_advantage, min_utility)
     rows = once(_read(X, z, task=task, groups=groups, given=given))
+    features = column_names(X)
     planned, notes = plan_rows(rows, max_advantage or MARGIN), list[str]()
     choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), random_state))
     search = _Search(choosing, rule, utility, random_state)
@@ -345,8 +346,10 @@ def erase(
     if rule.value(chosen)[0] == 0:
         notes.insert(0, f"No candidate reaches {rule}: this is the nearest.")
     tried = tuple(candidates), chosen, rule, planned, tuple(notes), np.asarray(judging.names)
-    names = (str(getattr(column, "name", None) or "") for column in (z, task))  # of data frames
-    return Choice(fitted.eraser_, certificate, *tried, time.monotonic() - started).called(*names)
+    concept, called = (str(getattr(column, "name", None) or "") for column in (z, task))
+    eraser = fitted.eraser_.with_metadata(features=features) if features else fitted.eraser_
+    choice = Choice(eraser, certificate, *tried, time.monotonic() - started)
+    return choice.called(concept, called, given="" if given is None else names_of(given))
 
 
 # -- Rows ------------------------------------------------------------------------------------------
@@ -419,13 +422,15 @@ class _Trial:
 
     def attack(self, rows: Split, attackers: Sequence[str], seed: int) -> None:
         """Attack erased rows, each concept of several."""
+        ends = []
         for part in parts_of(rows):
             how: Any = {"budget": "quick", "halvings": 1, "random_state": seed}
             attacked = attack_halves(part.data, attackers=attackers, **how)
             for result in attacked.results:
                 self.leaks[part.name + result.name].append(result.score - attacked.chance)
             low, high = attacked.scores.interval(attacked.strongest, 0.32)
-        self.errors.append((high - low) / 2)
+            ends.append((attacked.strongest.score - attacked.chance, (high - low) / 2))
+        self.errors.append(max(ends)[1])  # of the concept that leaks most
 
     @property
     def advantage(self) -> float:

@@ -14,7 +14,7 @@ from unspot.checks import check_share
 from unspot.data.columns import as_array
 from unspot.data.concept import read
 from unspot.data.dataset import Split, parts_of
-from unspot.data.rows import in_memory, refuse_nonfinite
+from unspot.data.rows import as_matrix, refuse_nonfinite
 from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN, UNITS
@@ -168,7 +168,7 @@ def plan(X: Any, z: Any, *, groups: Any = None, max_advantage: float = MARGIN) -
             "Got max_advantage=0, but expected more: no number of rows shows that nothing at all "
             "is left. Pass a small advantage such as 0.01."
         )
-    X = np.asarray(in_memory(X))
+    X = as_matrix(X)
     refuse_nonfinite(X)
     groups = None if groups is None else as_array(groups)
     return plan_rows(Split(X, read(z, n_rows=len(X), min_rows=3), groups=groups), max_advantage)

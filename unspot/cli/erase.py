@@ -62,7 +62,7 @@ def erase(
     bounds: dict[str, Any] = {"max_advantage": max_advantage, "min_utility": min_utility}
     beside_z: dict[str, Any] = {"task": table.y, "groups": table.groups, **conditions}
     result = erased(table.X, z, **beside_z, **bounds, random_state=seed)
-    result = result.called(source.name, task or "", data.name)
+    result = result.called(source.name, task or "", data.name, given or "")
     output.mkdir(parents=True, exist_ok=True)
     named = {"given_name": given} if given else {}
     eraser = with_source(result.eraser, table, source, **named)

@@ -135,6 +135,12 @@ def as_matrix(X: Any) -> NDArray[Any]:
     return matrix
 
 
+def column_names(X: Any) -> list[str]:
+    """Return the names of the columns of a frame or an Arrow table; none for numbered columns."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    return names if all(isinstance(name, str) for name in names) else []
+
+
 def _is_column(values: Any) -> bool:
     """Tell whether values are a data frame column of objects."""
     dtype = str(getattr(values, "dtype", "")).lower()

@@ -558,14 +558,16 @@ def linear(rows: ClassRows, effort: Effort, seed: int) -> Predict:
 def quadratic(rows: ClassRows, effort: Effort, seed: int) -> Predict:
     """Fit a linear model to all products of two coordinates.
 
-    Where that would be too many, only to those of most variance. Or, as validation decides, of the
-    directions in which the classes' means and covariances differ most, however small they are.
+    Where that would be too many, only to those of most variance, or to all squares. Or, as
+    validation decides, of the directions in which the classes' means and covariances differ most,
+    however small they are.
     """
     most = int((np.sqrt(9 + 8 * effort.products) - 3) / 2)  # q(q + 3)/2 features of q coordinates
     all_of_them = rows.X.shape[1] <= most
     learned = [
         (lambda _: _products) if all_of_them else _products_of(_principal_directions, most),
         _products_of(_telling_directions, most),
+        *[lambda _: lambda X: np.hstack([X, X**2])] * (not all_of_them),
     ]
     return linear_on(learned, rows, penalties=(0.1, 0.01, 0.001, 0.0001))
 

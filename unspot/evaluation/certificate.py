@@ -523,7 +523,7 @@ def removed_share(before: float, after: float) -> float | None:
     >>> round(removed_share(0.32, 0.059), 2), removed_share(-0.01, 0.0)
     (0.82, None)
     """
-    return min(1 - max(after, 0.0) / before, 1.0) if before > 0 else None
+    return max(1 - max(after, 0.0) / before, 0.0) if before > 0 else None
 
 
 def statement(
@@ -557,9 +557,8 @@ def statement(
         numbers = f"explain {was} of the variance before and {now} after"
         numbers += f" ({guess}: {100 * chance:.1f} %)" if given else ""
     gone = removed_share(before, after)
-    lead = (
-        "They had no lead before." if gone is None else f"{100 * gone:.0f} % of their lead is gone."
-    )
+    share = "None" if gone is not None and gone < 0.005 else f"{100 * (gone or 0):.0f} %"
+    lead = "They had no lead before." if gone is None else f"{share} of their lead is gone."
     name = concept[:1].upper() + concept[1:] or "The concept"
     lines = [
         f"{name}: {who} {numbers}. {lead}",
@@ -692,13 +691,6 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
         if z is not None or groups is not None:
             raise ValueError("Got a Dataset with z or groups, which it has inside. Leave them out.")
         rows, name, concept = X.validation.joined(X.test), X.name, X.concept
-        if isinstance(given, str):
-            if given != "y" or rows.task is None:
-                raise ValueError(
-                    f"Got given={given!r}, but expected 'y' and data with task labels y: "
-                    "Dataset.from_arrays(X, z, y). Or give a value for each row."
-                )
-            given = {"y": rows.y}
     elif z is None:
         raise ValueError(
             f"Got {type(X).__name__} without z, but expected the concept of the rows too: "
@@ -709,14 +701,24 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
         rows = Split(vectors, read(z, n_rows=len(vectors)), groups=groups)
         name, concept = "", str(getattr(z, "name", None) or "")
     if given is None:
-        known = rows.given
-        called = "" if known is None else ", ".join(known.names) or "what is given"
-        return RowsToJudge(rows, name, concept, called)
-    names = given if isinstance(given, Mapping) else getattr(given, "columns", None)
-    called = str(getattr(given, "name", None) or "what is given")
-    called = called if names is None else ", ".join(map(str, names))
+        return RowsToJudge(rows, name, concept, "" if rows.given is None else names_of(rows.given))
+    if isinstance(given, str):
+        if given != "y" or not isinstance(X, Dataset) or rows.task is None:
+            raise ValueError(
+                f"Got given={given!r}, but expected 'y' and data with task labels y: "
+                "Dataset.from_arrays(X, z, y). Or give a value for each row."
+            )
+        given = {"y": rows.y}
     rows = replace(rows, given=read_covariate(given, "given", len(rows)))
-    return RowsToJudge(rows, name, concept, called)
+    return RowsToJudge(rows, name, concept, names_of(given))
+
+
+def names_of(given: Any) -> str:
+    """Name what is given: the columns of a table, or one column."""
+    names = given if isinstance(given, Mapping) else getattr(given, "columns", None)
+    names = getattr(given, "names", names)  # of a concept
+    one = str(getattr(given, "name", None) or "what is given")
+    return ", ".join(map(str, names or ())) or one
 
 
 def _certified(
@@ -728,12 +730,12 @@ def _certified(
         warn_if_grouped((rows, rows.target.strata))
     attacked = attack_eraser(eraser, rows, verbose=verbose, **how)
     with phase("Comparing with the original rows", verbose=verbose):
-        before = attack_halves(rows, halvings=1, **how)
+        before = attacked if eraser is None else attack_halves(rows, halvings=1, **how)
         p_value = _two_sample(attacked, how["budget"], how["random_state"])
     scores, chance = attacked.scores, attacked.chance
     untold = rows.given is None and "given" in eraser_facts(eraser)
     alone = 0 if scores.given is None else scores.n_left_out
-    note = f"{alone:,} rows are alone with their class and given label, and left out."
+    note = f"Left out: {alone:,} rows, each the only one with its class and given label."
     reports = []
     for result in attacked.results:
         low, high = attacked.interval(result, alpha)

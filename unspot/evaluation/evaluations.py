@@ -59,7 +59,7 @@ from unspot.evaluation.metrics import (
 from unspot.io.files import as_type
 from unspot.io.progress import steps
 from unspot.machine import pieces_in_threads
-from unspot.tables import latex, markdown
+from unspot.tables import markdown
 
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 #: What to read first.
@@ -190,10 +190,6 @@ class Evaluation:
         """Return a Markdown table with notes under it."""
         notes = [f"- {row.label}: {row.note}" for row in self.rows if row.note]
         return "\n".join([markdown(self._cells()), *([""] if notes else []), *notes])
-
-    def to_latex(self) -> str:
-        r"""Return a ``booktabs`` table, ready for ``\input``."""
-        return latex(self._cells())
 
     def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one self-contained HTML page; options are those of ``unspot.report.to_html``."""
@@ -372,7 +368,7 @@ def evaluate(
     Returns
     -------
     Evaluation or Evaluations
-        Plain frozen data, with ``to_frame``, ``to_json``, ``to_markdown`` and ``to_latex``; for a
+        Plain frozen data, with ``to_frame``, ``to_json`` and ``to_markdown``; for a
         mapping, all of them by name, and paired differences.
 
     Examples
@@ -391,6 +387,14 @@ def evaluate(
     seed = as_seed(random_state)
     several = isinstance(eraser, Mapping)
     erasers = dict(eraser) if several else {"": eraser}
+    if not erasers:
+        raise ValueError("Got no eraser, but expected one, or a mapping of names to several.")
+    inside = {"z": z, "task": task, "groups": groups, "pairs": pairs}
+    extra = [name for name, values in inside.items() if values is not None]
+    if isinstance(data, Dataset) and extra:
+        raise ValueError(
+            f"Got a Dataset and {', '.join(extra)}, but it has its own: leave them out."
+        )
     for one in erasers.values():
         refuse_other_columns(one, data)
     in_order = data.test.X if isinstance(data, Dataset) else None
@@ -473,8 +477,9 @@ def _statement(
     worst = max(attacks, key=lambda name: attacks[name][1].bounds(level)[1])
     before, after = attacks[worst]
     kept = [
-        Kept(_KEPT[row.key], row.before.mean, row.after.mean, row.unit)
+        Kept(_KEPT[row.key], row.before.mean, row.after.mean, unit)
         for row in rows
+        for unit in ["R²" if "R²" in row.label else row.unit]
         if row.key in _KEPT and row.before is not None and row.after is not None
     ]
     return statement(
@@ -660,6 +665,11 @@ def _check_data(data: Any) -> None:
     check_dataset(data)
     for split in data:
         refuse_nonfinite(split.X)
+        if split.task is not None and split.task.names:
+            raise ValueError(
+                f"Got a task of {len(split.task.names)} columns, but expected one column. Evaluate "
+                "each of them."
+            )
     refuse_shared_groups(**data.splits)
 
 

@@ -21,6 +21,7 @@ from unspot.data.dataset import MAX_SEEN, Dataset, Split, share_fitted_on, strat
 from unspot.data.goal import Goal
 from unspot.data.rows import (
     KNOWN,
+    fingerprint,
     in_memory,
     refuse_extreme,
     refuse_masked_or_sparse,
@@ -46,7 +47,7 @@ MIN_ROWS = 60
 FOLDS = 5
 
 #: Attackers that see only what is given: their strongest is the baseline.
-_OF_GIVEN = ("logistic", "quadratic", "trees")
+_OF_GIVEN = ("logistic", "quadratic", "interactions", "rbf", "trees")
 
 
 class Round(NamedTuple):
@@ -189,9 +190,17 @@ def attack_splits(
     """Train attackers on erased rows, and judge them on others."""
     X, X_test, given = learn.X, judge.X, None
     if known is not None:
-        unit = _known_unit(X, known[0])
-        X, X_test = known[0].beside(X, unit), known[1].beside(X_test, unit)
-        given = Given(known[1].cells, known[0].baseline(learn, judge, known[1]))
+        sides = (known[0].columns, learn), (known[1].columns, judge)
+        groups = b"" if learn.groups is None else np.asarray(learn.group_codes).tobytes()
+        key = *(fingerprint(columns, side.target.numbers) for columns, side in sides), groups
+        if key not in _BASELINES:  # the erasers of a search share the rows that judge them
+            while len(_BASELINES) >= 64:
+                _BASELINES.pop(next(iter(_BASELINES)))
+            _BASELINES[key] = known[0].baseline(learn, judge, known[1])
+        alone, mine, others = _BASELINES[key]
+        unit = _known_unit(X, mine)
+        X, X_test = mine.beside(X, unit), others.beside(X_test, unit)
+        given = Given(known[1].cells, alone)
     scores = scores_of(judge.target, judge.group_codes, given)
     results = attack_concept(X, learn.target, X_test, scores, groups=learn.group_codes, **how)
     return Attacked((Round(results, scores),), judge, None if given is None else given.codes)
@@ -247,6 +256,10 @@ def _pooled_result(parts: Sequence[AttackResult], scores: ClassScores) -> Attack
 # -- Covariates that attackers know ----------------------------------------------------------------
 
 
+#: Baselines by the fingerprints of what is given and the concept, of both halves.
+_BASELINES: dict[tuple[Any, ...], Any] = {}
+
+
 class Known(NamedTuple):
     """Covariates that attackers know of every row besides its vector."""
 
@@ -263,18 +276,51 @@ class Known(NamedTuple):
         """Select rows."""
         return Known(self.columns[rows], self.cells[rows], self.exact)
 
-    def baseline(self, learn: Split, judge: Split, judged: Known) -> AttackResult:
-        """Score the best prediction from what is given alone."""
+    def baseline(
+        self, learn: Split, judge: Split, judged: Known
+    ) -> tuple[AttackResult, Known, Known]:
+        """Predict from what is given alone, and add the predictions to what attackers know.
+
+        An attacker that predicted worse from what is given would seem to guess against what rows
+        tell, and one that predicted better would seem to read rows. So both know the same
+        predictions: of rows to learn from, those of models of their other half.
+        """
         plain = scores_of(judge.target, judge.group_codes)
         if self.exact:
-            return plain.from_labels(learn.target, self.cells, judged.cells, "given alone")
+            labels = self.cells, judged.cells
+            return plain.from_labels(learn.target, *labels, "given alone"), self, judged
         rows = self.columns, learn.target, judged.columns, plain
-        results = attack_concept(*rows, attackers=_OF_GIVEN, budget="quick")
-        return replace(max(results, key=lambda result: result.score), name="given alone")
+        best = _most_likely(attack_concept(*rows, attackers=_OF_GIVEN, budget="quick"))
+        few = learn.target.fewest_rows()[0] < 2 * MIN_OF_A_CLASS
+        if few or len(learn) < 2 * rows_needed(learn.target):
+            return replace(best, name="given alone"), self, judged
+        columns, rng = np.zeros((len(learn), *best.predictions.shape[1:])), np.random.default_rng(0)
+        halves = stratified_parts(learn.target.strata, (0.5, 0.5), rng, learn.groups)
+        for part, others in (halves, halves[::-1]):
+            target, scores = learn.target.take(others), scores_of(learn.target.take(part))
+            rows = self.columns[others], target, self.columns[part], scores
+            (result,) = attack_concept(*rows, attackers=[best.name], budget="quick")
+            columns[part] = result.predictions
+        mine, theirs = self._with(columns, learn), judged._with(best.predictions, learn)
+        rows = mine.columns, learn.target, theirs.columns, plain
+        again = attack_concept(*rows, attackers=_OF_GIVEN, budget="quick")
+        return replace(_most_likely([best, *again]), name="given alone"), mine, theirs
+
+    def _with(self, predictions: NDArray[Any], learn: Split) -> Known:
+        """Append predictions of the concept; of probabilities the logarithms."""
+        if learn.target.has_classes:
+            predictions = np.log(np.clip(predictions, 1e-3, None))
+        columns = predictions.reshape(len(predictions), -1)
+        return self._replace(columns=np.hstack([self.columns, columns]))
 
     def beside(self, X: NDArray[Any], unit: NDArray[Any]) -> NDArray[Any]:
         """Append what is known to rows."""
         return np.hstack([np.asarray(X, dtype=np.float64), self.columns * unit])
+
+
+def _most_likely(results: Sequence[AttackResult]) -> AttackResult:
+    """Return the result of the least log loss, or the largest R² of a number."""
+    return max(results, key=lambda r: r.score if r.log_loss_bits is None else -r.log_loss_bits)
 
 
 def _known_unit(X: NDArray[Any], known: Known) -> NDArray[Any]:

@@ -150,7 +150,8 @@ class Side:
         """Attackers of rows that the eraser has not seen, as ``certify`` measures them."""
         if self.attack_rows == "halves":
             # One halving shows what there was; a bound is stated only of what is left.
-            original: Any = {"halvings": 1} if self.is_original else {}
+            is_less = self.is_original and self.eraser is not None
+            original: Any = {"halvings": 1} if is_less else {}
             eraser = None if self.is_original else self.eraser
             return attack_eraser(eraser, unseen(self.original), **original, **self.effort)
         if self.attack_rows != "cross-fit":
@@ -301,9 +302,10 @@ def _row(
 
 
 def mean_value(values: Iterable[float | None]) -> Value | None:
-    """Average the defined values, with their spread; None if none is defined."""
+    """Average the defined values, with the spread of several; None if none is defined."""
     defined = [value for value in values if value is not None]
-    return Value(float(np.mean(defined)), float(np.std(defined))) if defined else None
+    spread = float(np.std(defined)) if len(defined) > 1 else None
+    return Value(float(np.mean(defined)), spread) if defined else None
 
 
 def learned_nothing(before: Value | None, concept: Any, who: str = "It") -> str:

@@ -13,18 +13,38 @@ import numpy as np
 
 from unspot.io.files import write_atomically
 from unspot.lab.sweep import Record
-from unspot.tables import latex, markdown
+from unspot.tables import markdown
 
 __all__ = [
     "COLUMNS",
     "ResultLine",
     "ResultTable",
     "display_name",
+    "latex",
     "result_lines",
     "save_tables",
     "sweep_tables",
     "to_csv",
 ]
+
+#: Characters that LaTeX would read as commands, and characters that its fonts lack.
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "→": r"$\rightarrow$",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "σ": r"$\sigma$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "\u0304": "",  # a macron; the one of L̄EOPARD is replaced before
+}
 
 #: Names of methods in tables, where they differ from their labels.
 _NAMES = {
@@ -280,3 +300,47 @@ def _digits(value: float, column: MetricColumn) -> str:
     if column.unit == "share":
         return f"{100 * value:.1f}"
     return f"{value:.1f}" if column.unit in ("kbit", "seconds") else f"{value:.2f}"
+
+
+# -- LaTeX ---------------------------------------------------------------------------------------
+
+
+def latex(rows: Sequence[Sequence[str]]) -> str:
+    r"""A LaTeX table with ``booktabs`` rules, ready for ``\input``.
+
+    Examples
+    --------
+    >>> print(latex([["method", "accuracy"], ["LEACE", "42.7 ± 0.5 %"]]))
+    \begin{tabular}{lr}
+    \toprule
+    method & accuracy \\
+    \midrule
+    LEACE & 42.7 $\pm$ 0.5 \% \\
+    \bottomrule
+    \end{tabular}
+    """
+    head, *body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def latex_text(text: str) -> str:
+    r"""Text with everything escaped that LaTeX would read as a command.
+
+    Examples
+    --------
+    >>> print(latex_text("50 % & more_or_less"))
+    50 \% \& more\_or\_less
+    """
+    text = "".join(_LATEX.get(letter, letter) for letter in text.replace("L\u0304", "\0"))
+    return text.replace("\0", r"$\overline{\mathrm{L}}$")

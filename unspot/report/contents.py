@@ -29,6 +29,8 @@ from unspot.report.wording import (
 )
 from unspot.tables import Number
 
+#: Classes that have a table of gaps of their own.
+_TABLES = 8
 #: The name of the original rows among the representations.
 BEFORE = "before"
 
@@ -500,7 +502,7 @@ def _certified_measures(results: Results, attacks: Sequence[Attack]) -> Iterator
 
 
 def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
-    """Read TPR gaps by class; of two classes only the first, since the other's are opposite."""
+    """Read TPR gaps by class, of the first classes; of two the other's gaps are opposite."""
     records = [
         {(r["class"], r["label"]): r for r in column.evaluation.details.get("gaps", ())}
         if column.evaluation is not None
@@ -513,7 +515,7 @@ def _gaps(columns: Sequence[Column]) -> tuple[Gaps, ...]:
     classifiers = " and ".join(dict.fromkeys(d["gaps_of"] for d in details if d.get("gaps_of")))
     return tuple(
         Gaps(name, tuple(_gap_line(c, records) for c in cells if c[0] == name), classifiers)
-        for name in (classes[:1] if len(classes) == 2 else classes)
+        for name in classes[: 1 if len(classes) == 2 else _TABLES]
     )
 
 

@@ -310,8 +310,9 @@ def embedding_figure(views: Views, panels: Sequence[Panel] | None = None) -> Fig
 
 def _densities(axes: Any, views: Views, panel: Panel) -> None:
     axes.set_axis_on()
-    for slot, curve in zip(_class_slots(views), panel.witness.curves, strict=True):
-        if curve:
+    slots = _class_slots(views)
+    for slot, curve in zip(slots, panel.witness.curves, strict=True):
+        if curve and slots.count(slot) == 1:  # other classes share a colour
             colour, dashes = CLASS_COLOURS[slot][0], DASHES[slot % len(DASHES)] or (None, None)
             axes.plot(panel.witness.grid, curve, color=colour, dashes=dashes, linewidth=1.5)
             axes.fill_between(panel.witness.grid, curve, color=colour, alpha=0.1, linewidth=0)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from unspot.lab.tables import COLUMNS, ResultLine, display_name
-from unspot.tables import latex, markdown
+from unspot.lab.tables import COLUMNS, ResultLine, display_name, latex
+from unspot.tables import markdown
 
 __all__ = ["BudgetTable", "budget_tables", "by_method"]
 
