@@ -230,7 +230,11 @@ def compared(name: str) -> dict[str, Any]:
                 print(f"  {PACKAGES[label]} is not installed: {label} is left out")
                 continue
             started = time.process_time()
-            erased = method(rows, seed)
+            try:
+                erased = method(rows, seed)
+            except ValueError as error:  # too few rows to choose by
+                print(f"  {name} {seed} {label}: {error}", flush=True)
+                continue
             seconds = time.process_time() - started
             row = {"new rows need": needs, **measured(rows, erased, alone, seed)}
             row |= {"covariates alone": alone, "CPU seconds": seconds}

@@ -60,6 +60,11 @@ def erase(
     >>> unspot.anndata.erase(adata, "phase", given="bulk_labels")  # doctest: +SKIP
     """
     X, keys = _rows(adata, basis), [key] if isinstance(key, str) else list(key)
+    if adjusted_basis == basis:
+        raise ValueError(
+            f"Got {basis!r} as basis and as adjusted_basis, but expected two names: a certificate "
+            "compares the cells before and after."
+        )
     if eraser is None:
         eraser = "transport" if len(keys) == 1 else make("cascade", rank=0.75)
     if not isinstance(eraser, Eraser):
@@ -142,7 +147,7 @@ def _columns(adata: Any, **named: str | list[str] | None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for parameter, listed in named.items():
         names = [listed] if isinstance(listed, str) else map(str, listed or ())
-        table = {n: np.asarray(_entry(adata.obs, n, parameter, "obs")) for n in names}
+        table = {n: _entry(adata.obs, n, parameter, "obs") for n in names}
         if table:
             is_one = len(table) == 1 and parameter in ("key", "groups")
             columns[parameter] = next(iter(table.values())) if is_one else table

@@ -12,6 +12,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -479,6 +480,9 @@ def _numbers(X: Any) -> tuple[Any, Any]:
         return X, X.dtype if X.is_floating_point() else X.double().dtype
     refuse_masked_or_sparse(X, "embeddings")
     x = X if type(X) is np.ndarray and X.dtype.kind != "O" else np.asarray(in_memory(X))
+    if x.dtype.kind == "O":  # a frame of several types of numbers
+        with suppress(TypeError, ValueError):
+            x = x.astype(np.float64)
     if x.dtype.kind not in "fiub":
         raise ValueError(
             f"Got embeddings of dtype {x.dtype}, but expected numbers: dtype='numeric' is not "

@@ -23,7 +23,7 @@ module = importlib.import_module("unspot.choice.erase")
 
 def made(name, leak, utility, *, error=0.01, before=0.4):
     gone, kept = 1 - leak / before, (utility - 0.5) / 0.5
-    return Candidate(name, None, leak, error, utility, gone, kept, 3, Family(name, None))
+    return Candidate(name, None, leak, error, utility, gone, kept, before, 3, Family(name, None))
 
 
 SIMPLE, MIDDLE, STRONG = (

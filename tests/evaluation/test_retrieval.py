@@ -100,8 +100,8 @@ def test_a_number_of_ones_own_is_of_the_rows_in_their_order():
     X, _, sources = pool()
     eraser = LEACE().fit(*pool(seed=1)[::2])
 
-    def first(rows):
-        return rows[0, 0]
+    def first(rows, numbers):
+        return rows[0, numbers[0]]
 
     found = evaluate(eraser, X, sources, utility=first, metrics=["utility"])["utility"]
     assert (found.before.mean, found.after.mean) == (X[0, 0], eraser.transform(X)[0, 0])

@@ -240,7 +240,7 @@ def test_a_cell_of_one_row_is_left_out_and_counted():
     rows = np.setdiff1d(np.arange(900), rare[1:])
     found = certify(None, X[rows], z[rows], given=y[rows], **QUICK)
     assert found.p_value > 0.01
-    note = "1 rows are alone with their class and given label, and left out."
+    note = "Left out: 1 rows, each the only one with its class and given label."
     assert note in found.sentences
 
 

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from unspot.data.dataset import Split
 from unspot.data.goal import Goal
-from unspot.erasers.base import fit_concept
+from unspot.erasers.base import MAX_RATIO, fit_concept, ratio_of_units
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leace import LEACE
 from unspot.erasers.leopard import LEOPARD
@@ -27,10 +27,6 @@ WIDTHS = (80, 40, 20, 10)
 TASK_RANKS = (32, 16, 8, 4)
 #: From this share of the dimensions on, the classes are so many that linear erasure drops most.
 MANY = 0.15
-
-
-#: Columns whose spreads differ by more than this factor have different units.
-UNITS = 100
 
 
 @dataclass(frozen=True)
@@ -120,12 +116,9 @@ def settings_for(X: NDArray[Any]) -> dict[str, Any]:
     The norm of erased unit rows tells how much was removed, which boosted trees read. Columns of
     large units would decide alone.
     """
-    spreads = X.std(axis=0)
-    spreads = spreads[spreads > 0]
-    if len(spreads) and spreads.max() > UNITS * spreads.min():
-        return {"metric": "standardised"}
-    unit = np.abs(np.linalg.norm(X, axis=1) - 1).max() < 1e-2
-    return {"normalise": True} if unit else {}
+    if np.abs(np.linalg.norm(X, axis=1) - 1).max() < 1e-2:
+        return {"normalise": True}
+    return {"metric": "standardised"} if ratio_of_units(X) > MAX_RATIO else {}
 
 
 def _within(

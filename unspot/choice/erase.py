@@ -24,7 +24,7 @@ from unspot.checks import check_share
 from unspot.choice.candidates import Family, families, settings_for
 from unspot.choice.plan import Plan, plan_rows
 from unspot.data.concept import read, read_covariate
-from unspot.data.dataset import Split, parts_of, stratified_parts
+from unspot.data.dataset import Split, parts_of, stratified_parts, warn_if_grouped
 from unspot.data.goal import Goal
 from unspot.data.rows import as_matrix, column_names, refuse_nonfinite
 from unspot.eraser import Eraser
@@ -73,6 +73,8 @@ class Candidate:
         The task's score, the neighbours kept (A_50%), or the value of a function.
     gone, kept : float
         The share of the lead that is gone, and of the utility that is kept.
+    before : float
+        The advantage on the original rows.
     rounds : int
         How far it came: 1 by a few attackers, 2 by all, 3 on other parts of the rows.
     family : Family
@@ -85,6 +87,7 @@ class Candidate:
     utility: float
     gone: float
     kept: float
+    before: float
     rounds: int
     family: Family = field(repr=False)
 
@@ -133,15 +136,22 @@ class Rule:
         return 1.0, (one.gone + leak) ** 2 * one.kept
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate:
-        """Choose the simplest of those that noise cannot tell from the best."""
+        """Choose the simplest of those that noise cannot tell from the best.
+
+        If one of them leaks no more and keeps clearly more, that; outside of a bound the most
+        useful.
+        """
         best = max(candidates, key=self.value)
         reached, value = self.value(best)
-        slack = SAME
-        if self.min_utility is not None:
-            slack = best.error
-        elif self.max_advantage is None:  # the error of the share that is gone
-            slack = 2 * value * best.error * (1 - best.gone) / max(best.advantage * best.gone, 1e-9)
-        return next(one for one in candidates if self.value(one) >= (reached, value - slack))
+        slack = best.error
+        if self.min_utility is None and self.max_advantage is None:  # of the share that is gone
+            slack *= 2 * value / max(best.before * best.gone, 1e-9)
+        elif (self.min_utility is None) == (reached > 0):  # of utility
+            slack = SAME
+        ties = [one for one in candidates if self.value(one) >= (reached, value - slack)]
+        leak, least = (ties[0].advantage, ties[0].utility + SAME) if reached else (np.inf, -np.inf)
+        better = [one for one in ties if one.advantage <= leak and one.utility >= least]
+        return max(better or ties[:1], key=lambda one: one.utility)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +188,9 @@ class Choice:
 
     @property
     def reached(self) -> bool:
-        """Tell whether the choice was within the bound on the rows that chose it."""
-        return self.rule.value(self.chosen)[0] > 0
+        """Tell whether the choice was within the bound that was asked for."""
+        raised = (self.rule.max_advantage or 0.0) > self.plan.max_advantage
+        return self.rule.value(self.chosen)[0] > 0 and not raised
 
     @cached_property
     def frontier(self) -> tuple[Candidate, ...]:
@@ -198,12 +209,13 @@ class Choice:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Say what was chosen, what one notch more or less would cost, and the notes."""
+        decision = [self.certificate.decision] * (self.rule.max_advantage is not None)
         tried = f"Chosen of {len(self.candidates)}: {self.chosen.title} ({self.rule})."
         place, mine = self.frontier.index(self.chosen), self.chosen
         less = [c for c in self.frontier[:place] if mine.advantage - c.advantage >= NOTCH]
         more = [c for c in self.frontier[place + 1 :] if c.utility - mine.utility >= NOTCH]
         notches = self._notch("Less leak", less[-1:]), self._notch("More utility", more[:1])
-        return tuple(filter(None, [tried, *notches, *self.notes]))
+        return tuple(filter(None, [*decision, tried, *notches, *self.notes]))
 
     def _notch(self, what: str, next_one: Sequence[Candidate]) -> str:
         """Say what one notch more or less would cost."""
@@ -241,7 +253,7 @@ class Choice:
     def called(self, concept: str = "", task: str = "", data: str = "", given: str = "") -> Choice:
         """Name the concept, task, data and covariates in the statement and on the page."""
         certificate = self.certificate.naming(task=task, given=given)
-        names = {"concept": concept, "data": data}
+        names = {"concept": "" if certificate.parts else concept, "data": data}
         metadata = {**certificate.metadata, **{k: name for k, name in names.items() if name}}
         return replace(self, certificate=replace(certificate, metadata=metadata))
 
@@ -322,17 +334,29 @@ def erase(
     """
     started = time.monotonic()
     rule = Rule(max_advantage, min_utility)
-    rows = once(_read(X, z, task=task, groups=groups, given=given))
-    features = column_names(X)
-    planned, notes = plan_rows(rows, max_advantage or MARGIN), list[str]()
+    whole = _read(X, z, task=task, groups=groups, given=given)
+    rows, features, notes = once(whole), column_names(X), list[str]()
+    planned = plan_rows(rows, max_advantage or MARGIN)
+    if max_advantage is not None and max_advantage < planned.target < 1:
+        rule = Rule(planned.target)
+        notes.append(planned.sentence)
+    if len(rows) < len(whole):
+        notes.append(f"{len(whole) - len(rows):,} rows that repeat others exactly counted once.")
+    if warn_if_grouped((rows, rows.target.strata)):
+        notes.append("The rows look grouped, and no groups were given: see the warning.")
     choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), random_state))
+    if not (len(choosing) and len(judging)):
+        raise ValueError(
+            "Got groups that cannot be divided between rows that choose and rows that judge, but "
+            "expected several groups of every class. Give smaller groups."
+        )
     search = _Search(choosing, rule, utility, random_state)
     with phase("Choosing and fitting", search.work, unit="steps", alone=True) as bar:
         candidates = search.run(bar)
         chosen = rule.choose([one for one in candidates if one.rounds == search.rounds])
         family = chosen.family
         *_, (_, fitted) = family.fits(choosing, [chosen.rank])
-        beside = {"groups": judging.groups, "given": judging.given, "margin": max_advantage}
+        beside = {"groups": judging.groups, "given": judging.given, "margin": rule.max_advantage}
         rows_to_judge = judging.X, judging.concept
         certificate = certify(fitted.eraser_, *rows_to_judge, **beside, random_state=random_state)
         kept = _kept(judging, erased_split(fitted, judging), utility, random_state)
@@ -344,7 +368,9 @@ def erase(
             "where 0.5 is random. Leave the task out if rows have other uses."
         )
     if rule.value(chosen)[0] == 0:
-        notes.insert(0, f"No candidate reaches {rule}: this is the nearest.")
+        notes.insert(
+            0, "No candidate was within the bound on the rows that choose: this is the nearest."
+        )
     tried = tuple(candidates), chosen, rule, planned, tuple(notes), np.asarray(judging.names)
     concept, called = (str(getattr(column, "name", None) or "") for column in (z, task))
     eraser = fitted.eraser_.with_metadata(features=features) if features else fitted.eraser_
@@ -364,6 +390,12 @@ def _read(X: Any, z: Any, *, task: Any, groups: Any, given: Any) -> Split:
         name: None if values is None else read_covariate(values, name, len(X), fewest=fewest)
         for name, values, fewest in (("task", task, FEWEST), ("given", given, 0))
     }
+    columns = getattr(beside["task"], "columns", {})
+    if len(columns) > 1 or any(column.missing.any() for column in columns.values()):
+        raise ValueError(
+            "Got a task of several columns or with gaps, but expected one column with a value in "
+            "every row. Leave the rows without a value out."
+        )
     concept = read(z, n_rows=len(X), min_rows=3)
     return Split(X, concept, names=np.arange(len(X)), groups=groups, **beside)
 
@@ -535,7 +567,7 @@ class _Search:
         gone = float(np.clip(1 - trial.advantage / max(before, 1e-9), 0, 1))
         most = 1.0 if self.utility is None else np.inf  # a search improves; a task only by luck
         kept = float(np.clip((utility - nothing) / max(usual - nothing, 1e-9), 0, most))
-        numbers = trial.advantage, error, utility, gone, kept, trial.rounds
+        numbers = trial.advantage, error, utility, gone, kept, before, trial.rounds
         return Candidate(trial.family.name, trial.rank, *numbers, trial.family)
 
 

@@ -115,6 +115,14 @@ class Plan:
             f"for {least}."
         )
 
+    @property
+    def least(self) -> str:
+        """Say in a sentence the least bound that these rows can confirm."""
+        return (
+            f"These {self.n_rows:,} rows can confirm bounds of {100 * self.confirmable:.1f} "
+            f"{self.unit} or more."
+        )
+
     def _amount(self, share: float) -> str:
         return f"{100 * share:.3g} {self.unit}"
 
@@ -265,8 +273,10 @@ def squared_shifts(
     freedom = n - K - d - 1
     if freedom <= 0:
         return None
-    means = statistics.means @ vectors[:, varies] / np.sqrt(values[varies])
-    apart = np.square(means[:, None] - means[None]).sum(axis=2)
+    centred = statistics.means - statistics.means.mean(axis=0)
+    means = centred @ vectors[:, varies] / np.sqrt(values[varies])
+    norms = np.square(means).sum(axis=1)  # about their mean: not K²·d numbers
+    apart = norms[:, None] + norms - 2 * means @ means.T
     # A mean and a covariance that are estimated look farther apart than the true ones.
     luck = d * (1 / counts[:, None] + 1 / counts[None])
     return d, np.maximum(apart * freedom / (n - K) - luck, 0.0)

@@ -91,14 +91,16 @@ def path(
     if not chooses:
         return
     best = result.select(max_advantage=max_advantage, attackers=attackers)
-    certificate, verdict = _certify(best, result.unseen, seed)
+    certificate, verdict = _certify(best, result.unseen, seed, task)
     if output is not None:
         selection = best.selection_.describe()
         with_source(best.eraser_, table, source, selection=selection).save(output)
     n_rows = len(rows.train) + len(rows.validation)
     options.say(f"\n{verdict}\nChosen: {best.selection_}, fitted again on {n_rows:,} rows.")
     options.say("" if output is None else f"Written: {output}")
-    if not best.selection_.met or any(one.verdict == "LEAKS" for one in certificate):
+    held = [one.upper_bound <= (max_advantage or 0.0) for one in certificate]
+    met = best.selection_.met or (held and all(held))  # what was asked for, where more was allowed
+    if not met or any(one.verdict == "LEAKS" for one in certificate):
         raise typer.Exit(3)
 
 
@@ -127,14 +129,16 @@ def _metrics(metrics: str | None, rows: Dataset) -> list[str]:
     return names
 
 
-def _certify(best: Any, rows: Dataset, seed: int) -> tuple[list[Certificate], str]:
+def _certify(
+    best: Any, rows: Dataset, seed: int, task: str | None
+) -> tuple[list[Certificate], str]:
     """Certify the chosen rank; without enough rows there is only the reason."""
     from unspot import certify
 
     allowed = best.selection_.max_advantage
     margin = {} if allowed is None else {"margin": allowed}
     try:
-        certificate = certify(best, rows, random_state=seed, **margin)
+        certificate = certify(best, rows, random_state=seed, **margin).naming(task=task)
     except ValueError as error:
         # The first sentence says what is wrong; the others are advice for Python.
         reason = str(error).split(". ")[0].rstrip(".")

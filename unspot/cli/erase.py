@@ -10,6 +10,7 @@ import typer
 from unspot.cli import options
 from unspot.cli.fit import separate_tasks, with_source
 from unspot.cli.rows import Source, read, read_concept
+from unspot.io.files import listed
 
 
 def erase(
@@ -56,9 +57,11 @@ def erase(
         from unspot.choice.erase import erase as erased
         from unspot.choice.plan import plan
 
-    if max_advantage is not None:
-        asked = plan(table.X, z, groups=table.groups, max_advantage=max_advantage)
-        options.note(asked.sentence)
+    asked = {} if max_advantage is None else {"max_advantage": max_advantage}
+    planned = plan(table.X, z, groups=table.groups, **asked)
+    options.note(planned.sentence if asked else planned.least)
+    if features is None:
+        options.note(f"Vectors: {listed(table.features, 8)}.")
     bounds: dict[str, Any] = {"max_advantage": max_advantage, "min_utility": min_utility}
     beside_z: dict[str, Any] = {"task": table.y, "groups": table.groups, **conditions}
     result = erased(table.X, z, **beside_z, **bounds, random_state=seed)

@@ -32,16 +32,17 @@ HELP = {
     "rows that no fit has seen.",
     "eraser <ERASER>": "A .safetensors file.",
     "transform.inputs <IN>": "Files or folders of .npy, .npz, .csv, .tsv, .parquet.",
-    "concept -c NAMES": "Column or array of the concept, or a comma list; by default ERASER's.",
+    "concept -c NAMES": "Column or array of the concept, or a comma list; by default that of "
+    "ERASER, if there is one.",
     "features -f NAMES": "Vectors: a column, an array, a pattern such as 'e_*', or a comma list; "
-    "by default ERASER's, or else all columns of numbers.",
+    "by default those of ERASER, or else all columns of numbers.",
     "labels FILE": "Second file with the labels of DATA.",
     "kind NAME=KIND": "continuous or categories, where the values of a column do not show it.",
     "groups -g NAME": "Column of groups, such as authors: no group is divided.",
     "task -t NAME": "Labels or numbers of a downstream task.",
     "evaluate.pairs NAME": "Column of ids: rows of one id are the same thing, to be found by a "
     "search.",
-    "fit.given NAME": "Columns that count as known: erase what rows tell beyond them.",
+    "fit.given NAMES": "Columns that count as known: erase what rows tell beyond them.",
     "fit.keep NAME": "Columns of tasks that erased rows must still tell.",
     "certify.given NAMES": "Columns that attackers know; only what rows add counts.",
     "certify.check FILE": "Compare with the JSON of an earlier certificate.",
@@ -52,7 +53,7 @@ HELP = {
     "path.ranks -r RANKS": "A comma list of numbers or fractions, such as 90,50,0.1.",
     "max_advantage A": "Most that attackers may gain over guessing, or share of a number's "
     "variance; by default 0.05, or the least that the rows can decide.",
-    "erase.given NAME": "Erase, and count as leak, only what rows add to this column.",
+    "erase.given NAMES": "Erase, and count as leak, only what rows add to these columns.",
     "erase.max_advantage A": "Keep the most utility with an advantage of attackers over guessing, "
     "or share of a number's variance, of this at most.",
     "erase.min_utility U": "Leak the least with a utility of this at least: the task's score, or "

@@ -652,11 +652,11 @@ class Table(_Covariates, Concept):
 
     def determines(self, other: Any) -> bool:
         """Tell whether a column, or all labels together, determine another concept."""
-        alone = (c.target for c in self.columns.values() if not c.missing.any())
+        pairs = ((c.target, other.take(~c.missing)) for c in self.columns.values())
         cells = self._cells(1)
         shared = np.bincount(cells)[cells] > 1  # a row alone in its cell says nothing
         together = Classes(cells[shared], np.arange(cells.max() + 1))
-        return any(column.determines(other) for column in alone) or (
+        return any(column.determines(of_rows) for column, of_rows in pairs) or (
             2 * shared.sum() > len(cells) and together.determines(other.take(shared))
         )
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unspot.data.columns import as_array, check_length
 from unspot.data.concept import Table, aligned, joined, read
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.rows import as_matrix, possible_hashes
+from unspot.data.rows import as_matrix, possible_hashes, row_hashes
 
 SPLITS = ("train", "validation", "test")
 
@@ -330,13 +330,14 @@ def refuse_shared_groups(**splits: Split) -> None:
                 )
 
 
-def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> None:
-    """Warn if rows look grouped and no groups were given; labels come as codes."""
+def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> bool:
+    """Warn if rows look grouped and no groups were given, and tell so; labels come as codes."""
     if any(split.groups is not None for split, _ in splits):
-        return
+        return False
     chosen = [(split.X, codes, first_rows(codes)) for split, codes in splits if len(split)]
     X = np.concatenate([X[rows] for X, _, rows in chosen])
-    if looks_grouped(X, np.concatenate([codes[rows] for _, codes, rows in chosen])):
+    found = looks_grouped(X, np.concatenate([codes[rows] for _, codes, rows in chosen]))
+    if found:
         warnings.warn(
             "Got rows that look grouped: each has near-duplicates with its own label, as texts of "
             "one author or scans of one patient have. Verdict, intervals and p-values expect rows "
@@ -345,6 +346,7 @@ def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> None:
             UserWarning,
             stacklevel=3,
         )
+    return found
 
 
 # -- Rows that were seen before ------------------------------------------------------------------
@@ -355,9 +357,13 @@ def was_fitted_on(eraser: Any, split: Split) -> bool:
     return share_fitted_on(eraser, split) > MAX_SEEN
 
 
-def knows_its_rows(eraser: Any) -> bool:
-    """Tell whether the metadata of an eraser would recognise the rows of its fit."""
-    return bool(_metadata(eraser).get("known_rows") and _metadata(eraser).get("known_step"))
+def knows_its_rows(eraser: Any, split: Split) -> bool:
+    """Tell whether the metadata of an eraser would recognise rows of its fit among these.
+
+    Rows of few values, most of which repeat others, meet those of the fit by chance.
+    """
+    is_known = _metadata(eraser).get("known_rows") and _metadata(eraser).get("known_step")
+    return bool(is_known) and 2 * len(set(row_hashes(np.asarray(split.X)))) > len(split)
 
 
 def share_fitted_on(eraser: Any, split: Split) -> float:
@@ -369,7 +375,7 @@ def share_fitted_on(eraser: Any, split: Split) -> float:
     of the fit.
     """
     metadata = _metadata(eraser)
-    if not (knows_its_rows(eraser) and len(split)):
+    if not (len(split) and knows_its_rows(eraser, split)):
         return 0.0
     known = set(metadata["known_rows"])
     possible = possible_hashes(np.asarray(split.X), metadata["known_step"])

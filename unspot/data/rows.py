@@ -79,7 +79,7 @@ def nonfinite_rows(X: NDArray[Any]) -> NDArray[np.int64]:
 
 def refuse_masked_or_sparse(values: Any, name: str) -> None:
     """Raise an error for sparse matrices, and masked values: what is under the mask is no data."""
-    if hasattr(values, "toarray"):
+    if hasattr(values, "toarray") and not isinstance(values, np.ndarray):  # as views of AnnData are
         raise TypeError(f"Got a sparse matrix as {name}, but expected a dense one: X.toarray().")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
@@ -224,7 +224,7 @@ def _coordinates(X: NDArray[Any], step: float) -> NDArray[np.float64]:
     """Compute coordinates of rows along random directions, in widths of a cell."""
     # The legacy generator gives the same numbers in all versions of numpy.
     R = np.random.RandomState(0).standard_normal((X.shape[1], _DIRECTIONS))
-    X = X.astype(np.float32) if X.dtype == np.float16 else X
+    X = X.astype(np.promote_types(X.dtype, np.float32), copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # of rows near the largest number
         return np.asarray(X @ R.astype(X.dtype), dtype=np.float64) / step
 

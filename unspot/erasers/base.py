@@ -42,7 +42,7 @@ ROUNDING = 1e-5
 #: single precision rounds.
 SINGLE = 1000 * float(np.finfo(np.float32).eps)
 #: Columns whose spreads differ by more than this are hardly in one unit.
-_UNITS = 100
+MAX_RATIO = 100
 #: Most rows that decide in which directions a data set varies.
 _SUPPORT_ROWS = 50_000
 
@@ -347,14 +347,19 @@ def scaled(X: Any, scale: NDArray[np.float64]) -> Any:
     return X * inverse if isinstance(X, np.ndarray) else X.mapped(lambda rows: rows * inverse)
 
 
+def ratio_of_units(X: Any) -> float:
+    """Compute how far the spreads of columns differ, of those that hold more than rounding."""
+    some = X[:10_000].astype(np.float64) if isinstance(X, np.ndarray) else np.zeros((1, 1))
+    spreads = some.std(axis=0)
+    spreads = spreads[spreads > FEW_STEPS * (1 + np.abs(some.mean(axis=0)))]
+    return float(spreads.max() / spreads.min()) if len(spreads) else 1.0
+
+
 def warn_of_units(X: Any) -> None:
     """Warn of columns whose spreads differ so much that some decide nothing."""
-    some = X[:10_000].astype(np.float64) if isinstance(X, np.ndarray) else np.zeros((1, 1))
-    found = some.std(axis=0)
-    found = found[found > FEW_STEPS * (1 + np.abs(some.mean(axis=0)))]  # others hold rounding
-    if len(found) and found.max() > _UNITS * found.min():
+    if (ratio := ratio_of_units(X)) > MAX_RATIO:
         warn(
-            f"Got columns whose spreads differ by a factor of {found.max() / found.min():,.0f}: "
+            f"Got columns whose spreads differ by a factor of {ratio:,.0f}: "
             "those of large units decide what is erased. If the columns are not in one unit, use "
             "metric='standardised'; rows keep their units."
         )
@@ -377,6 +382,11 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     basis = support(spread.mean, spread.covariance, spread.n_rows, least=least)
     if basis is not None:
         eraser = eraser.within(*basis, np.array(spread.mean))
+        if eraser.is_projection and eraser.rank == basis[0].shape[1]:
+            warn(
+                f"Got rows that vary in {eraser.rank} dimensions only, and a rank that keeps them "
+                "all: nothing is erased. Choose a lower rank."
+            )
     if eraser.is_projection and eraser.mean is None:  # so that the mean of the rows stays
         eraser = Eraser.projection(eraser.U, spread.mean, **eraser.metadata)
     return in_single(eraser, spread)

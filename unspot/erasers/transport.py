@@ -130,7 +130,7 @@ class Transport(BaseEraser):
             return linear
         U = linear.U
         spread = _spread(U.T @ statistics.within @ U / statistics.n_rows)
-        if largest <= len(spread[0]):
+        if not 0 < len(spread[0]) < largest:
             return linear
         maps, groups = _maps(statistics, *_moving(statistics, X, labels, spread), U, *spread)
         if shown is not None:
@@ -165,7 +165,7 @@ def _all_moved(statistics: ClassStatistics, X: NDArray[Any], labels: Any) -> Era
     stay = np.eye(d)
     spread = _spread(statistics.within / statistics.n_rows)
     matrices = np.stack([stay] * K)
-    if statistics.counts.max() > len(spread[0]):
+    if 0 < len(spread[0]) < statistics.counts.max():
         maps, groups = _maps(statistics, *_moving(statistics, X, labels, spread), stay, *spread)
         matrices = maps if groups is None else maps[groups.argmax(axis=1)]
     shifts = statistics.mean - np.einsum("kd,kde->ke", statistics.means, matrices)

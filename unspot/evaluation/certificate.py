@@ -36,6 +36,7 @@ from unspot.evaluation.measure import (
     eraser_facts,
     facts_of,
     frozen_eraser,
+    in_fixed_order,
     once,
     refuse_other_columns,
 )
@@ -248,8 +249,7 @@ class Certificate:
 
     @property
     def _rows(self) -> str:
-        groups = "" if self.n_groups is None else f" in {self.n_groups:,} groups"
-        return f"{self.n_rows:,} rows{groups}" + (" that no fit has seen" if self.new_rows else "")
+        return rows_in_words(self.n_rows, self.n_groups, self.new_rows)
 
     @property
     def decision(self) -> str:
@@ -515,6 +515,12 @@ _TESTS = {
 }
 
 
+def rows_in_words(n_rows: int, n_groups: int | None, is_new: bool) -> str:
+    """Say which rows judge."""
+    groups = "" if n_groups is None else f" in {n_groups:,} groups"
+    return f"{n_rows:,} rows{groups}" + " that no fit has seen" * is_new
+
+
 def removed_share(before: float, after: float) -> float | None:
     """Compute the share of a lead that is gone; None if there was none.
 
@@ -728,6 +734,7 @@ def _certified(
     rows = once(whole)
     if len(rows):
         warn_if_grouped((rows, rows.target.strata))
+        rows = in_fixed_order(rows)
     attacked = attack_eraser(eraser, rows, verbose=verbose, **how)
     with phase("Comparing with the original rows", verbose=verbose):
         before = attacked if eraser is None else attack_halves(rows, halvings=1, **how)
@@ -753,7 +760,7 @@ def _certified(
         n_rows=len(rows),
         n_groups=None if (groups := rows.group_codes) is None else len(np.unique(groups)),
         n_repeats=len(whole) - len(rows),
-        new_rows=knows_its_rows(eraser),
+        new_rows=knows_its_rows(eraser, rows),
         kept=what_is_kept(rows, attacked.sample, how["random_state"]),
         **scores.facts(),
         notes=(*[note] * bool(alone), *[_UNTOLD] * untold),

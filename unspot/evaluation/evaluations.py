@@ -26,6 +26,7 @@ from unspot.data.concept import read
 from unspot.data.dataset import (
     Dataset,
     Split,
+    knows_its_rows,
     naming_concept,
     parts_of,
     refuse_shared_groups,
@@ -34,7 +35,7 @@ from unspot.data.dataset import (
 from unspot.data.rows import as_matrix, as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation import certificate
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.certificate import Kept, statement
+from unspot.evaluation.certificate import Kept, rows_in_words, statement
 from unspot.evaluation.inference import scores_of
 from unspot.evaluation.measure import (
     Attacked,
@@ -43,6 +44,7 @@ from unspot.evaluation.measure import (
     eraser_name,
     facts_of,
     refuse_other_columns,
+    unseen,
 )
 from unspot.evaluation.metrics import (
     GIVEN,
@@ -59,7 +61,7 @@ from unspot.evaluation.metrics import (
 from unspot.io.files import as_type
 from unspot.io.progress import steps
 from unspot.machine import pieces_in_threads
-from unspot.tables import markdown
+from unspot.tables import Number, markdown, number_text
 
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
 #: What to read first.
@@ -285,19 +287,11 @@ def format_value(value: Value | None, unit: str) -> str:
     Examples
     --------
     >>> format_value(Value(0.3448, 0.0052), "share"), format_value(Value(10.8), "kbit")
-    ('34.5 ± 0.5 %', '10.80 kbit')
+    ('34.5 ± 0.5 %', '10.8 kbit')
     >>> format_value(None, "share")
     '–'
     """
-    if value is None:
-        return "–"
-    scale, digits, sign = (100, 1, " %") if unit == "share" else (1, 2, f" {unit}" if unit else "")
-    if unit == "p":
-        digits, sign = 3, ""
-    text = f"{scale * value.mean:.{digits}f}"
-    if value.spread is not None:
-        text += f" ± {scale * value.spread:.{digits}f}"
-    return text + sign
+    return number_text(None if value is None else Number(value.mean, value.spread), unit)
 
 
 # -- Measuring -------------------------------------------------------------------------------------
@@ -312,7 +306,7 @@ def evaluate(
     task: Any = None,
     groups: Any = None,
     pairs: Any = None,
-    utility: Callable[[NDArray[Any]], float] | None = None,
+    utility: Callable[[NDArray[Any], NDArray[np.int64]], float] | None = None,
     predictions: Any = None,
     metrics: str | Sequence[Any] | None = None,
     seeds: int = 5,
@@ -345,8 +339,8 @@ def evaluate(
         Ids, of which several rows have the same: one thing from several sources. Adds how well a
         search among all rows finds them. For a ``Dataset``, its splits have them.
     utility : callable, optional
-        A number of your own, larger if better: a function of erased rows, in the order of the
-        array, or of the test rows of a ``Dataset``.
+        A number of your own, larger if better, as in ``erase``: a function of erased rows and
+        their numbers, in the array or among the test rows of a ``Dataset``.
     predictions : array-like of shape (n_test,), optional
         The task of the test rows as a classifier of your own predicts it, from erased rows:
         ``fairness`` is that of these predictions. By default it is that of a logistic regression.
@@ -458,17 +452,22 @@ def _measured(
         seconds[metric.name] = round(time.perf_counter() - started, 3)
     rows = tuple(row for finding in findings for row in finding.rows)
     facts = _facts(after[""])
+    is_new = bool(attacks) and knows_its_rows(eraser, unseen(data))
+    said = _statement(attacks, rows, facts, is_new)
     evaluation = Evaluation(
         name=f"{eraser_name(eraser)} on {data.name}",
         rows=rows,
-        metadata={**facts, "statement": _statement(attacks, rows, facts), "seconds": seconds},
+        metadata={**facts, "statement": said, "seconds": seconds},
         details={key: value for finding in findings for key, value in finding.details.items()},
     )
     return evaluation, after
 
 
 def _statement(
-    attacks: Mapping[str, tuple[Attacked, Attacked]], rows: Sequence[Row], facts: dict[str, Any]
+    attacks: Mapping[str, tuple[Attacked, Attacked]],
+    rows: Sequence[Row],
+    facts: dict[str, Any],
+    is_new: bool,
 ) -> str:
     """Write the statement of a certificate about the worst concept; empty without attackers."""
     if not attacks:
@@ -482,6 +481,8 @@ def _statement(
         for unit in ["R²" if "R²" in row.label else row.unit]
         if row.key in _KEPT and row.before is not None and row.after is not None
     ]
+    groups = after.scores.groups
+    n_groups = None if groups is None else len(np.unique(groups))
     return statement(
         concept=worst or facts["concept"],
         kind=after.scores.concept.kind,
@@ -490,7 +491,7 @@ def _statement(
         after=after.strongest.score - after.chance,
         upper_bound=after.bounds(level)[1],
         alpha=level,
-        rows=f"{len(after.scores.concept):,} rows that no fit has seen",
+        rows=rows_in_words(len(after.scores.concept), n_groups, is_new),
         kept=kept,
     )
 

@@ -27,6 +27,7 @@ from unspot.data.rows import (
     refuse_masked_or_sparse,
     refuse_nonfinite,
     repeated_rows,
+    row_hashes,
 )
 from unspot.eraser import Eraser, method_name
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS, refuse_few, rows_needed, sought
@@ -148,7 +149,7 @@ def attack_eraser(eraser: Any, rows: Split, **how: Any) -> Attacked:
     """
     check_rows(eraser, rows)
     _warn_of_new_classes(eraser, rows)
-    return attack_halves(erased_split(eraser, rows), **how)
+    return attack_halves(erased_split(eraser, in_fixed_order(rows)), **how)
 
 
 def attack_halves(
@@ -190,9 +191,8 @@ def attack_splits(
     """Train attackers on erased rows, and judge them on others."""
     X, X_test, given = learn.X, judge.X, None
     if known is not None:
-        sides = (known[0].columns, learn), (known[1].columns, judge)
-        groups = b"" if learn.groups is None else np.asarray(learn.group_codes).tobytes()
-        key = *(fingerprint(columns, side.target.numbers) for columns, side in sides), groups
+        sides, groups = zip(known, (learn, judge), strict=True), np.asarray(learn.group_codes)
+        key = *(fingerprint(k.columns, side.target.numbers) for k, side in sides), groups.tobytes()
         if key not in _BASELINES:  # the erasers of a search share the rows that judge them
             while len(_BASELINES) >= 64:
                 _BASELINES.pop(next(iter(_BASELINES)))
@@ -429,6 +429,11 @@ def once(rows: Split) -> Split:
     repeats = repeated_rows(np.asarray(rows.X), rows.concept.strata)
     copied = 0 < len(repeats) <= len(rows) / 2
     return rows.take(np.delete(np.arange(len(rows)), repeats)) if copied else rows
+
+
+def in_fixed_order(rows: Split) -> Split:
+    """Sort rows by their hashes: their order in a file decides nothing."""
+    return rows.take(np.argsort(row_hashes(np.asarray(rows.X)), kind="stable"))
 
 
 def check_rows(eraser: Any, rows: Split) -> None:

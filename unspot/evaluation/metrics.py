@@ -117,7 +117,7 @@ class Side:
     budget: str = "quick"
     random_state: int = 0
     predictions: NDArray[Any] | None = None
-    utility: tuple[Callable[[Any], float], NDArray[Any]] | None = None
+    utility: tuple[Callable[[Any, Any], float], NDArray[Any]] | None = None
     is_original: bool = False
 
     @property
@@ -150,8 +150,7 @@ class Side:
         """Attackers of rows that the eraser has not seen, as ``certify`` measures them."""
         if self.attack_rows == "halves":
             # One halving shows what there was; a bound is stated only of what is left.
-            is_less = self.is_original and self.eraser is not None
-            original: Any = {"halvings": 1} if is_less else {}
+            original: Any = {"halvings": 1} if self.is_original and self.eraser is not None else {}
             eraser = None if self.is_original else self.eraser
             return attack_eraser(eraser, unseen(self.original), **original, **self.effort)
         if self.attack_rows != "cross-fit":
@@ -617,7 +616,7 @@ def _mixing_rows(before: Any, after: Any, side: Side) -> Finding:
 def _own(side: Side) -> Value:
     assert side.utility is not None  # what ``needs`` says
     function, rows = side.utility
-    return Value(float(function(side.erased(rows))))
+    return Value(float(function(side.erased(rows), np.arange(len(rows)))))
 
 
 # -- All of them -----------------------------------------------------------------------------------

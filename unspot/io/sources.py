@@ -635,7 +635,8 @@ def opened(X: Any, concept: Any) -> tuple[Any, Any]:
     becomes ``Rows``, or an array if it has at most ``LOAD_BYTES``. Anything else stays as it is. A
     string as labels is the name of a column of the source.
     """
-    if not _is_outside_memory(X):
+    is_outside = isinstance(X, (str, os.PathLike, RowSource, np.memmap))
+    if not (is_outside or _are_paths(X) or _is_store(X)):
         return X, concept
     name = concept if isinstance(concept, str) else None
     rows = X if isinstance(X, Rows) else Rows(as_source(X, labels=name))
@@ -647,10 +648,6 @@ def opened(X: Any, concept: Any) -> tuple[Any, Any]:
 def loaded_if_small(source: RowSource) -> Any:
     """Read the rows of a source into memory if they take at most ``LOAD_BYTES``."""
     return source.load() if source.nbytes <= LOAD_BYTES else source
-
-
-def _is_outside_memory(X: Any) -> bool:
-    return isinstance(X, (str, os.PathLike, RowSource, np.memmap)) or _are_paths(X) or _is_store(X)
 
 
 def _are_paths(X: Any) -> bool:

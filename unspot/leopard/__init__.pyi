@@ -22,5 +22,4 @@ from .subspaces import column_space as column_space
 from .subspaces import complement as complement
 from .subspaces import feature_moments_start as feature_moments_start
 from .subspaces import nearest_projector as nearest_projector
-from .subspaces import projection_loss as projection_loss
 from .subspaces import start as start

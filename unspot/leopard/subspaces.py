@@ -14,17 +14,12 @@ Array = NDArray[Any]
 STARTS = ("identity", "moments", "pca")
 
 
-def projection_loss(U: Array) -> float:
-    """‖UᵀU − I‖²_F, the projection loss (Eq. 3), which is zero only for orthonormal columns."""
-    return float(np.sum((U.T @ U - np.eye(U.shape[1])) ** 2))
-
-
 def nearest_projector(U: Array) -> Array:
     """Orthonormal basis of the rank-r projector that is nearest to UUᵀ in Frobenius norm.
 
     These are the left singular vectors of U. They span the same subspace as the top r
     eigenvectors of UUᵀ in Algorithm 1, for O(dr²) time instead of O(d³). The squared distance is
-    ``projection_loss(U)`` (the paper's appendix B).
+    the projection loss ‖UᵀU − I‖²_F (Eq. 3 and appendix B).
     """
     left, _, _ = np.linalg.svd(np.asarray(U, dtype=np.float64), full_matrices=False)
     return np.ascontiguousarray(left)
