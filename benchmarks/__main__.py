@@ -11,7 +11,7 @@ from typing import Any
 from unspot.machine import versions
 
 #: Run by default: minutes. All others are run by name.
-QUICK = ("density", "rank_path")
+QUICK = ("density", "ratios")
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -134,78 +134,24 @@ def test_layers_go_in_the_order_of_the_calls():
     assert list(fit_layers(Backwards(), x.split(20), z, layers="*").erasers) == ["b", "a"]
 
 
-# -- saved, loaded, continued --------------------------------------------------------------------
+# -- saved and loaded -----------------------------------------------------------------------------
 
 
 def test_a_folder_gives_the_same_erasers(bert, tmp_path):
     batches, z = texts()
-    erasers = fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path / "a")
-    erasers.save(tmp_path / "b")
+    erasers = fit_layers(bert, batches, z, layers=LAYERS)
+    erasers.save(tmp_path / "a")
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
         "000.safetensors", "001.safetensors", "002.safetensors",
     ]  # fmt: skip
-    for folder in ("a", "b"):
-        loaded = load_layers(tmp_path / folder)
-        assert repr(loaded) == repr(erasers)
-        with erasers.attach(bert):
-            expected = states(bert, batches, "encoder.layer.2")[0]
-        with loaded.attach(bert) as attached:
-            np.testing.assert_allclose(
-                states(bert, batches, "encoder.layer.2")[0], expected, atol=1e-6
-            )
-        attached.remove()
-        assert np.abs(states(bert, batches, "encoder.layer.2")[0] - expected).max() > 1e-3
-
-
-def test_a_fit_that_was_interrupted_continues(bert, tmp_path):
-    batches, z = texts()
-
-    class Interrupted(LEACE):
-        fits = 0
-
-        def partial_fit(self, X, y=None, *, z=None):
-            Interrupted.fits += 1
-            if Interrupted.fits == 7:  # in the second of three layers, each of five batches
-                raise KeyboardInterrupt
-            return super().partial_fit(X, y, z=z)
-
-    arguments = {"layers": LAYERS, "eraser": Interrupted(), "folder": tmp_path}
-    with pytest.raises(KeyboardInterrupt):
-        fit_layers(bert, batches, z, **arguments)
-    with pytest.raises(ValueError, match=r"not finished: 1 of 3 layers.*fit_layers again"):
-        load_layers(tmp_path)
-    continued = fit_layers(bert, batches, z, **arguments)
-    assert Interrupted.fits == 7 + 10
-    fresh = fit_layers(bert, batches, z, layers=LAYERS, eraser=Interrupted())
-    x = np.random.default_rng(0).normal(size=(20, D))
-    for name, eraser in fresh.erasers.items():
-        np.testing.assert_allclose(continued.erasers[name](x), eraser(x), atol=1e-6)
-    again = fit_layers(bert, batches, z, **arguments).erasers
-    assert Interrupted.fits == 7 + 10 + 15  # those of the fresh fit, and no more
-    loaded = load_layers(tmp_path).erasers
-    assert [e.metadata for e in again.values()] == [e.metadata for e in loaded.values()]
-
-
-@pytest.mark.parametrize(
-    ("change", "needle"),
-    [
-        ({"eraser": LEACE(method="orthogonal")}, r"eraser was LEACE\(\)"),
-        ({"positions": "cls"}, "positions was all"),
-        ({"layers": "encoder.layer.0"}, "layers was"),
-    ],
-)
-def test_a_folder_of_another_fit_is_refused(bert, tmp_path, change, needle):
-    batches, z = texts(64)
-    fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path)
-    with pytest.raises(ValueError, match=rf"another fit \({needle}.*another folder"):
-        fit_layers(bert, batches, z, **{"layers": LAYERS, "folder": tmp_path, **change})
-
-
-def test_other_labels_or_weights_are_another_fit(bert, tmp_path):
-    batches, z = texts(64)
-    fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"another fit \(z was"):
-        fit_layers(bert, batches, z[::-1], layers=LAYERS, folder=tmp_path)
+    loaded = load_layers(tmp_path / "a")
+    assert repr(loaded) == repr(erasers)
+    with erasers.attach(bert):
+        expected = states(bert, batches, "encoder.layer.2")[0]
+    with loaded.attach(bert) as attached:
+        np.testing.assert_allclose(states(bert, batches, "encoder.layer.2")[0], expected, atol=1e-6)
+    attached.remove()
+    assert np.abs(states(bert, batches, "encoder.layer.2")[0] - expected).max() > 1e-3
 
 
 def damaged_file(folder):
@@ -232,21 +178,21 @@ def lost_file(folder):
     ("damage", "needle"),
     [
         (damaged_file, r"001.safetensors"),
-        (file_of_another_fit, r"001.safetensors.*another fit"),
-        (swapped_files, r"000.safetensors.*of 'encoder.layer.1'.*fit anew"),
-        (lost_file, r"002.safetensors.*of 'encoder.layer.2'.*fit anew"),
+        (file_of_another_fit, r"layer.0, None, .*not those of one fit"),
+        (swapped_files, r"layer.1, encoder.layer.0, .*not those of one fit"),
+        (lost_file, r"layer.0, encoder.layer.2, which are not.*files are missing"),
     ],
 )
 def test_a_damaged_folder_is_refused(bert, tmp_path, damage, needle):
     batches, z = texts(64)
-    fit_layers(bert, batches, z, layers=LAYERS, folder=tmp_path)
+    fit_layers(bert, batches, z, layers=LAYERS).save(tmp_path)
     damage(tmp_path)
     with pytest.raises(ValueError, match=needle):
         load_layers(tmp_path)
 
 
 def test_a_folder_without_erasers(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no eraser in it.*fit_layers"):
+    with pytest.raises(FileNotFoundError, match=r"no eraser in it.*LayerErasers.save"):
         load_layers(tmp_path)
 
 

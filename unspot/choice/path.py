@@ -1,7 +1,8 @@
-"""A path of ranks: one eraser per rank, each fit started inside the subspace of the rank above.
+"""A path of ranks: one eraser per rank, behind one first stage.
 
-The rank decides between erasure and utility. ``rank_path`` fits nine ranks at the cost of two or
-three fits, and ``RankPath.select`` chooses one of them on validation rows.
+The rank decides between erasure and utility. ``rank_path`` fits ten ranks, and ``RankPath.select``
+chooses one of them on validation rows. Each is fitted from scratch: a fit that starts inside the
+subspace of the rank above keeps fewer neighbours at the same leak.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ from unspot.erasers.cascade import Cascade, FirstStage
 from unspot.erasers.leopard import LEOPARD
 from unspot.evaluation.evaluations import after_refit, check_metrics, on_validation, over_seeds
 from unspot.io.progress import steps
-from unspot.leopard import ManifoldSolver, mmd2
+from unspot.leopard import mmd2
 from unspot.leopard.kernels import as_kernel
-from unspot.leopard.solvers import as_solver
 from unspot.tables import Number, markdown, number_text
 
 if TYPE_CHECKING:
@@ -47,18 +47,6 @@ ASIDE = 0.4
 ROWS_OF_CHOICE = 10_000
 #: With fewer rows of a class, nobody can say whether an attacker does better than chance.
 MIN_ASIDE = 10
-
-#: A rank of at least ``NEAR`` times the one above is nearly the same problem. Its fit uses the same
-#: rows. The start is good already, so it needs few evaluations of loss and gradient, and stops soon
-#: without a gain: ``benchmarks/rank_path.py``.
-NEAR = 0.87
-NEAR_EVALUATIONS, NEAR_PATIENCE = 10, 6
-#: A fit at a much lower rank draws new rows: on the rows that a subspace was fitted on, all its
-#: directions look alike. At full rank it draws this share of the rows. At lower ranks it draws
-#: more, for the same work: an evaluation costs O(b²r).
-FAR_EVALUATIONS, FAR_PATIENCE = 16, 5
-FAR_SHARE = 0.5
-MIN_WARM_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +186,9 @@ class RankPath:
         return {}
 
     def _fit_between(self, rank: int) -> PathPoint:
-        # From the rank above of the path itself, whatever else was asked for before.
-        above = self[min(other for other in self.ranks if other > rank)]
         ranked = _Ranked.of(self.eraser, self.data.train)
         started = time.perf_counter()
-        fitted = next(ranked.fits([rank], above.estimator))
+        fitted = next(ranked.fits([rank]))
         held_out = held_out_discrepancy(self.data, ranked.estimator, self.random_state)
         return _point(fitted, held_out, time.perf_counter() - started)
 
@@ -217,15 +203,8 @@ class RankPath:
         return point.measured(self.judged, names, **how) if names else point
 
     def fit_again(self, rank: int) -> Any:
-        """Fit a rank on train and validation rows, and so not on test rows.
-
-        It is fitted as that of the path was, down from the higher ranks: a fit from scratch may
-        find another subspace than the one whose leak was measured.
-        """
-        ranked = _Ranked.of(self.eraser, self.unseen.train)
-        above = [other for other in self.ranks if other > rank] if ranked.starts_warm else []
-        *_, fitted = ranked.fits([*above, rank])
-        return fitted
+        """Fit a rank on train and validation rows, and so not on test rows."""
+        return next(_Ranked.of(self.eraser, self.unseen.train).fits([rank]))
 
     def fold(self, rows: Split, fit: NDArray[np.int64]) -> RankPath:
         """Fit the path on these rows only, once."""
@@ -297,15 +276,13 @@ def rank_path(
     seeds: int = 3,
     verbose: bool = False,
 ) -> RankPath:
-    """Fit an eraser at many ranks, each started inside the subspace of the rank above.
+    """Fit an eraser at many ranks, and measure each.
 
     Parameters
     ----------
     eraser : estimator with a ``rank``
-        ``LEOPARD`` and ``Cascade`` around it start from the directions of the previous subspace
-        with the least discrepancy, and refine them in a few steps. The first stage of a cascade is
-        fitted once. Any other eraser, or transformer of your own with a parameter ``rank``, is
-        fitted from scratch at every rank.
+        ``LEOPARD``, ``Cascade``, whose first stage is fitted once, or any other eraser or
+        transformer of your own with a parameter ``rank``.
     data : Dataset
         Erasers are fitted on ``train`` and measured on ``validation``; ``test`` is not used.
     ranks : sequence of int or fractions, optional
@@ -322,8 +299,7 @@ def rank_path(
     -----
     Ctrl-C ends the path with the ranks that are done.
 
-    One full fit at the highest rank, then 12 to 19 evaluations of O(b²r) per rank on average
-    (``benchmarks/results/rank_path.json``).
+    As many fits as ranks.
 
     Examples
     --------
@@ -420,30 +396,14 @@ class _Ranked:
         """Name the number of columns of ``X``, for messages."""
         return "the number of features" if self.around is None else self.around[-1].what
 
-    @property
-    def starts_warm(self) -> bool:
-        """Tell whether a fit refines a start; the paper's solver always runs to the end."""
-        estimator = self.estimator
-        is_leopard = isinstance(estimator, LEOPARD) and estimator.metric != "standardised"
-        return is_leopard and isinstance(as_solver(estimator.solver), ManifoldSolver)
-
-    def fits(self, ranks: Sequence[int], above: Any = None) -> Iterator[Any]:
-        """Fit the estimator at each rank: the first from scratch, the others warm if possible.
-
-        With ``above``, a fit of this function at a higher rank, the first starts warm too.
-        """
-        U = getattr(above, "second_", above.eraser_).U if self.starts_warm and above else None
-        for number, rank in enumerate(ranks, start=int(U is not None)):
+    def fits(self, ranks: Sequence[int]) -> Iterator[Any]:
+        """Fit the estimator at each rank."""
+        for rank in ranks:
             fitted = clone(self.estimator).set_params(rank=rank)
-            parameters = fitted.get_params(deep=False)
-            if U is not None:
-                fitted.set_params(**_warm(fitted, U, len(self.X), number))
             with warnings.catch_warnings():  # a path may include the full rank
                 warnings.filterwarnings("ignore", message=".*LEOPARD erases nothing")
                 fit_concept(fitted, self.X, self.train.concept)
-            fitted.set_params(**parameters)  # for another fit
             yield self._whole(fitted, rank)
-            U = fitted.eraser_.U if self.starts_warm else None
 
     def _whole(self, fitted: Any, rank: int) -> Any:
         """Return the fitted estimator for the embeddings, with its rank."""
@@ -453,25 +413,6 @@ class _Ranked:
             fitted = whole._freeze(rows, goal, whole.joined(first, fitted), rows)
         fitted.rank_ = rank
         return fitted
-
-
-def _warm(estimator: Any, U: NDArray[Any], n_rows: int, number: int) -> dict[str, Any]:
-    """Set up a short fit that starts inside span(U), on new rows if the rank is far."""
-    rank, solver = estimator.rank, as_solver(estimator.solver)
-    assert isinstance(solver, ManifoldSolver)  # what starts_warm says
-    near = rank >= NEAR * U.shape[1]
-    brief = replace(
-        solver,
-        init=U,
-        max_evaluations=min(solver.max_evaluations, NEAR_EVALUATIONS if near else FAR_EVALUATIONS),
-        patience=min(solver.patience, NEAR_PATIENCE if near else FAR_PATIENCE),
-    )
-    if near:
-        return {"solver": brief}
-    share = min(1.0, FAR_SHARE * (len(U) / rank) ** 0.5)
-    rows = max(MIN_WARM_ROWS, round(share * min(solver.max_rows, n_rows)))
-    seed = estimator.random_state + number
-    return {"solver": replace(brief, max_rows=rows), "random_state": seed}
 
 
 def _seeded(eraser: Any) -> tuple[Any, int]:

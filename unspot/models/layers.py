@@ -5,7 +5,6 @@ Hidden states are read as rows, batch after batch, and are never all in memory.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections import Counter
@@ -64,8 +63,9 @@ class LayerErasers:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder with one safetensors file for each layer, numbered in their order."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
         for number, eraser in enumerate(self.erasers.values()):
-            _save(eraser, folder, number)
+            eraser.save(Path(folder) / f"{number:03d}.safetensors")
 
 
 def fit_layers(
@@ -77,7 +77,6 @@ def fit_layers(
     eraser: Any = None,
     positions: str = "all",
     max_rows: int = 20_000,
-    folder: str | os.PathLike[str] | None = None,
     random_state: Any = 0,
 ) -> LayerErasers:
     """Fit an eraser for each layer, on the states that come through the erased layers before it.
@@ -104,9 +103,6 @@ def fit_layers(
         Which tokens are erased; padding never counts.
     max_rows : int
         States that an estimator without ``partial_fit`` is fitted on.
-    folder : path, optional
-        Where each eraser is saved as soon as it is fitted. If the folder holds some of these
-        layers, with the same settings, the fit continues after them.
     random_state : int, Generator or None
         Decides the sample of states.
 
@@ -135,26 +131,15 @@ def fit_layers(
             "here, such as LEACE() or Cascade(rank=0.5)."
         )
     names, seed = call_order(model, layers, inputs), as_seed(random_state)
-    settings = {
-        "layers": names,
-        "eraser": repr(estimator),
-        "positions": positions,
-        "max_rows": int(max_rows),
-        "random_state": seed,
-        "z": hashlib.sha256(repr(labels.tolist()).encode()).hexdigest(),
-        "model": _fingerprint(model),
-    }
-    erasers = {} if folder is None else _saved(Path(folder), settings)
-    for number, name in list(enumerate(names))[len(erasers) :]:
+    erasers: dict[str, Eraser] = {}
+    for name in names:
         with Hooks(model, erasers, positions):
             fitted, seen, used = _fit_layer(
                 clone(estimator), model, inputs, labels, name, positions, max_rows, seed
             )
         logger.info("%s: fitted on %d of %d states.", name, used, seen)
-        facts = {"layer": name, "positions": positions, "rows_seen": seen, "layer_fit": settings}
+        facts = {"layer": name, "layers": names, "positions": positions, "rows_seen": seen}
         erasers[name] = fitted.with_metadata(**facts)
-        if folder is not None:
-            _save(erasers[name], folder, number)
     return LayerErasers(erasers, positions)
 
 
@@ -182,62 +167,24 @@ def _fit_layer(
 
 
 def load_layers(folder: str | os.PathLike[str]) -> LayerErasers:
-    """Load the erasers in a folder that ``fit_layers`` or ``LayerErasers.save`` wrote.
+    """Load the erasers in a folder that ``LayerErasers.save`` wrote.
 
-    Needs torch only when they are attached. A folder of an unfinished fit is refused.
+    Needs torch only when they are attached.
     """
-    erasers = _saved(Path(folder))
+    erasers = [load(path) for path in sorted(Path(folder).glob("*.safetensors"))]
     if not erasers:
         raise FileNotFoundError(
             f"Got {os.fspath(folder)!r}, but there is no eraser in it. Expected a folder that "
-            "fit_layers wrote."
+            "LayerErasers.save wrote."
         )
-    settings = next(iter(erasers.values())).metadata["layer_fit"]
-    if len(erasers) < len(settings["layers"]):
+    names = [str(eraser.metadata.get("layer")) for eraser in erasers]
+    if names != list(erasers[0].metadata.get("layers", ())):
         raise ValueError(
-            f"Got {os.fspath(folder)!r}, whose fit is not finished: {len(erasers)} of "
-            f"{len(settings['layers'])} layers are there. Continue it: call fit_layers again with "
-            "the same arguments."
+            f"Got {os.fspath(folder)!r} with the layers {', '.join(names)}, which are not those of "
+            "one fit in its order: files are missing or were renamed. Copy the folder again."
         )
-    return LayerErasers(erasers, settings["positions"])
-
-
-def _save(eraser: Eraser, folder: str | os.PathLike[str], number: int) -> None:
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    eraser.save(Path(folder) / f"{number:03d}.safetensors")
-
-
-def _saved(folder: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Eraser]:
-    """Load the erasers of a folder: the first layers of one fit, that of the settings if given."""
-    erasers: dict[str, Eraser] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        eraser = load(path)
-        before = eraser.metadata.get("layer_fit", {})
-        settings = before if settings is None else settings
-        for name, value in settings.items():
-            if before.get(name) != value:
-                raise ValueError(
-                    f"Got {str(path)!r}, an eraser of another fit ({name} was "
-                    f"{str(before.get(name))[:60]} and is {str(value)[:60]}). Use another folder, "
-                    "or the same arguments."
-                )
-        layer = str(eraser.metadata.get("layer"))
-        if before.get("layers", [])[len(erasers) :][:1] != [layer]:
-            raise ValueError(
-                f"Got {str(path)!r}, which is not the eraser of the next layer but of {layer!r}: "
-                "files are missing or were renamed. Copy the folder again, or fit anew."
-            )
-        erasers[layer] = eraser
-    return erasers
-
-
-def _fingerprint(model: nn.Module) -> str:
-    """Hash the names, shapes and sums of all weights: another training gives another one."""
-    digest = hashlib.sha256()
-    for name, weight in model.state_dict().items():
-        total = float(weight.double().sum()) if weight.numel() else 0.0
-        digest.update(f"{name} {tuple(weight.shape)} {total!r}".encode())
-    return digest.hexdigest()
+    positions = erasers[0].metadata["positions"]
+    return LayerErasers(dict(zip(names, erasers, strict=True)), positions)
 
 
 # -- States as rows --------------------------------------------------------------------------------
