@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -113,3 +115,26 @@ def test_unknown_names_are_refused(adata):
         unspot.anndata.erase(adata, "phase", given="bulk_label")
     with pytest.raises(KeyError, match=r"'X_unspot'.*uns\['unspot'\], which has none"):
         unspot.anndata.transform(adata, adata)
+
+
+@RARE
+@pytest.mark.filterwarnings("ignore:The 'mode.chained_assignment' option")  # of anndata
+def test_views_are_cells_too(adata):
+    erased = unspot.anndata.erase(adata, "phase")(adata.obsm["X_pca"][:300])
+    view = adata[:300]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a view becomes a copy
+        unspot.anndata.transform(view, adata)
+    np.testing.assert_array_equal(view.obsm["X_unspot"], erased)
+
+
+def test_before_and_after_have_two_names(adata):
+    with pytest.raises(ValueError, match="'X_pca' as basis and as adjusted_basis"):
+        unspot.anndata.erase(adata, "phase", adjusted_basis="X_pca")
+
+
+@RARE
+def test_categories_of_whole_numbers_are_labels(adata):
+    adata.obs["cluster"] = adata.obs["bulk_labels"].cat.codes.astype("category")
+    eraser = unspot.anndata.erase(adata, "phase", given="cluster", eraser="leace")
+    assert eraser.metadata["given"]["kind"] == "categories"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -275,3 +276,11 @@ def test_a_failed_save_leaves_the_old_file(eraser, tmp_path, monkeypatch):
         eraser.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["e.safetensors"]
+
+
+def test_frames_of_several_types_of_numbers(rng):
+    """As the estimator takes them."""
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame["c"], frame["d"] = rng.random(60) < 0.5, pd.array(rng.integers(5, size=60), dtype="Int64")
+    fitted = LEACE().fit(frame, np.arange(60) % 2)
+    np.testing.assert_allclose(fitted.eraser_(frame), fitted.transform(frame))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from functools import partial
 
 import numpy as np
@@ -120,9 +119,7 @@ def test_what_it_says(result):
     text = str(result)
     assert result.chosen.title in text
     assert "task " in text
-    content = json.loads(result.to_json())
-    assert content["chosen"] == result.chosen.title
-    assert len(content["candidates"]) == len(result.candidates) > 10
+    assert len(result.table().splitlines()) == len(result.candidates) + 1 > 11
     assert result.chosen.title in result._repr_html_()
     leaks = [one.advantage for one in result.frontier]
     utilities = [one.utility for one in result.frontier if one is not result.chosen]
@@ -133,7 +130,8 @@ def test_what_it_says(result):
 def test_same_seed_same_choice(rows):
     X, z, _ = rows
     first, second = (erase(X[:500], z[:500], random_state=3) for _ in range(2))
-    assert first.chosen.row() | {"seconds": 0} == second.chosen.row() | {"seconds": 0}
+    assert str(first) == str(second)
+    assert first.table() == second.table()
     assert first.eraser.digest == second.eraser.digest
 
 
@@ -240,3 +238,48 @@ def test_both_bounds_are_refused(rows):
     X, z, _ = rows
     with pytest.raises(ValueError, match="one of them"):
         unspot.erase(X, z, max_advantage=0.1, min_utility=0.8)
+
+
+def test_a_leak_of_nothing_is_within_noise_too():
+    """Whether noise puts the best leak a little above or below zero decides nothing."""
+    simple = made("simple", 0.001, 0.72, error=0.013, before=0.1)
+    for leak in (0.0001, -0.0001):
+        elaborate = made("elaborate", leak, 0.724, error=0.013, before=0.1)
+        assert Rule().choose((simple, elaborate)).name == "simple"
+
+
+def test_a_bound_of_utility_that_none_reaches_compares_utilities():
+    worse, better = made("worse", 0.2, 0.80, error=0.05), made("better", 0.05, 0.82, error=0.05)
+    assert Rule(min_utility=0.99).choose((worse, better)).name == "better"
+
+
+def test_of_ties_the_one_that_is_better_in_both():
+    first, both = made("first", 0.05, 0.80, error=0.02), made("both", 0.045, 0.83, error=0.02)
+    assert Rule().choose((first, both)).name == "both"
+
+
+def test_unit_vectors_get_their_norm_back_whatever_their_columns():
+    X = np.random.default_rng(0).normal(size=(200, 8))
+    X[:, 0], X[:, 1] = 0, 1e-8 * X[:, 1]
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert candidates.settings_for(X) == {"normalise": True}
+    assert candidates.settings_for(X * np.arange(1, 201)[:, None]) == {}
+    assert candidates.settings_for(X * [1, 1, 1, 1, 1, 1, 1, 1e5]) == {"metric": "standardised"}
+
+
+@pytest.mark.filterwarnings("ignore:Got no value of task")
+def test_what_a_run_of_erase_says_of_its_rows(rows):
+    X, z, y = (part[:500] for part in rows)
+    again = np.concatenate([np.arange(500), np.arange(20)])
+    result = erase(X[again], {"site": z[again], "shift": 5 * X[again, 0]}, random_state=0)
+    assert "20 rows that repeat others exactly counted once." in result.notes
+    assert result.called("site,shift").certificate.concept in ("site", "shift", "site × shift")
+    bounded = erase(X, z, max_advantage=0.01, random_state=0)  # these rows cannot tell so little
+    assert bounded.notes[0].startswith("1 points cannot be decided with these 500 rows")
+    assert bounded.certificate.margin == bounded.rule.max_advantage == bounded.plan.confirmable
+    assert bounded.certificate.decision in str(bounded)
+    assert not bounded.reached
+    with pytest.raises(ValueError, match="task of several columns or with gaps"):
+        erase(X, z, task=np.where(np.arange(500) == 3, None, y))
+    with pytest.raises(ValueError, match="groups that cannot be divided"):
+        erase(X, z, groups=z)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-from unspot.data.concept import Classes, Number, Table, is_table, read
+from unspot.data.concept import Classes, Number, Table, is_table, read, read_covariate
 
 COLUMNS = {
     "gender": ["f", "m", "f", "m"],
@@ -135,3 +137,19 @@ def test_an_unknown_concept_of_a_table():
 def test_kinds_of_single_concepts():
     assert isinstance(read(["f", "m"], n_rows=2), Classes)
     assert read([1, 2, 5], n_rows=3, kind="continuous").kind == "continuous"
+
+
+def test_a_number_beside_a_label_in_a_table():
+    sex, age = np.array(["f", "m", "f"]), Number.read([31, 28, 45])
+    table = read({"sex": sex, "age": age}, n_rows=3)
+    assert table.kinds == {"sex": "categories", "age": "continuous"}
+
+
+def test_a_covariate_that_decides_the_concept_does_so_with_a_gap():
+    z = Classes.read(np.repeat(["a", "b"], 100))
+    dose = np.where(z.codes == 1, 5.0, 1.0) + np.linspace(0, 0.5, 200)
+    dose[3] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the gap
+        given = read_covariate({"dose": dose}, "given", 200)
+    assert given.determines(z)

@@ -342,3 +342,13 @@ def test_progress_goes_to_stderr(three_classes, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "Matching 4 of 4 steps: loss" in captured.err
+
+
+@pytest.mark.parametrize("rows", ["few", "twice"])
+def test_a_rank_that_keeps_all_that_varies_is_said(rows):
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(12, 20)), np.arange(12) % 2
+    if rows == "twice":
+        X, z = np.repeat(rng.normal(size=(200, 3)), 2, axis=1), np.arange(200) % 2
+    with pytest.warns(UserWarning, match="keeps them all: .*erases nothing"):
+        LEOPARD(rank=0.6, random_state=0).fit(X, z)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -215,3 +217,15 @@ def test_a_class_with_fewer_rows_than_directions_moves_by_the_pooled_covariance(
     # Without any class of more rows than directions nothing moves: what is left is a projection.
     none = Transport().fit(X[-14:], z[-14:]).eraser_
     assert none.is_projection
+
+
+def test_classes_without_any_variance_move_by_their_means():
+    z = np.arange(40) % 2
+    for X in (np.eye(2)[z], np.ones((40, 5))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of nothing that is left
+            erased = Transport().fit(X, z).transform(X)
+        assert np.isfinite(erased).all()
+        np.testing.assert_allclose(erased[z == 0].mean(0), erased[z == 1].mean(0), atol=1e-9)
+        with pytest.raises(ValueError, match=r"do not vary within classes.*Use Transport"):
+            Transport(drop=False).fit(X, z)

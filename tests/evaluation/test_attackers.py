@@ -456,3 +456,17 @@ def test_bad_input_is_named():
         40,
         500,
     ]
+
+
+def test_small_differences_of_many_variances_are_read_as_by_naive_bayes():
+    """More columns than products are tried of: their squares are."""
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(0)
+    spreads = np.exp(0.06 * rng.normal(size=(2, 300)))
+    z = rng.integers(2, size=2000)
+    X = rng.normal(size=(2000, 300)) * spreads[z]
+    stock = GaussianNB().fit(X[:1000], z[:1000]).score(X[1000:], z[1000:])
+    how = {"attackers": ["quadratic"], "budget": "quick"}
+    (found,) = attack(X[:1000], z[:1000], X[1000:], z[1000:], **how)
+    assert found.score > stock - 0.03 > 0.65

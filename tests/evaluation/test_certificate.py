@@ -244,6 +244,30 @@ def test_rows_of_few_values_are_no_copies():
     X, z = rng.integers(0, 2, size=(600, 4)).astype(float), rng.integers(0, 2, 600)
     found = certify(None, X, z, **FAST)
     assert (found.n_rows, found.n_repeats) == (600, 0)
+    counts = rng.poisson(0.8, size=(600, 4)).astype(float)
+    eraser = LEACE().fit(counts[:300], z[:300])
+    fresh = certify(eraser, counts[300:], z[300:], **FAST)  # many of them met by chance
+    assert not fresh.new_rows
+    assert "could not be checked" in str(fresh)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float16])
+def test_rows_of_the_fit_are_known_in_any_type(dtype):
+    rng = np.random.default_rng(0)
+    X, z = rng.integers(0, 40, size=(300, 6)).astype(dtype), np.arange(300) % 2
+    with pytest.raises(ValueError, match="fitted on these rows"):
+        certify(LEACE().fit(X, z), X, z, **FAST)
+
+
+def test_the_order_of_rows_decides_nothing(data, linear):
+    rows = data.validation.joined(data.test)
+    order = np.random.default_rng(0).permutation(len(rows))
+    found = certify(linear, rows.X, rows.z, **FAST)
+    again = certify(linear, rows.X[order], rows.z[order], **FAST)
+    assert (again.after, again.upper_bound, again.before) == pytest.approx(
+        (found.after, found.upper_bound, found.before)
+    )
+    assert again.kept[-1].after == pytest.approx(found.kept[-1].after, abs=1e-3)
 
 
 def test_rows_of_the_fit_are_refused_in_any_order_and_company(data, linear):

@@ -31,7 +31,7 @@ def test_rows_by_key():
 def test_it_is_shown_in_a_line_and_in_notebooks_as_a_table():
     assert repr(FOUND) == (
         "<Evaluation of LEOPARD on words, 4 rows: Probe accuracy 90.0 ± 1.0 % → 33.3 ± 0.5 %; "
-        "MDL 0.50 kbit → 10.46 kbit; A_50% & σ_{x}|y 1.00 → –>"
+        "MDL 0.50 kbit → 10.5 kbit; A_50% & σ_{x}|y 1.000 → –>"
     )
     attack = Row("attack", "Strongest attacker", "share", Value(0.9), Value(0.6), "lower")
     told = "5 rows: Strongest attacker 90.0 % → 60.0 %>"
@@ -75,7 +75,7 @@ def test_without_pandas_the_way_out_is_said(monkeypatch):
 def test_markdown_is_a_table_and_notes():
     lines = FOUND.to_markdown().splitlines()
     assert lines[2] == "| Probe accuracy ↓ | 90.0 ± 1.0 % | 33.3 ± 0.5 % |"
-    assert lines[3] == "| MDL ↑ | 0.50 kbit | 10.46 kbit |"
+    assert lines[3] == "| MDL ↑ | 0.50 kbit | 10.5 kbit |"
     assert all(line.count("|") == 4 for line in lines[:6])
     assert lines[6:] == ["", "- MDL: of 600 labels.", "- A_50% & σ_{x}|y: undefined."]
     assert str(FOUND).startswith("LEOPARD on words\n\n| Metric ")
@@ -86,7 +86,7 @@ def test_markdown_is_a_table_and_notes():
     [
         (Value(0.12345), "share", "12.3 %"),
         (Value(0.0049), "p", "0.005"),
-        (Value(-0.5, 0.1), "", "-0.50 ± 0.10"),
+        (Value(-0.5, 0.1), "", "-0.500 ± 0.100"),
         (None, "kbit", "–"),
     ],
 )

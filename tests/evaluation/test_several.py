@@ -276,3 +276,29 @@ def test_a_class_that_the_fit_did_not_have():
         certify(eraser, X[300:], site[300:], **QUICK)
     other = np.array(["f", "m"])[np.arange(300) % 2]  # another concept: no word about its classes
     certify(eraser, X[300:], other, **QUICK)
+
+
+@pytest.mark.parametrize("leak", [0.0, 1.2])
+def test_attackers_predict_from_covariates_as_well_as_the_baseline(leak):
+    """Age in bands decides the site for three of four rows: trees see it, a logistic does not."""
+    rng = np.random.default_rng(3)
+    age = rng.uniform(18, 90, 3000)
+    often = ((age < 35) | ((age > 55) & (age < 75))).astype(int)
+    z = np.where(rng.random(3000) < 0.75, often, 1 - often)
+    X = rng.normal(size=(3000, 40))
+    X[:, 0] += leak * (z - 0.5)
+    attackers = ["logistic", "trees"]
+    found = certify(None, X, z, given={"age": age}, budget="quick", attackers=attackers)
+    if leak:  # without covariates, a logistic model is right on 73 %
+        assert found.lower_bound > 0.12
+    else:
+        assert found.lower_bound <= 0.01 < found.upper_bound < 0.08
+
+
+def test_a_concept_that_covariates_decide_by_a_product_is_no_leak():
+    rng = np.random.default_rng(0)
+    A, X = rng.normal(size=(2000, 10)), rng.normal(size=(2000, 8))
+    z = (rng.random(2000) < np.where(A[:, :3].prod(axis=1) > 0, 0.95, 0.05)).astype(int)
+    given = {f"a{i}": column for i, column in enumerate(A.T)}
+    found = certify(None, X, z, given=given, budget="quick", attackers=["interactions", "trees"])
+    assert found.lower_bound <= 0

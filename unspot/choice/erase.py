@@ -7,12 +7,11 @@ judged on other parts too.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -95,10 +94,6 @@ class Candidate:
     def title(self) -> str:
         """Name the candidate with its rank."""
         return self.name if self.rank is None else f"{self.name}, rank {self.rank}"
-
-    def row(self) -> dict[str, Any]:
-        """Write the numbers as plain values."""
-        return {name: value for name, value in vars(self).items() if name != "family"}
 
 
 @dataclass(frozen=True)
@@ -237,19 +232,6 @@ class Choice:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}\n\n{escape(self.table())}</pre>"
 
-    def to_json(self) -> str:
-        """Write the choice, the candidates and the certificate as JSON."""
-        content = {
-            "format": "unspot-choice/1",
-            "chosen": self.chosen.title,
-            "rule": asdict(self.rule) | {"text": str(self.rule), "reached": self.reached},
-            "candidates": [one.row() for one in self.candidates],
-            "notes": self.notes,
-            "seconds": round(self.seconds, 1),
-            "certificate": json.loads(self.certificate.to_json()),
-        }
-        return json.dumps(content, indent=1)
-
     def called(self, concept: str = "", task: str = "", data: str = "", given: str = "") -> Choice:
         """Name the concept, task, data and covariates in the statement and on the page."""
         certificate = self.certificate.naming(task=task, given=given)
@@ -342,7 +324,7 @@ def erase(
         notes.append(planned.sentence)
     if len(rows) < len(whole):
         notes.append(f"{len(whole) - len(rows):,} rows that repeat others exactly counted once.")
-    if warn_if_grouped((rows, rows.target.strata)):
+    if warn_if_grouped((rows, rows.concept.strata)):
         notes.append("The rows look grouped, and no groups were given: see the warning.")
     choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), random_state))
     if not (len(choosing) and len(judging)):

@@ -360,10 +360,15 @@ def was_fitted_on(eraser: Any, split: Split) -> bool:
 def knows_its_rows(eraser: Any, split: Split) -> bool:
     """Tell whether the metadata of an eraser would recognise rows of its fit among these.
 
-    Rows of few values, most of which repeat others, meet those of the fit by chance.
+    Rows of few values, most of which meet each other, meet those of the fit by chance.
     """
     is_known = _metadata(eraser).get("known_rows") and _metadata(eraser).get("known_step")
-    return bool(is_known) and 2 * len(set(row_hashes(np.asarray(split.X)))) > len(split)
+    return bool(is_known) and _share_that_meet(split) < 0.5
+
+
+def _share_that_meet(split: Split) -> float:
+    _, counts = np.unique(row_hashes(np.asarray(split.X)), return_counts=True)
+    return float(counts[counts > 1].sum() / max(len(split), 1))
 
 
 def share_fitted_on(eraser: Any, split: Split) -> float:
@@ -384,7 +389,9 @@ def share_fitted_on(eraser: Any, split: Split) -> float:
     if "known_below" in metadata:
         # One row is no evidence: it may occur twice, and be one of few up to the bound.
         of = sum(own <= metadata["known_below"] for own in hashes)
-        return found / max(of, found) if found > 1 else 0.0
+        by_chance = _share_that_meet(split)
+        seen = found / max(of, found) if found > 1 else 0.0
+        return max(0.0, (seen - by_chance) / (1 - by_chance))
     return float(min(1.0, found / len(known) * metadata["n_rows"] / len(split)))
 
 

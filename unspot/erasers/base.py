@@ -385,7 +385,7 @@ def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
         if eraser.is_projection and eraser.rank == basis[0].shape[1]:
             warn(
                 f"Got rows that vary in {eraser.rank} dimensions only, and a rank that keeps them "
-                "all: nothing is erased. Choose a lower rank."
+                "all: the eraser erases nothing. Choose a lower rank."
             )
     if eraser.is_projection and eraser.mean is None:  # so that the mean of the rows stays
         eraser = Eraser.projection(eraser.U, spread.mean, **eraser.metadata)

@@ -331,5 +331,5 @@ def warn_if_all(removed: Array, covariance: Array | None = None) -> None:
         some = "" if n_varying == n_features else " that vary"
         warn(
             f"Got a concept whose linear signal spans all {n_varying} features{some}: nothing is "
-            "left of the embeddings. Merge classes, or erase a concept that has fewer."
+            "left of the embeddings. Merge classes, or use LEOPARD() or Transport(drop=False)."
         )

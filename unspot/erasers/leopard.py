@@ -154,9 +154,10 @@ class LEOPARD(BaseEraser):
         facts = {}
         if selection is not None:
             self.selection_, facts = selection, {"selection": selection.describe()}
-        elif self.rank_ == X.shape[1] > 1:  # with one feature there is no lower rank
+        elif self.rank_ >= (most := min(X.shape[1], len(X) - 1)) > 1:  # with one there is no lower
+            some = " in which rows vary" * (most < X.shape[1])
             warn(
-                f"Got rank {self.rank_} of {X.shape[1]} dimensions, which keeps them all: LEOPARD "
+                f"Got rank {self.rank_} of {most} dimensions{some}, which keeps them all: LEOPARD "
                 "erases nothing. Choose a lower rank."
             )
         settings = Settings(

@@ -165,7 +165,12 @@ def _all_moved(statistics: ClassStatistics, X: NDArray[Any], labels: Any) -> Era
     stay = np.eye(d)
     spread = _spread(statistics.within / statistics.n_rows)
     matrices = np.stack([stay] * K)
-    if 0 < len(spread[0]) < statistics.counts.max():
+    if not len(spread[0]):
+        raise ValueError(
+            "Got rows that do not vary within classes, so that nothing but their means differs, "
+            "but drop=False drops none of it. Use Transport()."
+        )
+    if statistics.counts.max() > len(spread[0]):
         maps, groups = _maps(statistics, *_moving(statistics, X, labels, spread), stay, *spread)
         matrices = maps if groups is None else maps[groups.argmax(axis=1)]
     shifts = statistics.mean - np.einsum("kd,kde->ke", statistics.means, matrices)

@@ -6,7 +6,8 @@ that predictions of a number explain. ``ClassScores`` and ``NumberScores`` apply
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -431,10 +432,14 @@ class Given:
         Classes of the judged rows.
     alone : AttackResult
         A baseline that sees only these labels.
+    by_attacker : mapping of str to array
+        What each attacker predicts from them alone, by its name. Rows add only what neither this,
+        a model as sure of itself, nor the baseline knows without them.
     """
 
     codes: Codes
     alone: AttackResult
+    by_attacker: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,8 +462,12 @@ class ClassScores:
         """Score the predictions of an attacker."""
         codes = self.concept.codes
         if self.given is not None:  # classes that rows make more probable than the label does
-            alone = np.maximum(self.given.alone.predictions, 1e-12)
-            guesses = (predictions / alone).argmax(axis=1)
+            best = self.given.alone.predictions
+            ratios = (
+                predictions / np.maximum(p, 1e-12)
+                for p in (best, self.given.by_attacker.get(name, best))
+            )
+            guesses = min((r.argmax(axis=1) for r in ratios), key=lambda g: self._recalls(g).mean())
         assert guesses is not None
         return AttackResult(
             name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -191,16 +191,11 @@ def attack_splits(
     """Train attackers on erased rows, and judge them on others."""
     X, X_test, given = learn.X, judge.X, None
     if known is not None:
-        sides, groups = zip(known, (learn, judge), strict=True), np.asarray(learn.group_codes)
-        key = *(fingerprint(k.columns, side.target.numbers) for k, side in sides), groups.tobytes()
-        if key not in _BASELINES:  # the erasers of a search share the rows that judge them
-            while len(_BASELINES) >= 64:
-                _BASELINES.pop(next(iter(_BASELINES)))
-            _BASELINES[key] = known[0].baseline(learn, judge, known[1])
-        alone, mine, others = _BASELINES[key]
+        alone, mine, theirs = _baseline(learn, judge, known, how)
         unit = _known_unit(X, mine)
-        X, X_test = mine.beside(X, unit), others.beside(X_test, unit)
-        given = Given(known[1].cells, alone)
+        X, X_test = mine.beside(X, unit), theirs.beside(X_test, unit)
+        by_attacker = {one.name: one.predictions for one in alone[1:]}
+        given = Given(known[1].cells, replace(_most_likely(alone), name="given alone"), by_attacker)
     scores = scores_of(judge.target, judge.group_codes, given)
     results = attack_concept(X, learn.target, X_test, scores, groups=learn.group_codes, **how)
     return Attacked((Round(results, scores),), judge, None if given is None else given.codes)
@@ -236,7 +231,11 @@ def _pooled(parts: Sequence[Attacked], judged: Split) -> Round:
     labels = [part.scores.given for part in parts if part.scores.given is not None]
     if labels:
         alone = _pooled_result([label.alone for label in labels], plain)
-        given = Given(np.concatenate([label.codes for label in labels]), alone)
+        by_attacker = {
+            name: np.concatenate([label.by_attacker[name] for label in labels])
+            for name in labels[0].by_attacker
+        }
+        given = Given(np.concatenate([label.codes for label in labels]), alone, by_attacker)
     scores = scores_of(judged.target, judged.group_codes, given)
     each = zip(*(part.results for part in parts), strict=True)
     return Round(tuple(_pooled_result(results, scores) for results in each), scores)
@@ -276,37 +275,7 @@ class Known(NamedTuple):
         """Select rows."""
         return Known(self.columns[rows], self.cells[rows], self.exact)
 
-    def baseline(
-        self, learn: Split, judge: Split, judged: Known
-    ) -> tuple[AttackResult, Known, Known]:
-        """Predict from what is given alone, and add the predictions to what attackers know.
-
-        An attacker that predicted worse from what is given would seem to guess against what rows
-        tell, and one that predicted better would seem to read rows. So both know the same
-        predictions: of rows to learn from, those of models of their other half.
-        """
-        plain = scores_of(judge.target, judge.group_codes)
-        if self.exact:
-            labels = self.cells, judged.cells
-            return plain.from_labels(learn.target, *labels, "given alone"), self, judged
-        rows = self.columns, learn.target, judged.columns, plain
-        best = _most_likely(attack_concept(*rows, attackers=_OF_GIVEN, budget="quick"))
-        few = learn.target.fewest_rows()[0] < 2 * MIN_OF_A_CLASS
-        if few or len(learn) < 2 * rows_needed(learn.target):
-            return replace(best, name="given alone"), self, judged
-        columns, rng = np.zeros((len(learn), *best.predictions.shape[1:])), np.random.default_rng(0)
-        halves = stratified_parts(learn.target.strata, (0.5, 0.5), rng, learn.groups)
-        for part, others in (halves, halves[::-1]):
-            target, scores = learn.target.take(others), scores_of(learn.target.take(part))
-            rows = self.columns[others], target, self.columns[part], scores
-            (result,) = attack_concept(*rows, attackers=[best.name], budget="quick")
-            columns[part] = result.predictions
-        mine, theirs = self._with(columns, learn), judged._with(best.predictions, learn)
-        rows = mine.columns, learn.target, theirs.columns, plain
-        again = attack_concept(*rows, attackers=_OF_GIVEN, budget="quick")
-        return replace(_most_likely([best, *again]), name="given alone"), mine, theirs
-
-    def _with(self, predictions: NDArray[Any], learn: Split) -> Known:
+    def with_predictions(self, predictions: NDArray[Any], learn: Split) -> Known:
         """Append predictions of the concept; of probabilities the logarithms."""
         if learn.target.has_classes:
             predictions = np.log(np.clip(predictions, 1e-3, None))
@@ -316,6 +285,49 @@ class Known(NamedTuple):
     def beside(self, X: NDArray[Any], unit: NDArray[Any]) -> NDArray[Any]:
         """Append what is known to rows."""
         return np.hstack([np.asarray(X, dtype=np.float64), self.columns * unit])
+
+
+def _baseline(
+    learn: Split, judge: Split, known: tuple[Known, Known], how: Mapping[str, Any]
+) -> tuple[list[AttackResult], Known, Known]:
+    """Predict from what is given alone, and add the predictions to what attackers know.
+
+    An attacker that predicted worse from what is given would seem to guess against what rows tell,
+    and one that predicted better would seem to read rows. So all know the same predictions: of rows
+    to learn from, those of models of their other half. The best of them comes first; then what each
+    attacker makes of them.
+    """
+    mine, theirs = known
+    sides, groups = zip(known, (learn, judge), strict=True), np.asarray(learn.group_codes)
+    digests = (fingerprint(one.columns, side.target.numbers) for one, side in sides)
+    key = *digests, groups.tobytes(), repr(sorted(how.items()))
+    if key in _BASELINES:  # the erasers of a search share the rows that judge them
+        return _BASELINES[key]
+    plain = scores_of(judge.target, judge.group_codes)
+    if mine.exact:
+        return [plain.from_labels(learn.target, mine.cells, theirs.cells, "")], *known
+    quick: Any = {"attackers": _OF_GIVEN, "budget": "quick"}
+    rows = mine.columns, learn.target, theirs.columns, plain
+    results = [_most_likely(attack_concept(*rows, **quick))]
+    few = learn.target.fewest_rows()[0] < 2 * MIN_OF_A_CLASS
+    if not few and len(learn) >= 2 * rows_needed(learn.target):
+        quick["attackers"], (best,) = [results[0].name], results
+        columns, rng = np.zeros((len(learn), *best.predictions.shape[1:])), np.random.default_rng(0)
+        halves = stratified_parts(learn.target.strata, (0.5, 0.5), rng, learn.groups)
+        for part, others in (halves, halves[::-1]):
+            target, scores = learn.target.take(others), scores_of(learn.target.take(part))
+            rows = mine.columns[others], target, mine.columns[part], scores
+            columns[part] = attack_concept(*rows, **quick)[0].predictions
+        mine, theirs = (
+            mine.with_predictions(columns, learn),
+            theirs.with_predictions(best.predictions, learn),
+        )
+        rows = mine.columns, learn.target, theirs.columns, plain
+        results += attack_concept(*rows, **{**how, "verbose": False})
+    while len(_BASELINES) >= 64:
+        _BASELINES.pop(next(iter(_BASELINES)))
+    _BASELINES[key] = results, mine, theirs
+    return _BASELINES[key]
 
 
 def _most_likely(results: Sequence[AttackResult]) -> AttackResult:

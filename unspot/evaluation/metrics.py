@@ -126,11 +126,6 @@ class Side:
         return self.original.test.target
 
     @property
-    def kind(self) -> str:
-        """Kind of the concept, which decides words."""
-        return str(self.concept.kind)
-
-    @property
     def effort(self) -> dict[str, Any]:
         return {"budget": self.budget, "random_state": self.random_state}
 
@@ -288,7 +283,9 @@ def _one_row(
         if note is not None:
             kind = side.original.test.task.kind if key == "task_linear" else "categories"
             return Finding((_row(key, before, after, note(side), kind),))
-        return Finding((_row(key, before, after, _NOTES[side.kind][key], side.kind),))
+        return Finding(
+            (_row(key, before, after, _NOTES[side.concept.kind][key], side.concept.kind),)
+        )
 
     return describe
 
@@ -630,7 +627,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("chance", _chance, _one_row("chance"), classes_only=True),
-        Metric("linear", lambda side: _LINEAR[side.kind](side), _one_row("linear")),
+        Metric("linear", lambda side: _LINEAR[side.concept.kind](side), _one_row("linear")),
         Metric("attack", attrgetter("attacked"), _attack),
         Metric("mdl", _code, _mdl, classes_only=True),
         Metric("two_sample", _test, _one_row("two_sample")),
