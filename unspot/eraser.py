@@ -255,7 +255,7 @@ class Eraser:
     def within(self, S: NDArray[Any], N: NDArray[Any], mean: NDArray[Any]) -> Eraser:
         """Restrict the results to the affine subspace ``mean`` + span(S).
 
-        S and N, the directions beside it, have orthonormal columns. Rows that never leave that
+        S and N, its orthogonal complement, have orthonormal columns. Rows that never leave that
         subspace lose nothing. For them it is what keeps rounding errors out of the directions in
         which they do not vary. A kept direction that lies outside of it but for a thousandth is
         dropped: what it shows of the subspace was to be removed.

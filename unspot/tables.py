@@ -30,7 +30,7 @@ class Number:
 
 
 def value_text(value: float, unit: str = "") -> str:
-    """One value with its unit: "share" is shown in per cent, "p" as a p-value.
+    """Format a value with its unit: "share" is shown in per cent, "p" as a p-value.
 
     Any other unit is written behind the value.
 
@@ -45,7 +45,7 @@ def value_text(value: float, unit: str = "") -> str:
 
 
 def number_text(number: Number | None, unit: str = "") -> str:
-    """A value with its spread, if it has one; a dash for None.
+    """Format a value with its spread, if it has one; a dash for None.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def number_text(number: Number | None, unit: str = "") -> str:
 
 
 def interval_text(number: Number, unit: str = "") -> str:
-    """A value with its interval, or with its spread if it has no interval.
+    """Format a value with its interval, or with its spread if it has no interval.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def interval_text(number: Number, unit: str = "") -> str:
 
 
 def _digits(value: float, unit: str, like: float | None = None) -> str:
-    """A value rounded as suits the unit and the size of ``like``, by default its own size."""
+    """Round a value as suits the unit and the size of ``like``, by default its own size."""
     if unit == "share":
         return f"{100 * value:.1f}"
     size = abs(value if like is None else like)
@@ -100,7 +100,7 @@ def points_text(advantage: float) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column is aligned to the left, the others to the right.
+    """Format a Markdown table: the first column is aligned to the left, the others to the right.
 
     Examples
     --------
@@ -133,5 +133,5 @@ def plain(rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
 
 
 def _width(text: str) -> int:
-    """Letters as a terminal shows them: the macron of L̄EOPARD takes no place."""
+    """Count letters as a terminal shows them: the macron of L̄EOPARD takes no place."""
     return sum(not combining(letter) for letter in text)

@@ -42,7 +42,7 @@ class Family:
     ranks : tuple of int
         From high to low; empty if the eraser has no rank.
     keeps : bool
-        Whether it is told the task.
+        Whether its fit gets the task.
     """
 
     name: str
@@ -77,9 +77,9 @@ def families(
     Parameters
     ----------
     goal : Goal
-        What to erase, what is given, and the task to keep.
+        The concept to erase, the covariate that is given, and the task to keep.
     n_features, n_rows : int
-        Of the rows that candidates are fitted on.
+        Shape of the rows that candidates are fitted on.
     seed : int
     settings : mapping, optional
         Parameters for all that have them, from ``settings_for``.
@@ -113,7 +113,7 @@ def families(
 def settings_for(X: NDArray[Any]) -> dict[str, Any]:
     """Choose settings by the rows: unit norm is given back, and other units are standardised.
 
-    The norm of erased unit rows tells how much was removed, which boosted trees read. Columns of
+    The norm of erased unit rows shows how much was removed, which boosted trees read. Columns of
     large units would decide alone.
     """
     if np.abs(np.linalg.norm(X, axis=1) - 1).max() < 1e-2:

@@ -54,7 +54,7 @@ CAREFUL = 1.64
 NOTCH = 0.005
 #: Share of the nearest half that is kept, below which little but the task is left; 0.5 is random.
 NEARLY_RANDOM = 0.65
-#: Differences of utility that nobody would notice.
+#: Largest negligible difference of utility.
 SAME = 0.005
 
 
@@ -67,7 +67,7 @@ class Candidate:
     name : str
     rank : int or None
     advantage, error : float
-        What the strongest attacker had above guessing, and its standard error.
+        Advantage of the strongest attacker over guessing, and its standard error.
     utility : float
         The task's score, the neighbours kept (A_50%), or the value of a function.
     gone, kept : float
@@ -109,7 +109,7 @@ class Rule:
             if self.min_utility is not None:
                 raise ValueError(
                     "Got max_advantage and min_utility, but expected one of them: with both, often "
-                    "nothing is within. Bound one, and read the other."
+                    "nothing is within. Set one; the result reports the other."
                 )
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Rule:
         if self.min_utility is not None:
             under = self.min_utility - one.utility
             return (0.0, -under) if under > 0 else (1.0, -one.advantage)
-        leak = -errors * one.error if errors < 0 else 0.0  # the benefit of the doubt
+        leak = -errors * one.error if errors < 0 else 0.0  # optimistic: one standard error below
         return 1.0, (one.gone + leak) ** 2 * one.kept
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate:
@@ -139,9 +139,9 @@ class Rule:
         best = max(candidates, key=self.value)
         reached, value = self.value(best)
         slack = best.error
-        if self.min_utility is None and self.max_advantage is None:  # of the share that is gone
+        if self.min_utility is None and self.max_advantage is None:  # slack of the share removed
             slack *= 2 * value / max(best.before * best.gone, 1e-9)
-        elif (self.min_utility is None) == (reached > 0):  # of utility
+        elif (self.min_utility is None) == (reached > 0):  # slack of utility
             slack = SAME
         ties = [one for one in candidates if self.value(one) >= (reached, value - slack)]
         leak, least = (ties[0].advantage, ties[0].utility + SAME) if reached else (np.inf, -np.inf)
@@ -158,14 +158,14 @@ class Choice:
     eraser : Eraser
         Fitted on all rows but those that judge.
     certificate : Certificate
-        Of rows that had no part in the choice or the fit.
+        Certificate on rows that had no part in the choice or the fit.
     candidates : tuple of Candidate
         All that were tried, from the simplest to the most elaborate.
     chosen : Candidate
     rule : Rule
     plan : Plan
     notes : tuple of str
-        What a reader should know, in sentences.
+        Caveats, in sentences.
     judging : array of int
         Numbers of the rows that judge.
     seconds : float
@@ -288,7 +288,7 @@ def erase(
         of a logistic model, or the R² of a linear one; otherwise it is A_50%, the share of
         neighbours that are kept, of which random rows keep half.
     groups : array-like of shape (n,), optional
-        What rows come in, such as authors: no group is divided.
+        Groups of rows, such as authors: no group is divided.
     given : array-like of shape (n,), or table, optional
         Only what rows add to these columns is erased, and counts as leak.
     utility : callable, optional
@@ -403,7 +403,7 @@ def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
     few, of = rows.concept.fewest_rows()
     needed = rows_needed(rows.concept)
     for n, judging in ((3, 1), (2, 1), (3, 2)):
-        share = judging / n / 2  # of the rows, for attackers to learn from
+        share = judging / n / 2  # share of the rows that attackers learn from
         if share * len(rows) > needed and share * few > 1.2 * MIN_OF_A_CLASS:
             break
     else:
@@ -426,11 +426,11 @@ def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
 
 
 class _Trial:
-    """Collect what an eraser left and kept so far."""
+    """Results of an eraser so far: what it left and kept."""
 
     def __init__(self, family: Any = None, rank: int | None = None) -> None:
         self.family, self.rank, self.rounds = family, rank, 1
-        self.eraser: Any = None  # of the first fold
+        self.eraser: Any = None  # fitted on the first fold
         self.leaks: dict[str, list[float]] = defaultdict(list)  # by attacker
         self.errors, self.utilities = list[float](), list[float]()
 
@@ -444,7 +444,7 @@ class _Trial:
                 self.leaks[part.name + result.name].append(result.score - attacked.chance)
             low, high = attacked.scores.interval(attacked.strongest, 0.32)
             ends.append((attacked.strongest.score - attacked.chance, (high - low) / 2))
-        self.errors.append(max(ends)[1])  # of the concept that leaks most
+        self.errors.append(max(ends)[1])  # error for the concept that leaks most
 
     @property
     def advantage(self) -> float:
@@ -475,7 +475,7 @@ class _Search:
     def run(self, bar: Phase) -> list[Candidate]:
         """Try all candidates in rounds, the best ones longer; Ctrl-C ends the search."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of candidates that nobody has chosen
+            warnings.simplefilter("ignore")  # warnings about candidates that were not chosen
             self.original = _Trial()
             self._judge(self.original, None, self.folds[0][1])
             try:
@@ -547,7 +547,7 @@ class _Search:
         utility, nothing = float(np.mean(trial.utilities)), self.nothing
         error = float(np.mean(trial.errors) / len(trial.errors) ** 0.5)
         gone = float(np.clip(1 - trial.advantage / max(before, 1e-9), 0, 1))
-        most = 1.0 if self.utility is None else np.inf  # a search improves; a task only by luck
+        most = 1.0 if self.utility is None else np.inf  # a search improves; a task only by chance
         kept = float(np.clip((utility - nothing) / max(usual - nothing, 1e-9), 0, most))
         numbers = trial.advantage, error, utility, gone, kept, before, trial.rounds
         return Candidate(trial.family.name, trial.rank, *numbers, trial.family)

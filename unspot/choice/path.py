@@ -45,7 +45,7 @@ MAX_HELD_OUT_ROWS = 4096
 ASIDE = 0.4
 #: The number of rows that fit the path which it chooses from.
 ROWS_OF_CHOICE = 10_000
-#: With fewer rows of a class, nobody can say whether an attacker does better than chance.
+#: Fewest rows of a class from which an attacker can be distinguished from chance.
 MIN_ASIDE = 10
 
 
@@ -299,7 +299,7 @@ def rank_path(
     -----
     Ctrl-C ends the path with the ranks that are done.
 
-    As many fits as ranks.
+    One fit per rank.
 
     Examples
     --------
@@ -485,7 +485,7 @@ def fit_auto(
     train, aside = (Split(rows, part.erase, groups=part.groups) for rows, part in some)
     data = Dataset(train, aside, aside)
     way_to_decide(data, max_advantage)  # before the fits, which take long
-    # The caller fits again, on all rows: nobody here has test rows.
+    # The caller fits again, on all rows: there are no test rows here.
     path = rank_path(estimator, data)
     return path.select(refit=False, max_advantage=max_advantage)
 

@@ -62,7 +62,7 @@ class Plan:
     n_units : int
         Rows, or groups at worst if the rows come in groups.
     unit : str
-        Of advantages: points, or per cent of the variance of a number.
+        Unit of advantages: points, or per cent of the variance of a number.
     confirmable : float
         The smallest bound that the rows which judge can confirm, where nothing leaks. Of several
         concepts and their combination, the largest of these.
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def target(self) -> float:
-        """The bound to go for: the one that is asked for, or the smallest that can be decided."""
+        """The bound to aim for: the one that is asked for, or the smallest that can be decided."""
         return max(self.max_advantage, self.confirmable)
 
     @property
@@ -152,7 +152,7 @@ def plan(X: Any, z: Any, *, groups: Any = None, max_advantage: float = MARGIN) -
     X, z : array-like
         Embeddings (n, d), and the concept: labels or numbers (n,), or a table of several.
     groups : array-like, optional
-        What rows come in. A group then counts as one row, which is the worst case.
+        Groups of rows. A group then counts as one row, which is the worst case.
     max_advantage : float
         The target: the largest advantage of an attacker over guessing, or share of the variance.
 

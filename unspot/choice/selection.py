@@ -29,7 +29,7 @@ from unspot.io.progress import phase
 if TYPE_CHECKING:
     from unspot.choice.path import PathPoint, RankPath
 
-#: Of the bound that decides whether a rank will do.
+#: Confidence level of the bound that a rank must meet.
 _CONFIDENCE = 0.95
 
 #: A default bound above this says that the rows are too few, and not that the concept is gone.
@@ -47,14 +47,14 @@ class Selection:
     ----------
     rank : int
     criterion : str
-        What was measured.
+        Name of the metric or bound that decided.
     tried : mapping of int to float
         The value of the criterion at every rank that was measured.
     met : bool
         Whether the rank meets the bound. If none does, it is the rank that comes
         nearest.
     max_advantage : float or None
-        What attackers may gain, if that was the condition.
+        Largest advantage allowed to attackers, if that was the condition.
     """
 
     rank: int
@@ -111,7 +111,7 @@ def select(
         a number, the largest share of its variance. It holds for each of several concepts. By
         default 0.05. Where the rows cannot decide that, the smallest that they can.
     attackers : {"quick", "standard", "thorough"} or sequence of str
-        Who decides about ``max_advantage``: a budget, or names of attackers.
+        Attackers that judge ``max_advantage``: a budget, or names of attackers.
     refit : bool
         Whether to fit again on train and validation rows after the choice, which erases better.
         Without, the eraser is that of the path, fitted on train rows.
@@ -212,7 +212,7 @@ def largest(
 ) -> Selection:
     """Choose the largest rank at which no attacker can have more than ``max_advantage``.
 
-    What counts is the upper end of the interval, as in ``certify``: the rows show with 95 %
+    The upper end of the interval decides, as in ``certify``: the rows show with 95 %
     confidence that no attacker has more. Attackers that learn from one half of the validation rows
     are judged on the other half, both ways. They are slow, so ranks are bisected, which assumes
     that the advantage grows with the rank. Between two of the default ranks others are fitted. What
@@ -262,7 +262,7 @@ def _of_each(rows: Split, attack: Callable[[Split], Attacked]) -> list[Attacked]
 
 
 def _bound(each: Sequence[Attacked]) -> float:
-    """No attacker of any concept has more than this."""
+    """Compute the upper confidence bound on the advantage over all concepts."""
     return max(one.bounds((1 - _CONFIDENCE) / len(each))[1] for one in each)
 
 
@@ -271,14 +271,14 @@ def _effort(attackers: str | Sequence[str]) -> dict[str, Any]:
 
 
 def _judges(attackers: Any) -> Any:
-    """Quick attackers search; a bound is to hold against those who try harder."""
+    """Return the budget that confirms a choice: standard after a quick search."""
     return "standard" if attackers == "quick" else attackers
 
 
 def _confirmed(
     path: RankPath, rank: int, measure: Callable[[PathPoint], float], allowed: float
 ) -> tuple[int | None, dict[int, float]]:
-    """The rank, if those who will certify it agree, or the largest below it; all values."""
+    """Confirm a rank with stronger attackers, else bisect to the largest lower rank that passes."""
     own = measure(path.at(rank))
     if own <= allowed:
         return rank, {rank: own}
@@ -294,7 +294,7 @@ def _refined(
     measure: Callable[[PathPoint], float],
     allowed: float,
 ) -> int:
-    """A rank between the one that will do and the next, which will not; fills in ``bounds``."""
+    """Bisect between a passing rank and the next higher, failing one; fills in ``bounds``."""
     above = min((other for other in path.ranks if other > rank), default=rank)
     for _ in range(_REFINEMENTS):
         if above - rank < 2:
@@ -312,13 +312,13 @@ def _refined(
 def way_to_decide(
     data: Dataset, max_advantage: float | None, attackers: str | Sequence[str] = "quick"
 ) -> tuple[float, bool]:
-    """Return the bound to go for, and whether that takes train rows as well: cross-fitting."""
+    """Return the bound to aim for, and whether it needs train rows as well (cross-fitting)."""
     try:
         if all(map(_can_teach, data.validation.halves(0))):
             bound = decidable(data.validation, max_advantage, attackers)
             if max_advantage is None or bound <= max_advantage:
                 return bound, False
-    except ValueError:  # of too few rows to be halved
+    except ValueError:  # too few rows to be halved
         pass
     return decidable(data.train.joined(data.validation), max_advantage, attackers), True
 
@@ -347,7 +347,7 @@ def decidable(
 def advantage_bound(
     path: RankPath, point: PathPoint, attackers: str | Sequence[str] = "quick"
 ) -> float:
-    """An upper bound on the advantage of the strongest attacker, on all validation rows."""
+    """Compute an upper bound on the strongest attacker's advantage, on all validation rows."""
     how = {"random_state": path.random_state, **_effort(attackers)}
     rows = path.data.validation
     return _bound(_of_each(rows, lambda part: attack_eraser(point.eraser, part, **how)))
@@ -371,7 +371,7 @@ def cross_fitted_bound(
     judged = path.data.validation
     try:
         own = _of_each(judged, lambda part: attack_eraser(point.eraser, part, **how))
-    except ValueError:  # of too few validation rows to learn from
+    except ValueError:  # too few validation rows to learn from
         own = []
     return max([_bound(folds), *(one.bounds((1 - _CONFIDENCE) / len(own))[0] for one in own)])
 
@@ -381,7 +381,7 @@ def _bisect(
     measure: Callable[[PathPoint], float],
     allowed: Callable[[float], bool],
 ) -> tuple[int | None, dict[int, float]]:
-    """The rank of the first allowed point, if all after it are allowed too, and all values."""
+    """Bisect to the rank of the first allowed point; return it, and all measured values."""
     values: dict[int, float] = {}
     low, high = 0, len(points)
     while low < high:

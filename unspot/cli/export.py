@@ -51,7 +51,7 @@ def export(
         options.check_files({"--output": written}, [eraser], force=force)
         try:
             _write(load(eraser), to, written)
-        except NotImplementedError as error:  # of a map that has no elementary steps
+        except NotImplementedError as error:  # a map has no elementary steps
             raise ValueError(str(error)) from None
     options.say(f"{written}: {use.format(name=written.name)}")
 

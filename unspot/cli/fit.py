@@ -58,7 +58,7 @@ def fit(
     z = read_concept(z, kinds, n_rows=len(table.X), name=source.name)
     with options.loading():  # after all that can be wrong with the files: it imports torch
         estimator = make_estimator(method, params, seed=seed)
-    if params.get("rank") == "auto" and not tasks:  # a rank beside tasks is refused
+    if params.get("rank") == "auto" and not tasks:  # a rank with tasks is refused
         _say_plan(table, z, max_advantage)
     started = time.perf_counter()
     more: dict[str, Any] = {"groups": table.groups} if groups else {}

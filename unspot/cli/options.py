@@ -243,7 +243,7 @@ def check_files(
     Parameters
     ----------
     outputs : mapping of str to path or None
-        By option; None where the option was not given. Each must be a place to write to, and
+        Paths by option; None where the option was not given. Each must be a place to write to, and
         none of the inputs, which would be lost.
     inputs : iterable of path or None
         Files or folders, which must exist.

@@ -36,7 +36,7 @@ class Source:
     pairs : str or None
         Column of ids: rows of one id are the same thing from several sources.
     key, drop_missing
-        As ``read_table`` takes them.
+        See ``read_table``.
     """
 
     data: Path
@@ -213,7 +213,7 @@ def _two_parts(
 def unseen_rows(erasers: Sequence[Eraser], source: Source, seed: int) -> Dataset:
     """Read rows to judge erasers on, which no fit has seen if possible.
 
-    Of rows that chose a rank in ``unspot path``, only its test rows are used.
+    After a choice of rank by ``unspot path``, only its test rows are used.
     """
     from unspot.data.dataset import Dataset, was_fitted_on
 

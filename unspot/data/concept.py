@@ -708,7 +708,7 @@ def read(
     n_rows : int
         Expected number of rows.
     kind : {"categories", "continuous"} or mapping of column names to these, optional
-        What z is, where its values do not show it. A matrix is a vector of numbers for each row if
+        Kind of z, where its values do not show it. A matrix is a vector of numbers for each row if
         it is "continuous".
     name : str
         Name of the concept in messages.

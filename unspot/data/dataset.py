@@ -34,9 +34,9 @@ class Split:
     concept: Any  # (n,), a Concept, or what ``read`` takes
     task: Any = None  # (n,), the downstream task, likewise
     names: NDArray[Any] | None = None  # (n,), for example words or ids
-    groups: NDArray[Any] | None = None  # (n,), what rows come in: the author of each text
+    groups: NDArray[Any] | None = None  # (n,), such as the author of each text
     table: Table | None = None  # whose column the concept is, and which an eraser is fitted on
-    predictions: NDArray[Any] | None = None  # (n,), of the task by a classifier of somebody's own
+    predictions: NDArray[Any] | None = None  # (n,), of the task, by the user's classifier
     given: Any = None  # (n,), a Concept that attackers know of every row
     pairs: NDArray[Any] | None = None  # (n,), rows of one id are the same thing of several sources
 
@@ -150,7 +150,7 @@ class Dataset:
     validation: Split
     test: Split
     name: str = "data"
-    concept: str = ""  # what the labels z are called, such as "gender"
+    concept: str = ""  # name of the labels z, such as "gender"
 
     def __post_init__(self) -> None:
         """Encode concept and task of all splits by the same classes."""
@@ -226,12 +226,12 @@ class Dataset:
             number as concept or task, anything else is labels. A table (a data frame, a dict of
             columns) is several concepts.
         kind : str, or mapping of names to str, optional
-            What the concept is, where its values do not show it: "categories" or "continuous". For
+            Kind of the concept, where its values do not show it: "categories" or "continuous". For
             a table, by the names of its columns.
         names : array-like, optional
             A name for each row.
         groups : array-like, optional
-            What rows come in, such as the author of each text or the patient of each scan. Rows of
+            Groups of rows, such as the author of each text or the patient of each scan. Rows of
             a group stay together: all of them are in one split. Groups are to be independent of
             each other.
         sizes : three fractions that add to one
@@ -241,7 +241,7 @@ class Dataset:
         name : str
             The name of the data set.
         concept : str
-            What ``z`` is called, such as "gender": certificates and reports say it.
+            Name of ``z``, such as "gender", for certificates and reports.
         """
         X = as_matrix(X)
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
@@ -331,7 +331,7 @@ def refuse_shared_groups(**splits: Split) -> None:
 
 
 def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> bool:
-    """Warn if rows look grouped and no groups were given, and tell so; labels come as codes."""
+    """Warn if rows look grouped and no groups were given; return whether it warned."""
     if any(split.groups is not None for split, _ in splits):
         return False
     chosen = [(split.X, codes, first_rows(codes)) for split, codes in splits if len(split)]
@@ -418,7 +418,7 @@ class Part:
     data : Dataset or Split
         The rows that have a value of it, with that concept alone.
     note : str
-        What was left out or merged, in a sentence; empty if nothing.
+        A sentence about what was left out or merged; empty if nothing was.
     """
 
     name: str

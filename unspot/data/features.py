@@ -1,6 +1,6 @@
 """Features of concepts: the vectors ψ(z) whose products say how alike two values are.
 
-If all covariances of ψ(z) with functions of x are zero, then x tells nothing of z. Classes have
+If all covariances of ψ(z) with functions of x are zero, then x is independent of z. Classes have
 exact features. Numbers have those of a Gaussian kernel at the median distance, by Nyström's method
 and principal components: a number needs about ten.
 """
@@ -17,7 +17,7 @@ from unspot.data.rows import generator
 Array = NDArray[np.float64]
 #: Values whose kernels span the features of numbers.
 LANDMARKS = 128
-#: The share of variance of the kernel's features that may be lost, and the most that are kept.
+#: Share of kernel variance that may be lost; maximum number of features.
 LOST, MOST_FEATURES = 1e-3, 32
 #: The most columns of products of features; of more, random directions are taken.
 MOST_PRODUCTS = 128
@@ -54,7 +54,7 @@ def class_features(codes: NDArray[np.int64]) -> Array:
     _, codes = np.unique(codes, return_inverse=True)
     counts = np.bincount(codes)
     K = len(counts)
-    # Orthonormal columns beside the vector of ones.
+    # Orthonormal columns, orthogonal to the vector of ones.
     basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, : K - 1]]))[0][:, 1:]
     return np.asarray((basis / (counts + FEW_ROWS)[:, None])[codes] * len(codes))
 

@@ -26,16 +26,16 @@ _FEWEST_ALIKE = 10
 #: Rows that are searched for groups, rows whose neighbours are looked at, and how many of these.
 _MOST_ROWS, _QUERIES, _MOST_NEIGHBOURS = 10_000, 300, 1024
 
-#: Fewer rows tell nothing of groups: of a class, and of all such classes.
+#: Fewest rows, per class and in total, for the near-duplicate check.
 _FEWEST_OF_CLASS, _FEWEST_QUERIES = 32, 100
 
-#: What independent rows do not reach by luck: how much faster distances grow than later on (1.2 of
-#: normal rows, 1.3 of the bundled words), and how much more labels agree with the nearest row's.
+#: Thresholds that independent rows do not reach by chance: how much faster distances grow than
+#: later on (1.2 for normal rows, 1.3 for the bundled words), and the excess agreement of labels.
 _STEP, _NEAR_EXCESS = 1.5, 0.15
 
 
 def counts_at_worst(codes: Codes, groups: Codes | None, n_classes: int) -> Codes:
-    """Count the rows of each class, or its groups: at worst a group tells as much as one row.
+    """Count the rows of each class, or its groups: at worst a group counts as one row.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def joined_groups(rows: Sequence[Any], groups: Codes | None) -> Codes:
 def row_shuffler(
     labels: Array, groups: Codes | None, strata: Codes | None = None
 ) -> Callable[[np.random.Generator], Codes]:
-    """Return a function that permutes rows, or whole groups of rows, so that labels[rows] do.
+    """Return a function that permutes rows, or whole groups of rows; labels[rows] are permuted.
 
     With strata, rows stay in their stratum.
 
@@ -124,7 +124,7 @@ def row_shuffler(
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes
     group, sequence = group[order], labels[order]
-    place = np.arange(len(labels)) - starts[group]  # of a row in its group
+    place = np.arange(len(labels)) - starts[group]  # position of a row in its group
     uniform = np.array_equal(sequence, sequence[starts][group])
     alike = [np.arange(len(sizes))] if uniform else _of_like_size(sizes)
 
@@ -272,7 +272,7 @@ def _distances(rows: Array, queries: Codes) -> Array:
 
 
 def _first_step(distances: Array, neighbours: Codes) -> int | None:
-    """Find the doubling of neighbours in which distances grow far faster than in a later one."""
+    """Find the doubling of k at which neighbour distances jump, relative to later ones."""
     nearest = np.sort(np.partition(distances, neighbours[-1] - 1)[:, : neighbours[-1]])
     floor = 1e-6 * nearest[:, -1].max()  # rows that occur twice are at no distance
     if not floor > 0:

@@ -165,7 +165,7 @@ def _stacked(column: Any) -> Any:
 def identity(X: Any, target: NDArray[Any]) -> dict[str, Any]:
     """Compute metadata that recognise the rows of a fit: one hash of all, and some row hashes.
 
-    Of rows in memory those with the 4,000 smallest hashes are known: then any part of the rows
+    For rows in memory, the 4,000 smallest hashes are stored: then any part of the rows
     holds its share of them. All hashes up to ``known_below`` are known. Of rows on disk only those
     of the fingerprint are read, and known. Cost: one pass over the rows in memory.
     """
@@ -225,7 +225,7 @@ def _coordinates(X: NDArray[Any], step: float) -> NDArray[np.float64]:
     # The legacy generator gives the same numbers in all versions of numpy.
     R = np.random.RandomState(0).standard_normal((X.shape[1], _DIRECTIONS))
     X = X.astype(np.promote_types(X.dtype, np.float32), copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # of rows near the largest number
+    with np.errstate(over="ignore", invalid="ignore"):  # rows near the largest number overflow
         return np.asarray(X @ R.astype(X.dtype), dtype=np.float64) / step
 
 

@@ -38,7 +38,7 @@ NEGLIGIBLE = 1e-4
 #: Up to 64 steps of half precision near zero, and of single precision elsewhere: a column that
 #: varies less, relative to its mean or absolutely, may show the grid that its numbers lie on.
 FEW_STEPS = 2.0**-18
-#: It does if at least this share of its values are those of the row before.
+#: A column is on a grid if at least this share of values repeats the previous row's.
 REPEATED = 0.01
 
 
@@ -53,7 +53,7 @@ class ClassStatistics:
     within : (d, d) float64
         Scatter around the class means, summed over classes.
     class_scatter : (K, d, d) float64, optional
-        The same for every class separately. Takes K·d² memory, so only if a method needs it.
+        Scatter of every class separately. Takes K·d² memory, so only if a method needs it.
     repeats : (d,) int64, or 0 for none
         For columns that hardly vary: how many rows have the value of the row before. ``settled``
         needs them.
@@ -288,7 +288,7 @@ def _repeats(X: NDArray[Any], scatter: Array) -> NDArray[np.int64]:
     """Count rows that repeat the value of the row before, (d,), in columns that hardly vary."""
     repeats = np.zeros(X.shape[1], dtype=np.int64)
     deviations = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
-    # Of some rows only: the columns that count in the end are among ten times as many.
+    # These are only some of the rows: the final columns are below ten times the limit here.
     few = np.flatnonzero(deviations <= 10 * NEGLIGIBLE * _typical(deviations))
     if len(few):
         other = (X[1:] != X[:-1]).any(axis=1)  # two copies of one row tell nothing
@@ -307,10 +307,10 @@ def _moved_by_rounding(
 ) -> tuple[NDArray[np.bool_], Array]:
     """Find columns (d,) of rounding noise on a grid, and the constants that replace them.
 
-    What a projection takes from such a column can be less than the steps of its grid. Between the
+    A projection can take less from such a column than the steps of its grid. Between the
     steps the column then shows what was removed, and to trees more clearly than any column did
     before. Small numbers that do not repeat are kept, and so are numbers that repeat in another
-    unit, such as counts beside large amounts; but not the rounding errors of a constant.
+    unit, such as counts next to large amounts; but not the rounding errors of a constant.
 
     Constants near zero become exactly zero; otherwise normalising the rows later would reveal
     their norm.
@@ -331,7 +331,7 @@ class CrossStatistics:
 
     n_rows: int
     n_features: int
-    joint_mean: Array  # (d + m,), of (x, z)
+    joint_mean: Array  # (d + m,), mean of (x, z)
     joint_scatter: Array  # (d + m, d + m)
     repeats: Any = 0  # (d,), as in ClassStatistics
 

@@ -13,7 +13,7 @@ from unspot.data.dataset import Dataset, Split
 
 CLASSES = np.array(["female", "male", "neutral"])
 NAME = "glove-gender"
-#: What the translations are called in the names of rows.
+#: Names of the translations in the names of rows.
 SHORT = {"King James": "KJV", "American Standard": "ASV", "World English": "WEB"}
 
 

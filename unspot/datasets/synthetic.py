@@ -70,7 +70,7 @@ class SyntheticLaw:
     def bayes_after(self, U: Any) -> float:
         """Compute the accuracy of the best classifier that sees only Uᵀx (equally, UUᵀx).
 
-        By numerical integration in the at most two dimensions where the classes still differ,
+        Computed by numerical integration in the at most two dimensions where the classes differ,
         with an error below 1e-3; in closed form for the heavy-tailed law.
 
         Parameters
@@ -257,7 +257,7 @@ def _orthonormal(U: Any, d: int) -> Array:
 
 # -- Laws of a number, of two concepts and of a task: the concept lives in one coordinate ----------
 
-#: Of the variance of a number, what its law lets rows explain.
+#: Share of a number's variance that the law makes explainable.
 SHARE = 0.5
 
 
@@ -273,7 +273,7 @@ class ConceptLaw:
     y : array of shape (n,) or None
         The task, where there is one.
     best : float
-        What the best attacker there is has: R² of a number; the advantage over guessing of the
+        Score of the best possible attacker: R² of a number; the advantage over guessing of the
         combination of two concepts, each of which alone cannot be guessed; the advantage given y.
     concept_basis : array of shape (d, 1)
         The direction that holds the concept: projecting it away erases all of it.
@@ -330,7 +330,7 @@ def _jointly(x: Array, rng: np.random.Generator) -> tuple[Array, Any, None, floa
     first, second = rng.integers(2, size=(2, len(x)))
     agree = first == second
     z = {"first": np.where(first, "a", "b"), "second": np.where(second, "c", "d")}
-    # Who knows whether they agree, with a probability of Φ(3/4), names one of two cells.
+    # Knowing whether they agree, right with probability Φ(3/4), leaves one of two cells to name.
     return x + 1.5 * agree, z, None, float(ndtr(0.75)) / 2 - 0.25
 
 

@@ -18,7 +18,7 @@ from unspot.erasers.leace import LEACE
 class MeanProjection(BaseEraser):
     """Remove the differences of class means by an orthogonal projection.
 
-    The same projector as ``LEACE(method="orthogonal")``, I − QQᵀ with Q a basis of the span of
+    Equal to ``LEACE(method="orthogonal")``: I − QQᵀ with Q a basis of the span of
     μₖ − μ, under the name of a baseline. Cost: O(nd + Kd²).
 
     Parameters

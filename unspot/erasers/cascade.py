@@ -169,7 +169,7 @@ class Cascade(BaseEraser):
         if inner.is_projection:
             down, up = _coordinates(inner, lambda: 1.0)
             maps = (*down, *up)
-        # Nobody can pass the second stage's rows again: they are in coordinates of the first.
+        # The second stage's rows cannot be passed again: they are in coordinates of the first.
         about = {k: v for k, v in second.eraser_.metadata.items() if k not in KNOWN}
         metadata = {"inner": {**about, **facts}, "linear_rank": first.width}
         eraser = Eraser(_merged((*first.down, *maps, *first.up)), metadata)

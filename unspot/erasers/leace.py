@@ -160,7 +160,7 @@ class LEACE(BaseEraser):
             what = "several concepts" if goals[-1] == "concepts" else f"{goals[-1]}=…"
             raise ValueError(
                 f"Got a batch of a stream after a fit with {what}, but expected a fit on one "
-                "concept alone: the batch does not say what the fit was told. Pass all rows to "
+                "concept alone: a batch carries no values for given= or keep=. Pass all rows to "
                 "fit, or begin a stream with a new LEACE."
             )
 

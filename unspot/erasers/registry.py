@@ -28,7 +28,7 @@ class MethodInfo:
     path : str
         Where its class is, as ``module:Class``.
     summary : str
-        What it does, in one line.
+        Summary in one line.
     linear : bool
         Whether the eraser is an affine map, so that it has a matrix ``P``.
     closed_form : bool
@@ -153,7 +153,7 @@ def methods() -> Methods:
 
 
 def method(name: str) -> MethodInfo:
-    """The entry of one method; an unknown name is an error that shows the nearest ones."""
+    """Look up a method; an unknown name is an error that shows the nearest ones."""
     key = str(name).strip().lower()
     if key in _BY_NAME:
         return _BY_NAME[key]
@@ -168,7 +168,7 @@ def method(name: str) -> MethodInfo:
 
 
 def make(name: str, **params: Any) -> BaseEraser:
-    """An estimator by its method's name.
+    """Make an estimator by the name of its method.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Transport(BaseEraser):
       analysis. So the result is continuous in x. The posterior sees all of x, also what is
       dropped, and is calibrated for the number of rows.
 
-    What is left are higher moments, and what the estimates miss. To trade more neighbours for less
+    Higher moments are left, and the errors of the estimates. To trade more neighbours for less
     of it, put a projection behind it: ``Cascade(Transport(), LEOPARD(50))``.
 
     A number has its quarters as classes, and what correlates with it is dropped too.
@@ -122,7 +122,7 @@ class Transport(BaseEraser):
         per_class = largest > d - len(labels.counts) and len(labels.counts) <= FEW_CLASSES
         statistics = labels.statistics(X, per_class=per_class).settled()
         removed = mean_difference_basis(statistics)
-        if labels is not concept:  # a number, whose line goes too
+        if labels is not concept:  # continuous concept: remove its linear direction too
             removed = _with_line(removed, concept.statistics(X))
         warn_if_all(removed, statistics.covariance)
         linear = within_support(Eraser.projection(complement(removed)), lambda: statistics)
@@ -138,7 +138,7 @@ class Transport(BaseEraser):
         matrices = U @ maps
         shifts = statistics.mean @ linear.U - statistics.mean @ matrices
         up = Expand(linear.U, statistics.mean - U @ (U.T @ statistics.mean))
-        if shown is not None:  # of a new row nobody knows what covariates explain
+        if shown is not None:  # a new row comes without covariates: use the rows themselves
             statistics = labels.statistics(shown, per_class=False).settled()
         mixture = Mixture(shifts, matrices, *_posterior(statistics), groups)
         return in_single(Eraser((mixture, up)), statistics)
@@ -152,7 +152,7 @@ def _moving(
     scatter = statistics.class_scatter
     if scatter is not None:
         return moving, np.asarray(scatter[moving])
-    # Of the classes that move, and of all others together.
+    # Scatter of each moving class, and of all others pooled.
     codes = np.full(len(statistics.counts), len(moving))
     codes[moving] = np.arange(len(moving))
     part = ClassStatistics.from_rows(X, codes[labels.codes], len(moving) + 1).settled()
@@ -186,7 +186,7 @@ def _with_line(removed: Array, statistics: CrossStatistics) -> Array:
 
 
 def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
-    """Eigenvalues of a sample covariance, without what noise added to their spread.
+    """Shrink the eigenvalues of a sample covariance, whose spread noise increases.
 
     The optimal nonlinear shrinkage of Ledoit and Wolf (2020, section 4) for squared error: the
     density of the eigenvalues and its Hilbert transform, by an Epanechnikov kernel, say how far
@@ -237,7 +237,7 @@ def _maps(
     are.
     """
     counts = statistics.counts
-    # The formula takes the pooled covariance for known. The fewer rows, the less is that true, and
+    # The formula assumes a known pooled covariance. The fewer rows, the less is that true, and
     # a class with no more rows than directions has the pooled covariance.
     trust = 1 - len(deviations) / counts
     whitener, effective = U @ (directions / deviations), _effective_rows(statistics)
@@ -276,7 +276,7 @@ def _around(explained: Array, maps: Array, deviations: Array, directions: Array)
 
 
 def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
-    """Coefficients (d, K) and intercepts (K,) whose softmax is the posterior of new rows.
+    """Compute coefficients (d, K) and intercepts (K,) whose softmax is the posterior of new rows.
 
     The formula of discriminant analysis, with two corrections for what was estimated: without them
     it would be too sure. Means are nearer to each other than they seem, by the factor of James and
@@ -297,19 +297,19 @@ def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
 
 
 def _spread(covariance: Array) -> tuple[Array, Array]:
-    """Standard deviations (s,) and directions (d, s) of a covariance."""
+    """Compute standard deviations (s,) and directions (d, s) of a covariance."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > NO_VARIANCE * max(values[-1], 0.0)
     return np.sqrt(values[kept]), vectors[:, kept]
 
 
 def _effective_rows(statistics: ClassStatistics) -> Array:
-    """Count the rows that tell a class from the pooled one: 1/(1/nₖ − 1/n)."""
+    """Count the effective rows of a class mean relative to the pooled mean: 1/(1/nₖ − 1/n)."""
     return 1 / (1 / statistics.counts - 1 / statistics.n_rows)
 
 
 def transport_matrix(source: Array, target: Array) -> Array:
-    """The optimal transport N(0, source) → N(0, target): symmetric T with T·source·T = target."""
+    """Compute the optimal transport N(0, source) → N(0, target): symmetric, T·source·T = target."""
     inverse, root = _roots(source)
     _, target_root = _roots(target)
     return inverse @ _rotation(root, target_root) @ target_root
@@ -318,9 +318,9 @@ def transport_matrix(source: Array, target: Array) -> Array:
 def barycentre(
     covariances: Array, weights: Array, *, rtol: float = 1e-10, max_iter: int = 200
 ) -> Array:
-    """The covariance that is nearest to all in squared Wasserstein distance.
+    """Find the covariance that is nearest to all in squared Wasserstein distance.
 
-    By the fixed point S ← S^(−½) (Σₖ wₖ (S^½ Cₖ S^½)^½)² S^(−½) of Álvarez-Esteban et al.
+    It iterates S ← S^(−½) (Σₖ wₖ (S^½ Cₖ S^½)^½)² S^(−½) of Álvarez-Esteban et al.
     2016, which converges in about ten steps; O(Kd³) each.
     """
     roots = [_roots(C)[1] for C in covariances]
@@ -337,7 +337,7 @@ def barycentre(
 
 
 def _roots(covariance: Array) -> tuple[Array, Array]:
-    """Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero."""
+    """Compute Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     kept = values > NO_VARIANCE * max(values[-1], 0.0)
     root = np.sqrt(np.where(kept, values, 0.0))
@@ -346,10 +346,10 @@ def _roots(covariance: Array) -> tuple[Array, Array]:
 
 
 def _rotation(root: Array, other: Array) -> Array:
-    """The orthogonal Q with (A B² A)^½ = A B Qᵀ for two roots A and B.
+    """Compute the orthogonal Q with (A B² A)^½ = A B Qᵀ for two roots A and B.
 
-    By the singular vectors of AB. The eigenvalues of AB²A are the squares of its singular values,
-    and rounding would swallow those of directions with little variance.
+    It uses the singular vectors of AB. The eigenvalues of AB²A are the squares of its singular
+    values, and rounding would swallow those of directions with little variance.
     """
     left, _, right = np.linalg.svd(root @ other)
     return np.asarray(left @ right)

@@ -400,7 +400,7 @@ def boosted_trees(rows: ClassRows, effort: Effort, seed: int) -> Predict:
     overfit where that is all there is. Wide rows show each split a part of their columns.
     """
     some = min(1.0, 100 / rows.X.shape[1])
-    fitted = rows.fitted  # what trees know by heart says nothing about weights of classes
+    fitted = rows.fitted  # trees memorise their rows, which then say nothing about class weights
     both = [
         fitted.boosted(effort.trees, seed, max_leaf_nodes=leaves, max_features=some, **_leaf(rows))
         for leaves in (8, 31)
@@ -551,7 +551,7 @@ Learn = Callable[[ClassRows], Features]  # features may be learned from rows
 
 
 def linear(rows: ClassRows, effort: Effort, seed: int) -> Predict:
-    """Fit logistic regression, or ridge regression to a number; so do those below."""
+    """Fit a linear model: logistic for classes, ridge for a continuous target."""
     return linear_on([lambda _: np.asarray], rows, penalties=(1.0, 0.03, 0.001))
 
 
@@ -648,7 +648,7 @@ def _products(X: Array) -> Array:
 def _products_of(directions: Callable[[ClassRows], Array], most: int) -> Learn:
     def learn(rows: ClassRows) -> Features:
         U = directions(rows)[:, :most]  # (d, q)
-        if not U.size:  # rows that do not vary
+        if not U.size:  # the rows do not vary
             U = np.zeros((len(U), 1))
         return lambda X: _products(X @ U)
 

@@ -139,7 +139,7 @@ def _telling_products(
 ) -> list[list[int]]:
     """Select sets of two to four columns whose product of signs correlates most.
 
-    Of two and three, all sets with some or all of the columns; of four, pairs of pairs. Where that
+    Search all sets of two and three with some or all columns; of four, pairs of pairs. Where that
     is too much work, few rows nominate sets; all rows choose among them.
     """
     contrasts, order = rows.contrasts, rng.permutation(len(rows))
@@ -186,9 +186,10 @@ _NOMINATED = 8 * _BEST_PRODUCTS
 def _largest(
     S: Array, weights: Array, contrasts: Array, sets: Array, weighted: Array
 ) -> tuple[Array, Array]:
-    """Find, for every column, the one whose product with it and the weights tells most.
+    """Find, for each column, the partner whose product with it is most informative.
 
-    Returns how much it tells, and the union of the sets of both and of the weights (m, 2s + 1).
+    Products are weighted. Returns their scores, and the union of the sets of both columns and of
+    the weights (m, 2s + 1).
     """
     told = np.zeros((S.shape[1], S.shape[1]), dtype=np.float32)
     for contrast in contrasts.T:
@@ -200,7 +201,7 @@ def _largest(
 
 
 def _best(found: list[tuple[Array, Array]]) -> list[list[int]]:
-    """Select the sets that tell most."""
+    """Select the most informative sets."""
     values, sets = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return sets[np.argsort(-values, kind="stable")[:_NOMINATED]].tolist()
 
@@ -437,7 +438,7 @@ def attack(
     verbose: bool = False,
     groups: Any = None,
 ) -> tuple[AttackResult, ...]:
-    """Let a family of attackers recover the concept, as well as each can.
+    """Train a family of attackers to recover the concept.
 
     Parameters
     ----------
@@ -458,7 +459,7 @@ def attack(
     verbose : bool
         Show a progress bar.
     groups : array-like of shape (n,), optional
-        What training rows come in: attackers choose their strength on whole groups.
+        Groups of training rows: attackers choose their strength on whole groups.
 
     Returns
     -------

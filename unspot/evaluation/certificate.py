@@ -62,7 +62,7 @@ MARGIN = 0.05
 
 
 def verdict_of(lower_bound: float, upper_bound: float, margin: float) -> Verdict:
-    """Compare the bounds on what is left with the margin; nothing else decides.
+    """Compare the bounds on the advantage with the margin; nothing else decides.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class AttackerReport:
 
 @dataclass(frozen=True)
 class Kept:
-    """Something that rows are used for, before and after erasure."""
+    """One kind of utility, before and after erasure."""
 
     name: str
     before: float
@@ -125,7 +125,7 @@ class Certificate:
     chance : float
         Score of guessing: 1/K, or 0 for a number; with ``given``, of that alone.
     p_value : float or None
-        Of the two-sample test on the erased rows. It decides nothing. None for groups with
+        p-value of the two-sample test on the erased rows. It decides nothing. None for groups with
         covariates, where labels cannot be permuted.
     confirmable : float
         The smallest bound that these rows can confirm, where nothing leaks.
@@ -139,16 +139,16 @@ class Certificate:
         Whether the eraser's file shows that it was not fitted on these rows.
     rows_of_class : mapping of str to int
     kept : tuple of Kept
-        What rows are used for: neighbours, and the task if there is one.
+        Utility before and after erasure: of neighbours, and of the task if there is one.
     kind : str
-        Of the concept: "categories" or "continuous". Of numbers, advantages are shares of the
-        variance, and there are no classes.
+        Kind of the concept: "categories" or "continuous". For the latter, advantages are shares of
+        the variance, and there are no classes.
     given : str
-        What attackers knew of every row; empty if nothing.
+        Names of the covariates that attackers knew of every row; empty if none.
     parts : mapping of str to Certificate
         The certificates of all of several concepts, each with its part of the false alarms.
     notes : tuple of str
-        What was left out, in sentences.
+        Sentences about what was left out.
     metadata : mapping
         Provenance: eraser, data, digests, seed and package versions.
     """
@@ -184,7 +184,7 @@ class Certificate:
 
     @property
     def verdict(self) -> Verdict | None:
-        """HOLDS, LEAKS or INCONCLUSIVE; None without a margin. Of several, that of the worst.
+        """Return the verdict, or None without a margin; for several concepts, the worst one.
 
         If an attacker has an advantage above the margin, HOLDS has a probability of at most
         ``alpha``; if none has, so has LEAKS.
@@ -266,7 +266,7 @@ class Certificate:
 
     @property
     def test_sentence(self) -> str:
-        """Say what the two-sample test found, in a sentence of its own."""
+        """State the result of the two-sample test, in a sentence of its own."""
         test, dependent, independent = _TESTS[self.kind]
         if self.p_value is None:
             return f"{test}: not done for groups with covariates, where labels cannot be permuted."
@@ -328,7 +328,7 @@ class Certificate:
         return tuple(sentence for sentence, applies in said.items() if applies)
 
     def __str__(self) -> str:
-        """The statement, the decision, and a line for each attacker from the strongest down."""
+        """Format statement, decision, and a line for each attacker from the strongest down."""
         return "\n".join([self.statement, *self.sentences, "", *self._tables(), "", self._footer()])
 
     def _tables(self) -> list[str]:
@@ -407,7 +407,7 @@ class Certificate:
         return replace(self, kept=kept, parts=parts, given=given or self.given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data as in the JSON, with statement, verdict and bounds spelt out."""
+        """Return plain data as in the JSON, with statement, verdict and bounds spelt out."""
         derived = ("statement", "verdict", "after", "lower_bound", "upper_bound", "removed")
         content = {
             **{name: getattr(self, name) for name in derived},
@@ -418,7 +418,7 @@ class Certificate:
         return json.loads(json.dumps(content))  # tuples become lists
 
     def to_json(self) -> str:
-        """JSON text; ``from_dict`` and ``unspot certify --check`` read it."""
+        """Return JSON text, which ``from_dict`` and ``unspot certify --check`` read."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def to_html(self, path: str | os.PathLike[str], *, name: str = "", **options: Any) -> Path:
@@ -459,7 +459,7 @@ class Certificate:
         )
 
 
-#: Settings and counts that must be the same in a second run.
+#: Settings and counts that must be equal in a second run.
 _SETTINGS = (
     "alpha", "margin", "budget", "given", "kind", "n_rows", "n_groups", "rows_of_class",
 )  # fmt: skip
@@ -479,7 +479,7 @@ def _checked_facts(certificate: Certificate) -> dict[str, Any]:
 
 
 def _bounds(certificate: Certificate) -> dict[str, NDArray[np.float64]]:
-    """Advantage and interval of each attacker, for every concept."""
+    """Collect advantage and interval of each attacker, for every concept."""
     return {
         f"{concept}: {report.name}".removeprefix(": "): np.array(
             [report.advantage, *report.interval]
@@ -491,16 +491,16 @@ def _bounds(certificate: Certificate) -> dict[str, NDArray[np.float64]]:
 
 # -- Words -----------------------------------------------------------------------------------------
 
-#: What a statement calls the task, where it has no other name.
+#: Default name of the task in a statement.
 TASK = "the task"
 
 #: Unit of advantages, by the kind of the concept.
 UNITS = {"categories": "points", "continuous": "% of the variance"}
 
-#: What attackers are judged by.
+#: Name of the attackers' score, by the kind of the concept.
 SCORES = {"categories": "balanced accuracy", "continuous": "share of the variance"}
 
-#: The test of distributions: its name, and what it found.
+#: The test of distributions: its name, and its two outcomes.
 _TESTS = {
     "categories": (
         "Two-sample test",
@@ -625,10 +625,10 @@ def certify(
         Rows that the eraser was not fitted on, and their concept: labels, numbers, or a table of
         several. Or a ``Dataset`` as ``X``, whose validation and test rows are taken.
     groups : array-like of shape (n,), optional
-        What rows come in, such as the author of each text: only groups must be independent of each
+        Groups of rows, such as the author of each text: only groups must be independent of each
         other then. Otherwise all rows must be.
     given : array-like of shape (n,) or table, optional
-        What attackers know of every row (labels, numbers, or several columns): only what rows add
+        Covariates that attackers know (labels, numbers, or several columns): only what rows add
         to it counts. For a ``Dataset``, "y" is its task.
     margin : float, optional
         The largest advantage over guessing that counts as erased; for a number, the largest share
@@ -722,7 +722,7 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
 def names_of(given: Any) -> str:
     """Name what is given: the columns of a table, or one column."""
     names = given if isinstance(given, Mapping) else getattr(given, "columns", None)
-    names = getattr(given, "names", names)  # of a concept
+    names = getattr(given, "names", names)  # given may be a Concept
     one = str(getattr(given, "name", None) or "what is given")
     return ", ".join(map(str, names or ())) or one
 
@@ -767,7 +767,7 @@ def _certified(
     )
 
 
-#: For an eraser of ``given``, certified without.
+#: Warning about an eraser that was fitted with ``given`` and is certified without it.
 _UNTOLD = (
     "The eraser was fitted with given=…, and left what that explains: give it here too, and only "
     "what rows add to it counts."

@@ -28,7 +28,7 @@ Fitter = Callable[[Array, Codes, int, np.random.Generator], "FittedProbe | None"
 #: Where the blocks end (Voita and Titov 2020), as shares of the rows.
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 
-#: How far the probe is believed: p = λ·probe + (1 − λ)·prior. Never wholly, so no label is
+#: Weights λ of the probe: p = λ·probe + (1 − λ)·prior. All are below 1, so that no label is
 #: impossible.
 TRUST = np.array([0.5, 0.9, 0.99, 0.999])
 
@@ -40,7 +40,7 @@ class Block:
     start: int
     stop: int
     bits: float
-    prior_bits: float  # what they would cost by the running class prior only
+    prior_bits: float  # their cost under the running class prior only
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class MDL:
     bits : float
         Length of the code.
     uniform_bits : float
-        The same labels without any knowledge: log₂K each.
+        Cost under a uniform code: log₂K per label.
     prior_bits : float
-        The same labels knowing only the class shares: their entropy each. Nothing is left of the
-        concept when ``bits`` is about this much.
+        Cost under a code that knows only the class shares: their entropy per label. Nothing is left
+        of the concept when ``bits`` is about this much.
     control_bits : float or None
-        The same code on permuted labels: what this probe needs when there is nothing to find.
+        Code length on permuted labels: the cost of this probe when there is nothing to learn.
     blocks : tuple of Block
         The parts of the code.
     """
@@ -111,7 +111,7 @@ def mdl(
     random_state : int, Generator or None
         Decides row order, probes and permutation.
     groups : array-like of shape (n,), optional
-        What rows come in: they are sent group by group, so that no probe knows a part of the group
+        Groups of rows: they are sent group by group, so that no probe knows a part of the group
         that it codes.
 
     Notes

@@ -64,7 +64,7 @@ from unspot.machine import pieces_in_threads
 from unspot.tables import Number, markdown, number_text
 
 _ARROWS = {"lower": "↓", "higher": "↑", "none": ""}
-#: What to read first.
+#: The rows of a summary.
 _HEADLINES = ("attack", "task_linear", "neighbours")
 
 
@@ -282,7 +282,7 @@ class Evaluations(Mapping[str, Evaluation]):
 
 
 def format_value(value: Value | None, unit: str) -> str:
-    """A number as tables show it, with its spread.
+    """Format a number as tables show it, with its spread.
 
     Examples
     --------
@@ -496,7 +496,7 @@ def _statement(
     )
 
 
-#: What a statement says of what is kept.
+#: Names of the utilities in a statement.
 _KEPT = {
     "task_linear": certificate.TASK,
     "neighbours": "neighbours",
@@ -589,13 +589,13 @@ def score(
     Parameters
     ----------
     eraser : fitted estimator, Eraser, function of rows or None
-        As ``evaluate`` takes it.
+        Eraser in any form that ``evaluate`` accepts.
     data : Dataset
         The original rows.
     metrics : sequence of str or Metric
         Names of ``evaluate``'s metrics, or others.
     seeds, budget, random_state
-        As in ``evaluate``.
+        See ``evaluate``.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from unspot.data.groups import counts_at_worst
 Array = NDArray[Any]
 Codes = NDArray[np.int64]
 
-#: With which probability a leak is to be shown, or a bound to be reached.
+#: Power: the probability of showing a leak, or of reaching a bound.
 POWER = 0.8
 
 
@@ -107,7 +107,7 @@ def _joined_arms(shares: Array, counts: Array, alpha: float) -> Array:
 def _pooled_arms(shares: Array, counts: Array, alpha: float) -> Array:
     """Take the exact interval of one class that varies as the mean does: arms down and up."""
     middle = float(np.mean(shares))
-    # Two rows of the pooled share in each class: luck alone makes a recall 0 or 1 of few rows,
+    # Add two rows of the pooled share to each class: by chance, few rows have a recall of 0 or 1,
     # which would otherwise seem not to vary at all.
     drawn_in = (shares * counts + 2 * middle) / (counts + 2)
     variance = float(np.sum(drawn_in * (1 - drawn_in) / counts)) / len(counts) ** 2
@@ -123,7 +123,7 @@ def counts_in_groups(
 
     The counts of the classes over the design effect: the variance of the balanced accuracy by its
     variation from group to group, over that of independent rows. It is one at least: groups may
-    by luck seem to vary less. With ``alpha`` it is larger, as Student's interval of the confidence
+    happen to vary less. With ``alpha`` it is larger, as Student's interval of the confidence
     1 − alpha is wider than the normal one, since few groups tell little of their own variation
     (Korn and Graubard 1998).
 
@@ -172,8 +172,8 @@ def paired_error(
 ) -> float:
     """Estimate the standard error of the difference of balanced accuracies on the same rows.
 
-    By the variation from row to row, or from group to group: guesses that are wrong on the same
-    rows differ by less luck than their own intervals suggest.
+    It uses the variation between rows, or between groups: guesses that are wrong on the same
+    rows differ by less noise than their own intervals suggest.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def explained(predictions: Array, values: Array) -> tuple[float, float]:
 
 
 def _relative(predictions: Array, values: Array) -> tuple[Array, Array, Array]:
-    """Centre values and predictions; also errors. All in units of the values' deviations."""
+    """Standardise values, predictions and errors by the values' standard deviations."""
     unit = values.std(axis=0)
     unit = np.where(unit > 0, unit, 1.0)
     t, p = values - values.mean(axis=0), predictions - predictions.mean(axis=0)
@@ -286,7 +286,7 @@ def explained_interval(
     t, p, e = _relative(predictions, values)
     mean_square = float((t**2).sum(axis=1).mean())
     excess = ((e**2).sum(axis=1) - (1 - r2) * (t**2).sum(axis=1)) / max(mean_square, 1e-300)
-    # Of the logarithm of what is not explained, which is less skewed.
+    # Interval for log(1 − R²), which is less skewed.
     left = max(1 - r2, 1e-12)
     low = 1 - left * np.exp(min(quantile * _error(excess, groups) / left, 50.0))
     r = float(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
@@ -317,7 +317,7 @@ def _fisher_error(t: Array, p: Array, r: float, groups: Codes | None) -> float:
     least = 1 / np.sqrt(max(len(t) - 3, 1))
     s_t, s_p = (float(np.sqrt((part**2).sum(axis=1).mean())) for part in (t, p))
     if s_t == 0 or s_p == 0:
-        # Nobody knows how the predictions would vary: as little as the groups are, at worst.
+        # The predictions' variation is unknown: at worst, a group counts as one row.
         return float(least if groups is None else 1 / np.sqrt(_freedom(len(t), groups)))
     squares = (t**2).sum(axis=1) / s_t**2 + (p**2).sum(axis=1) / s_p**2
     influence = (t * p).sum(axis=1) / (s_t * s_p) - r / 2 * squares
@@ -354,7 +354,7 @@ def smallest_share(n: float, alpha: float, n_attackers: int = 1) -> float:
     """
     from scipy.stats import norm
 
-    luck = norm.ppf((1 + POWER ** (1 / n_attackers)) / 2)  # of a correlation of either sign
+    luck = norm.ppf((1 + POWER ** (1 / n_attackers)) / 2)  # two-sided: r has either sign
     width = norm.isf(alpha / (2 * n_attackers))
     return float(np.tanh((width + luck) / np.sqrt(max(n - 3, 1))) ** 2)
 
@@ -433,7 +433,7 @@ class Given:
     alone : AttackResult
         A baseline that sees only these labels.
     by_attacker : mapping of str to array
-        What each attacker predicts from them alone, by its name. Rows add only what neither this,
+        Each attacker's predictions from them alone, by its name. Rows add only what neither this,
         a model as sure of itself, nor the baseline knows without them.
     """
 

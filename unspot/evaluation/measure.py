@@ -44,7 +44,7 @@ HALVINGS = {"quick": 2, "standard": 2, "thorough": 4}
 #: With fewer rows not even a perfect attacker is distinguished from chance with certainty.
 MIN_ROWS = 60
 
-#: Of five folds, two fit, two are learned from, and one is judged on.
+#: Number of folds: two fit, attackers learn from two, and one is judged.
 FOLDS = 5
 
 #: Attackers that see only what is given: their strongest is the baseline.
@@ -141,7 +141,7 @@ def attack_eraser(eraser: Any, rows: Split, **how: Any) -> Attacked:
     Parameters
     ----------
     eraser : fitted estimator, Eraser, function of rows or None
-        As ``erased`` takes it.
+        Eraser in any form that ``erased`` accepts.
     rows : Split
         The original rows. Attackers know what is ``given`` of them: only what rows add counts.
     **how
@@ -213,7 +213,7 @@ def attack_folds(
     whole : Split
     random_state : int
     **how
-        As for ``attack_splits``.
+        Settings of ``attack_splits``.
     """
     folds, parts = _folds(whole, random_state), []
     for j in range(FOLDS):
@@ -260,15 +260,15 @@ _BASELINES: dict[tuple[Any, ...], Any] = {}
 
 
 class Known(NamedTuple):
-    """Covariates that attackers know of every row besides its vector."""
+    """Covariates that attackers know of every row, besides its vector."""
 
     columns: NDArray[np.float64]  # (n, q)
     cells: Codes  # (n,), combinations of labels and bins of numbers
-    exact: bool  # whether the cells say all of it
+    exact: bool  # whether the cells determine all columns
 
     @classmethod
     def of(cls, given: Any) -> Known:
-        """Encode labels, numbers or a table of both; that a value is missing is known too."""
+        """Encode labels, numbers or a table of both; missing values are indicated."""
         return cls(given.design(), given.strata, bool(given.has_classes))
 
     def take(self, rows: Any) -> Known:
@@ -283,7 +283,7 @@ class Known(NamedTuple):
         return self._replace(columns=np.hstack([self.columns, columns]))
 
     def beside(self, X: NDArray[Any], unit: NDArray[Any]) -> NDArray[Any]:
-        """Append what is known to rows."""
+        """Append the covariates to rows, in these units."""
         return np.hstack([np.asarray(X, dtype=np.float64), self.columns * unit])
 
 
@@ -458,8 +458,8 @@ def check_rows(eraser: Any, rows: Split) -> None:
         refuse_few(rows.target.take(numbers), "in each half")
     if len(rows) < MIN_ROWS:
         raise ValueError(
-            f"Got {len(rows)} rows, but expected at least {MIN_ROWS}: on fewer, not even a perfect "
-            "attacker can be told from luck."
+            f"Got {len(rows)} rows, but expected at least {MIN_ROWS}: with fewer, even a perfect "
+            "attacker is not significantly better than chance."
         )
     _refuse_few_groups(rows)
     Goal(rows.target, rows.given).refuse_contradictions()

@@ -181,9 +181,9 @@ class Metric:
     measure : function of a Side
         Gives anything that ``describe`` understands.
     describe : function
-        Of what was measured before (None if it was not) and after, and of the side after.
+        Function of the values before (None if not measured) and after, and of the side after.
     needs : str
-        What the data must have.
+        Requirement on the data.
     classes_only : bool
         Whether it is undefined for a continuous concept.
     shared : bool
@@ -198,10 +198,10 @@ class Metric:
     shared: bool = False
 
 
-#: What predictions by the user's own classifier are called.
+#: Name of predictions by the user's own classifier.
 GIVEN = "the given predictions"
 
-#: What a metric may need besides rows and the concept.
+#: Requirements of metrics besides rows and the concept.
 TASK, PAIRS, OWN = "task labels", "ids of rows that belong together (pairs)", "function (utility)"
 
 #: Label, unit and direction of the rows, in the order of an evaluation.
@@ -268,9 +268,9 @@ def lacking(
         if not {TASK: has_task, PAIRS: has_pairs, OWN: utility}.get(metric.needs, True):
             lacks[name] = metric.needs
         elif metric.name == "fairness" and not data.test.task.has_classes:
-            lacks[name] = "labels as the task, but numbers"
+            lacks[name] = "task with classes: theirs is numeric"
         elif metric.classes_only and not has_classes:
-            lacks[name] = "classes of a concept, but numbers"
+            lacks[name] = "concept with classes: theirs is numeric"
     return lacks
 
 
@@ -495,7 +495,7 @@ def _too_few_to_learn(side: Side) -> str:
 def _task_fairness(side: Side) -> list[Fairness]:
     """Compute gaps of the given predictions, or of a logistic regression for the task."""
     if side.predictions is not None:
-        if side.is_original:  # predictions are of erased rows
+        if side.is_original:  # the predictions were made on erased rows
             return []
         codes = side.original.test.task.read_alike(side.predictions, n_rows=len(side.predictions))
         return [side.fairness(codes.codes)]
@@ -611,7 +611,7 @@ def _mixing_rows(before: Any, after: Any, side: Side) -> Finding:
 
 
 def _own(side: Side) -> Value:
-    assert side.utility is not None  # what ``needs`` says
+    assert side.utility is not None  # guaranteed by ``needs``
     function, rows = side.utility
     return Value(float(function(side.erased(rows), np.arange(len(rows)))))
 

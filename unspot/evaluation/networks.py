@@ -77,7 +77,7 @@ class Networks:
         return generators
 
     def activations(self, X: Tensor) -> list[Tensor]:
-        """Inputs of every layer, and the logits last: each (S, n, width)."""
+        """Compute the inputs of every layer, and the logits last: each (S, n, width)."""
         layers = [X]
         for i, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             out = torch.baddbmm(b, layers[-1], W)
@@ -144,7 +144,7 @@ def train_networks(
 
     Notes
     -----
-    O(S·n·Σ widths products) time per epoch, O(S·batch·width) memory beside the data.
+    O(S·n·Σ widths products) time per epoch, O(S·batch·width) memory besides the data.
     """
     rows, targets = torch.as_tensor(X), torch.as_tensor(codes)
     outputs = 1 if n_classes == 2 else n_classes
@@ -171,7 +171,7 @@ def train_networks(
 def _epoch(
     networks: Networks, adam: _Adam, X: Tensor, codes: Tensor, order: Tensor, recipe: Recipe
 ) -> Tensor:
-    """One pass over the rows, each network in its own order; the mean training losses (S,)."""
+    """Run one epoch, each network in its own row order; return mean training losses (S,)."""
     total = torch.zeros(len(order), dtype=torch.float32)
     for batch in order.split(min(recipe.batch_size, len(X)), dim=1):  # (S, b)
         S, b = batch.shape
@@ -186,9 +186,9 @@ def _epoch(
 
 
 def _loss_and_delta(logits: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean log-loss (S,), and the gradient of the summed one at the logits (S, b, outputs).
+    """Compute the mean log-loss (S,), and the gradient of its sum at the logits (S, b, outputs).
 
-    Of numbers it is half the squared error.
+    For continuous targets, the loss is half the squared error.
     """
     if codes.is_floating_point():
         delta = logits - codes
@@ -210,7 +210,7 @@ def _log_probabilities(logits: Tensor) -> Tensor:
 
 
 class _Adam:
-    """Adam as scikit-learn's: the bias corrections are in the step, ε beside the raw root."""
+    """Adam as in scikit-learn: bias corrections in the step size, ε added to the raw root."""
 
     def __init__(self, networks: Networks, learning_rate: float) -> None:
         self.networks, self.learning_rate, self.t = networks, learning_rate, 0
@@ -230,7 +230,7 @@ class _Adam:
 
 
 class _Stop:
-    """Counts, for every network, the epochs without progress."""
+    """Early stopping: counts each network's epochs without progress."""
 
     def __init__(self, networks: Networks, recipe: Recipe) -> None:
         S = len(networks.weights[0])

@@ -41,7 +41,7 @@ BANDWIDTHS = tuple(4.0**k for k in range(-3, 2))
 
 @dataclass(frozen=True)
 class TwoSampleTest:
-    """Outcome of the test.
+    """Result of the two-sample test.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class TwoSampleTest:
     statistic : float
         The largest MMD² over kernels, in standard deviations of its permutations.
     n_rows, n_permutations : int
-        How many rows and permutations it rests on.
+        Number of rows and of permutations.
     """
 
     p_value: float
@@ -89,7 +89,7 @@ def two_sample_test(
     random_state : int, Generator or None
         Decides sample and permutations.
     groups : array-like of shape (n,), optional
-        What rows come in, such as the author of each text: labels are permuted by group.
+        Groups of rows, such as the author of each text: labels are permuted by group.
     strata : array of int of shape (n,), optional
         Rows are compared within each of these only. Rows that are alone with their class in a
         stratum cannot be compared, and are left out.
@@ -287,9 +287,9 @@ def _sample(cells: Codes, groups: Codes | None, max_rows: int, rng: np.random.Ge
     if groups is not None:
         order = np.lexsort((rng.random(len(cells)), groups))
         starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-        place = np.empty_like(cells)  # of a row in its group, at random
+        place = np.empty_like(cells)  # random position of a row in its group
         place[order] = np.arange(len(cells)) - np.repeat(starts, np.diff(starts, append=len(cells)))
-        rows_up_to = np.cumsum(np.bincount(place))  # all groups' rows, at most 1, 2, … of each
+        rows_up_to = np.cumsum(np.bincount(place))  # if each group gives at most 1, 2, … rows
         most = max(1, int(np.searchsorted(rows_up_to, max_rows, side="right")))
         chosen = np.flatnonzero(place < most)
         if len(chosen) <= max_rows:
@@ -316,7 +316,7 @@ def _kernels(
         squared = torch.cdist(Y[i : i + TILE_ROWS], right).square_()
         same_group = group[i : i + TILE_ROWS, None] == group[j : j + TILE_ROWS]
         for m, bandwidth in enumerate(bandwidths):
-            # A constant less changes every permutation's sum alike; digits go to what differs.
+            # Subtracting a constant shifts all permutations equally and preserves precision.
             kernel = torch.exp(squared / -bandwidth).sub_(float(np.exp(-1 / bandwidth)))
             yield i, m, kernel.masked_fill_(same_group, 0.0)
 
@@ -325,7 +325,7 @@ def _class_weights(codes: Codes, groups: Codes) -> NDArray[np.float64]:
     """Divide rows by pairs of rows of different groups in each class: 1/(nₖ − 1) without groups."""
     K = int(codes.max()) + 1
     cells, members = np.unique(groups * K + codes, return_counts=True)
-    shares = members / np.bincount(groups)[cells // K]  # of a class in a group
+    shares = members / np.bincount(groups)[cells // K]  # share of a class in a group
     n, squares = (np.bincount(cells % K, weights=w) for w in (shares, shares**2))
     pairs = n**2 - squares
     return np.divide(n, pairs, out=np.zeros_like(n), where=pairs > 1e-9)

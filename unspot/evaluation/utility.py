@@ -34,7 +34,7 @@ def neighbour_overlap(
     max_queries: int | None = None,
     random_state: Any = 0,
 ) -> float:
-    """A_k: the mean share of each row's k nearest neighbours that erasure keeps.
+    """Compute A_k, the mean share of each row's k nearest neighbours that erasure keeps.
 
     Exact, by Euclidean distance in float64. A row's neighbours are those within its k-th smallest
     distance, found by selection rather than by sorting, so at k = n/2 it takes a small fraction of
@@ -83,7 +83,7 @@ def neighbour_overlap(
 
 
 def variance_kept(X: Any, X_erased: Any) -> float:
-    """Share of the total variance that erasure keeps: tr Cov(X_erased) / tr Cov(X). O(nd).
+    """Compute the share of variance that erasure keeps: tr Cov(X_erased) / tr Cov(X). O(nd).
 
     From 0 to 1 for an orthogonal projection; other erasers may exceed 1.
 
@@ -105,7 +105,7 @@ def variance_kept(X: Any, X_erased: Any) -> float:
 
 
 def _neighbours(X: Array, rows: NDArray[np.int64], k: int, include_self: bool) -> NDArray[np.bool_]:
-    """Mask (len(rows), n) with exactly k True in every row."""
+    """Mark each row's k nearest: a mask (len(rows), n) with exactly k True in every row."""
     # |x − y|² orders y as ½|y|² − x·y does, which needs no norm of x.
     distance = X[rows] @ X.T  # (c, n)
     np.subtract(0.5 * np.einsum("ij,ij->i", X, X), distance, out=distance)
@@ -125,7 +125,7 @@ def _first_k(distance: Array, threshold: Array, k: int) -> NDArray[np.bool_]:
 
 
 def _same_rows(X: Any, X_erased: Any) -> tuple[Array, Array]:
-    """Both as centred float64: distances stay, and cancellation in them is least."""
+    """Convert both to centred float64, which minimises cancellation."""
     A, B = checked_matrix(X, "X"), checked_matrix(X_erased, "X_erased")
     if len(A) != len(B):
         raise ValueError(
@@ -272,7 +272,7 @@ def lisi(X: Any, sources: Any, *, perplexity: float = 30.0) -> Array:
 
     The local inverse Simpson index of Korsunsky et al. (2019), called iLISI for batches: 1/Σp² over
     the shares p of the sources among the 3·perplexity nearest rows, which weigh less the farther
-    they are. Rows that look mixed may still be read by an attacker: measure that beside it.
+    they are. An attacker may still read rows that look mixed: measure that too.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def lisi(X: Any, sources: Any, *, perplexity: float = 30.0) -> Array:
     labels = Classes.read(sources, n_rows=len(rows), name="sources")
     near, distances = _nearest(rows, min(int(3 * perplexity), len(rows) - 1))
     distances = distances - distances[:, :1]
-    low, high = np.full(len(rows), -60.0), np.full(len(rows), 60.0)  # of the logarithm of 1/width
+    low, high = np.full(len(rows), -60.0), np.full(len(rows), 60.0)  # bounds on log(1/width)
     for _ in range(60):  # the entropy of the weights falls with 1/width
         middle = (low + high) / 2
         weights = np.exp(-distances * np.exp(middle)[:, None])

@@ -19,7 +19,7 @@ from unspot.maps.program import INPUT, Program, Step
 #: Versions that onnxruntime and other programs have read for years.
 OPSET, IR_VERSION = 18, 9
 
-#: What each operation of ``unspot.maps.program`` is in ONNX, if it is one operator.
+#: ONNX operator of each operation of ``unspot.maps.program`` that is one operator.
 _OPERATORS = {
     "add": "Add",
     "subtract": "Sub",
@@ -51,7 +51,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "join": {"axis": -1},
     "take": {"axis": 0},
 }
-#: The numbers that an operator takes as further inputs, given the settings of a step.
+#: Numbers that an operator takes as further inputs, given the settings of a step.
 _FURTHER: dict[str, Callable[[Mapping[str, Any]], list[Any]]] = {
     "mean": lambda _: [[-1]],
     "sum": lambda _: [[-1]],

@@ -1,7 +1,7 @@
 """An eraser behind a sentence-transformers model: ``encode`` gives erased vectors.
 
-A model with the module ``Erase`` is saved by ``save_pretrained``. Who loads it needs unspot, and
-says ``SentenceTransformer(folder, trust_remote_code=True)``, since the library trusts only its own
+A model with the module ``Erase`` is saved by ``save_pretrained``. Loading it requires unspot and
+``SentenceTransformer(folder, trust_remote_code=True)``, since the library trusts only its own
 modules.
 """
 

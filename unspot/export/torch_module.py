@@ -94,7 +94,7 @@ class ErasureModule(nn.Module):
 
 
 def _exactly(device: str) -> AbstractContextManager[Any]:
-    """Without autocast, where the device has it."""
+    """Disable autocast on devices that have it."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
     return torch.autocast(device, enabled=False)

@@ -19,7 +19,7 @@ from unspot.io.files import listed, missing
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a column can hold: one vector per row, one number, one whole number, or anything else.
+#: Kinds of a column: one vector per row, one number, one whole number, or anything else.
 VECTOR, FLOAT, INTEGER, OTHER = "vector", "float", "integer", "other"
 
 

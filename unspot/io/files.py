@@ -52,7 +52,7 @@ _NO_ROOM = {
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a whole file: at any moment there is the old one or the new one, never a part of it.
 
-    Of two writers at the same time, the last one wins.
+    If two writers overlap, the last one wins.
     """
     with finished_file(path) as unfinished:
         unfinished.write_bytes(content)
@@ -439,7 +439,7 @@ def copy_rows(
 ) -> None:
     """Write some rows of a file to each of several files, with all columns.
 
-    Of the arrays of a ``.npz``, those of any other length are copied as they are.
+    Arrays of a ``.npz`` of any other length are copied as they are.
     """
     n_rows = sum(map(len, parts.values()))
     if is_text(path):
@@ -581,7 +581,7 @@ def as_type(kind: Any, value: Any, where: str = "") -> Any:
         A dataclass, a TypedDict, a plain type, ``Any``, ``Literal``, or a union, a list, a tuple
         or a mapping of such types. Names that a dataclass lacks are left out.
     value : object
-        As a reader of JSON gives it.
+        Value as parsed from JSON.
     where : str
         The name of the field, for the message.
 

@@ -33,11 +33,11 @@ class Phase:
     Parameters
     ----------
     title : str
-        What is done, such as "Attacking".
+        Title of the work, such as "Attacking".
     total : int, optional
         The number of steps, if it is known.
     unit : str
-        What is counted, where the title does not say so.
+        Unit of the count, where the title does not say so.
     note : str
         The name of a step, or a loss.
     named : bool

@@ -75,7 +75,7 @@ class RowSource:
 
     @property
     def nbytes(self) -> int:
-        """The memory that all rows would take."""
+        """Compute the memory of all rows, in bytes."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> Floats:
@@ -545,7 +545,7 @@ class Rows(RowSource):
     ----------
     source : RowSource
     change : callable, optional
-        What to do with rows when they are read, (m, d) → (m, width).
+        Function applied to rows when they are read, (m, d) → (m, width).
     width : int, optional
         The columns after ``change``.
 
@@ -598,7 +598,7 @@ class Rows(RowSource):
     def chunks(
         self, rows_per_chunk: int, start: int = 0, stop: int | None = None
     ) -> Iterator[Floats]:
-        """Rows in order; the next chunk is read while this one is worked on."""
+        """Yield rows in order; the next chunk is read while this one is worked on."""
         chunks = self._source.chunks(rows_per_chunk, start, stop)
         checked = self._checked_in_order(chunks, start)
         return checked if isinstance(self._source, Rows) else prefetched(checked)
@@ -629,7 +629,7 @@ def is_stream(X: Any) -> bool:
 
 
 def opened(X: Any, concept: Any) -> tuple[Any, Any]:
-    """X and labels ready for a fit.
+    """Prepare X and labels for a fit.
 
     A path, a list of paths, a memory map, an array of another library on disk or a ``RowSource``
     becomes ``Rows``, or an array if it has at most ``LOAD_BYTES``. Anything else stays as it is. A

@@ -49,7 +49,7 @@ class Table:
     z: Any = None  # (n,), the concept; of several, a dict of such arrays
     y: NDArray[Any] | None = None  # (n,), the downstream task
     names: NDArray[Any] | None = None  # (n,), the name of each row
-    groups: NDArray[Any] | None = None  # (n,), what rows come in
+    groups: NDArray[Any] | None = None  # (n,), the group of each row
     features: tuple[str, ...] = ()  # the columns or the array that X came from
     dropped: str = ""  # which rows were left out for want of a label, in words
 
@@ -78,19 +78,19 @@ def read_table(
     path : path
         ``.npy``, ``.npz``, ``.csv``, ``.tsv`` or ``.parquet`` (a file or a folder of them).
     features : str or list of str, optional
-        What holds the vectors: an array of the ``.npz`` ("X" by default), a vector
+        Location of the vectors: an array of the ``.npz`` ("X" by default), a vector
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
     concept, task, names, groups : str, optional
         Columns, or arrays of the ``.npz``. Several concepts are a comma list.
     labels_file : path, optional
         A second file with the labels: ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv``,
-        ``.tsv`` or ``.parquet``. ``concept`` may be left out if it has one column beside the key.
+        ``.tsv`` or ``.parquet``. ``concept`` may be left out if it has one column besides the key.
     key : str, optional
         A column of both files, by which labels find their rows. Without it, labels are taken row by
         row. Rows without a partner have no label.
     beside : sequence of str
-        Columns to read into ``z`` beside the concept, which may have gaps.
+        Columns to read into ``z`` besides the concept, which may have gaps.
     drop_missing : bool
         Leave out rows that lack one of the labels. ``dropped`` of the table says how many.
     on_disk : bool
@@ -254,7 +254,7 @@ def _read_columns(path: Path, roles: Mapping[str, str]) -> dict[str, NDArray[Any
 
 #: A number as programs write it: "007" is a name, as is "+1".
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-#: What programs write where a number is missing.
+#: Texts that stand for a missing number.
 _MISSING = frozenset(["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "NaN", "nan", "None"])
 
 
@@ -310,7 +310,7 @@ def joined(
     Parameters
     ----------
     labels : mapping of str to array
-        By role, with the keys of the second file as the role "key".
+        Labels by role, with the keys of the second file as the role "key".
     keys : array of shape (n,)
         The keys of the rows.
     labels_file, path : str
@@ -406,7 +406,7 @@ def without_missing(table: Table, roles: Mapping[str, str | None]) -> Table:
     (2, "Left out 1 of 3 rows: 1 has no label in 'gender'.")
     """
     columns = {role: getattr(table, role) for role in ("z", "y", "groups", "names")}
-    if isinstance(table.z, dict):  # one concept, with covariates beside; or several
+    if isinstance(table.z, dict):  # one concept with covariates, or several
         # A table of several concepts may lack some: such rows serve the others.
         columns["z"] = table.z.get(roles.get("z"))
     columns = {role: column for role, column in columns.items() if column is not None}

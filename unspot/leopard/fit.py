@@ -104,13 +104,13 @@ class Subspace(NamedTuple):
 
 
 def fit_subspace(X: Any, goal: Goal, settings: Settings, rng: np.random.Generator) -> Subspace:
-    """Find the r-dimensional subspace in which rows tell least about a concept.
+    """Find the r-dimensional subspace in which rows reveal least about a concept.
 
     Parameters
     ----------
     X : array of shape (n, d), or rows that are read by number
     goal : Goal
-        What to erase, given what, and what to keep.
+        The concept to erase, the covariate that is given, and the task to keep.
     settings : Settings
     rng : Generator
         Decides the sampled rows and mini-batches.

@@ -51,7 +51,7 @@ class GaussianMixture:
 
     @classmethod
     def paper(cls, n_kernels: int = 5, bandwidth: Bandwidth = "pooled") -> GaussianMixture:
-        """The mixture of the paper's text: σᵢ = αᵢσ with α = ⅛, ¼, ½, 1, 2 for five kernels.
+        """Make the mixture of the paper's text: σᵢ = αᵢσ with α = ⅛, ¼, ½, 1, 2 for five kernels.
 
         The paper lists α only for five kernels. For other numbers α are powers of two up to 1 or
         more: {1}, {½, 1}, {2⁻⁶ … 2³} for one, two and ten kernels.
@@ -62,13 +62,13 @@ class GaussianMixture:
 
     @classmethod
     def reference(cls, n_kernels: int = 5, bandwidth: Bandwidth = "pooled") -> GaussianMixture:
-        """The mixture behind the paper's tables: mᵢ = 2^(i − ⌊M/2⌋), so {¼, ½, 1, 2, 4}."""
+        """Make the mixture behind the paper's tables: mᵢ = 2^(i − ⌊M/2⌋), so {¼, ½, 1, 2, 4}."""
         half = check_count("n_kernels", n_kernels) // 2
         exponents = range(-half, n_kernels - half)
         return cls(tuple(2.0**e for e in exponents), bandwidth)
 
     def __call__(self, squared_distances: Tensor, sigma2: Tensor | float) -> Tensor:
-        """The kernel at squared distances, by its definition: what tests compare ``tiles`` with."""
+        """Evaluate the kernel at squared distances, by definition; tests compare it with tiles."""
         values = [torch.exp(-squared_distances / (m * sigma2)) for m in self.multipliers]
         return torch.stack(values).sum(0)
 
@@ -86,7 +86,7 @@ def as_kernel(kernel: Any) -> GaussianMixture:
 
 
 def mean_bandwidth(Y: Tensor) -> Tensor:
-    """σ², the mean squared distance of all pairs of rows, as 2n/(n−1)·tr Cov(Y).
+    """Compute σ², the mean squared distance of all pairs of rows, as 2n/(n−1)·tr Cov(Y).
 
     Takes O(nr) time, where the sum over pairs in §4.2 takes O(n²r). Differentiable.
     """
@@ -132,7 +132,7 @@ class Tiles:
 
     @classmethod
     def of(cls, z: Tensor, tile_rows: int = TILE_ROWS) -> Tiles:
-        """Tiles for class codes z. O(n log n)."""
+        """Build tiles for class codes z. O(n log n)."""
         order = torch.argsort(z, stable=True)
         counts = torch.bincount(z).tolist()
         small = [count < SMALL * tile_rows for count in counts]
@@ -178,7 +178,7 @@ def kernel_sums(
     *,
     gradient: bool,
 ) -> tuple[float, Tensor | None]:
-    """Σ_{a≠b} c_ab k(‖y_a − y_b‖²) and its gradient in Y at fixed σ, in float64.
+    """Compute Σ_{a≠b} c_ab k(‖y_a − y_b‖²) and its gradient in Y at fixed σ, in float64.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def kernel_sums(
 def _by_classes(
     weights: list[list[float]], tiles: Tiles, Y: Tensor
 ) -> Callable[..., float | Tensor]:
-    """The weights of a pair of tiles: one number, or one for each pair of rows."""
+    """Return the weights of a pair of tiles: one number, or one for each pair of rows."""
     # In float64, since the terms are far larger than their sum.
     weight_of = torch.tensor(weights, dtype=torch.float64, device=Y.device)
 
@@ -273,7 +273,7 @@ def _by_factors(weights: Factors, tiles: Tiles, Y: Tensor) -> Callable[..., floa
 
 
 def _augmented(Y: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Left and right factors whose product is −scale·d², and Y with a column of ones."""
+    """Build left and right factors of −scale·d², and append a column of ones to Y."""
     S = Y * math.sqrt(2.0 * scale)
     norms = (S * S).sum(1, keepdim=True).mul_(-0.5)
     ones = torch.ones_like(norms)
@@ -282,7 +282,7 @@ def _augmented(Y: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float], c: float | Tensor) -> float:
-    """Σᵢ Σ cE^pᵢ for one weight c or one per pair; W becomes Σᵢ pᵢE^pᵢ. E is overwritten.
+    """Compute Σᵢ Σ cE^pᵢ for one weight c or one per pair; W becomes Σᵢ pᵢE^pᵢ. Overwrites E.
 
     Stops where the rest is below rounding: with S = ΣE^p ≥ max E^p, the next term is at most
     ratio·S^(ratio − 1) of this one, element by element. In many dimensions the narrow kernels are
@@ -307,7 +307,7 @@ def _sum_powers(E: Tensor, W: Tensor | None, powers: list[float], c: float | Ten
 
 
 def _raise(E: Tensor, exponent: float) -> None:
-    """E ← E^exponent in place, by squaring if the exponent is a power of two."""
+    """Compute E^exponent in place, by squaring if the exponent is a power of two."""
     squarings = math.log2(exponent)
     if squarings == int(squarings):
         for _ in range(int(squarings)):

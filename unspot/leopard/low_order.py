@@ -155,7 +155,7 @@ class Blocks:
         Which rows to give.
     n_classes : int
     change : callable
-        What to do with rows, (m, d) → (m, d).
+        Function applied to rows, (m, d) → (m, d).
 
     Notes
     -----

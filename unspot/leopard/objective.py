@@ -181,9 +181,9 @@ class MiniBatches:
 class Softened:
     """An objective in which removed directions count in part: rows are XS, S = αI + (1−α)VVᵀ.
 
-    Say that one direction tells the concept by its variance, by s. A direction at an angle θ to
-    those that stay then tells it by sθ², and the loss at α = 0 is (sθ² + e)² with an error e of
-    1/√n: any θ² up to |e/s| looks as good as zero, since what the direction tells can cancel e.
+    Say that one direction shows the concept by its variance, by s. A direction at an angle θ to
+    those that stay then shows it by sθ², and the loss at α = 0 is (sθ² + e)² with an error e of
+    1/√n: any θ² up to |e/s| looks as good as zero, since what the direction shows can cancel e.
     With α > 0 the loss also has the term 2α²s²θ², and θ² is only of the order of e²/s².
 
     Parameters

@@ -72,7 +72,7 @@ class ManifoldSolver:
     tolerance : float
         A loss is better if it is lower than the best so far by this share of it.
     on_interrupt : {"raise", "keep"}
-        What Ctrl-C does: end the fit with ``KeyboardInterrupt``, or with the best subspace so far.
+        Effect of Ctrl-C: end the fit with ``KeyboardInterrupt``, or with the best subspace so far.
     init : {"auto", "pca", "moments", "identity"} or array of shape (d, s)
         Where the search begins. ``"auto"``: the directions of most variance; in the whitened
         metric the moments, which do not depend on units. An array may have more than r columns,
@@ -235,7 +235,7 @@ class _Search:
         return -_tangent(self.V, q)
 
     def _line_search(self, p: Tensor, slope: float) -> tuple[Tensor, float, Tensor, Tensor] | None:
-        """Backtracking with interpolation until the loss falls enough (Armijo's rule)."""
+        """Backtrack with interpolation until the loss falls enough (Armijo's rule)."""
         # Without curvature the length of a step is unknown: begin with about one radian.
         t = 1.0 if self._pairs else 1.0 / float(p.norm())
         for _ in range(12):

@@ -15,7 +15,7 @@ STARTS = ("identity", "moments", "pca")
 
 
 def nearest_projector(U: Array) -> Array:
-    """Orthonormal basis of the rank-r projector that is nearest to UUᵀ in Frobenius norm.
+    """Compute an orthonormal basis of the rank-r projector nearest to UUᵀ in Frobenius norm.
 
     These are the left singular vectors of U. They span the same subspace as the top r
     eigenvectors of UUᵀ in Algorithm 1, for O(dr²) time instead of O(d³). The squared distance is
@@ -26,14 +26,14 @@ def nearest_projector(U: Array) -> Array:
 
 
 def complement(Q: Array) -> Array:
-    """Orthonormal basis (d, d − q) of the vectors that are orthogonal to the columns of Q."""
+    """Compute an orthonormal basis (d, d − q) of the orthogonal complement of Q's columns."""
     d, q = Q.shape
     full, _ = np.linalg.qr(Q, mode="complete")
     return np.ascontiguousarray(full[:, q:]) if q else np.eye(d)
 
 
 def column_space(A: Array, *, floor: float) -> Array:
-    """Orthonormal basis of the column space: what is above the floor and 1e-6 of the largest."""
+    """Compute an orthonormal basis of the columns: values above floor and 1e-6 of the largest."""
     left, values, _ = np.linalg.svd(A, full_matrices=False)
     return np.ascontiguousarray(left[:, (values > 1e-6 * values[0]) & (values > floor)])
 
@@ -75,7 +75,7 @@ def start(init: Any, statistics: ClassStatistics, rank: int) -> Array:
 
 
 def moments_start(statistics: ClassStatistics, rank: int) -> Array:
-    """The subspace where class means and covariances differ least, in closed form.
+    """Find the subspace where class means and covariances differ least, in closed form.
 
     In directions in which the classes do not differ, the whitened class means mₖ are 0 and the
     whitened class covariances Cₖ are I. So A = Σₖ mₖmₖᵀ + (Cₖ − I)² measures the difference in
@@ -101,7 +101,7 @@ def feature_moments_start(X: Array, psi: Array, covariance: Array, rank: int) ->
     psi : array of shape (n, m)
         Centred features. O(nd²m) time.
     covariance : array of shape (d, d)
-        Of the rows.
+        Covariance of the rows.
     rank : int
     """
     W, _ = whitening(covariance, invertible=True)

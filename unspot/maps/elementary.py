@@ -68,7 +68,7 @@ class Projection(Map):
 
     @cached_property
     def offset(self) -> Array | None:
-        """m − UUᵀm, what is constant beside the subspace: rows need not be centred first."""
+        """Compute m − UUᵀm, the constant outside the subspace: rows need not be centred first."""
         return None if self.mean is None else self.mean - self.U @ (self.U.T @ self.mean)
 
     @cached_property
@@ -100,7 +100,7 @@ class Projection(Map):
 class Oblique(Map):
     """x ↦ x − left(rightᵀ(x − mean)): an affine update of low rank, as in LEACE.
 
-    By itself the formula would leave rounding errors beside the range of P = I − left·rightᵀ, which
+    Without care, the formula leaves rounding errors outside the range of P = I − left·rightᵀ, which
     are a function of what was removed. So rows are moved first, along what P removes, until some
     columns are zero. The others are coordinates of what P keeps, and the formula is a function of
     them.
@@ -130,7 +130,7 @@ class Oblique(Map):
     def without(self, N: Array, mean: Array) -> Oblique:
         """Restrict the map to rows that do not vary along N around the mean.
 
-        One map and not two: what one step leaves beside the subspace, the next would bring back.
+        One map and not two: what one step leaves outside the subspace, the next would bring back.
         N has orthonormal columns.
         """
         left, right = (np.hstack([A - N @ (N.T @ A), N]) for A in (self.left, self.right))
@@ -223,7 +223,7 @@ class Expand(Map):
     ends: ClassVar[str] = "rd"
 
     U: Array  # (d, r)
-    mean: Array | None = None  # (d,), beside the subspace
+    mean: Array | None = None  # (d,), orthogonal to the subspace
 
     def __call__(self, x: Any) -> Any:
         up = x @ like(self.U, x).T
@@ -276,7 +276,7 @@ class Dense(Map):
 class Normalise(Map):
     """x ↦ x/‖x‖, and zero for rows whose norm is at most ``floor``.
 
-    Of a row that lies in removed directions, erasure leaves only rounding errors, which are a
+    If a row lies in removed directions, erasure leaves only rounding errors, which are a
     function of what was removed. Without a floor they would be enlarged to unit norm.
 
     Examples

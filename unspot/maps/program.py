@@ -42,7 +42,7 @@ def _softmax(a: Array) -> Array:
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
-#: What each operation does, on arrays of shape (…, d). All act on the last axis. Those that torch
+#: Each operation on arrays of shape (…, d). All act on the last axis. Those that torch
 #: writes otherwise are replaced in ``unspot.export.torch_module``.
 OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {

@@ -90,14 +90,14 @@ def fit_layers(
     ----------
     model : torch.nn.Module
     inputs : list of batches, or DataLoader
-        What the model is called with: mappings by keyword, tuples by position. Every layer reads
+        Inputs of the model's calls: mappings by keyword, tuples by position. Every layer reads
         them again, in the same order.
     z : array-like of shape (n,)
         The concept's label of each text; all its tokens have it.
     layers : str or sequence of str
         Names of modules or patterns, as in ``unspot.hooks``.
     eraser : estimator, optional
-        What is fitted at each layer; by default ``LEACE()``, and for nonlinear attackers
+        Estimator for each layer; by default ``LEACE()``, and for nonlinear attackers
         ``Cascade(rank=…)``.
     positions : {"all", "cls", "last"}
         Which tokens are erased; padding never counts.
@@ -354,7 +354,7 @@ def _hooked(model: nn.Module, names: Sequence[str], see: Any) -> Iterator[None]:
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout, and afterwards as it was before."""
+    """Switch dropout off, and back to what it was afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

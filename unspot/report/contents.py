@@ -120,13 +120,13 @@ class Contents:
     chance : float or None
         The score of guessing without looking at the vectors.
     score : str
-        What attackers are judged by.
+        Name of the attackers' score.
     glance : Facts
-        What everybody asks first: which concept, which rows, which eraser.
+        Answers to the first questions: which concept, which rows, which eraser.
     facts : tuple of (str, Facts)
         Groups of settings, versions and fingerprints.
     scope : tuple of (str, tuple of str)
-        What the certificate covers, by headings.
+        Scope of the certificate, by headings.
     """
 
     title: str
@@ -247,7 +247,7 @@ class Results:
     before : Certificate or None
         The certificate of the original rows.
     paths : mapping of str to RankPath
-        By the name of the method.
+        Keyed by the name of the method.
     """
 
     columns: tuple[Column, ...] = ()

@@ -34,7 +34,7 @@ class Presentation:
     unit : str
         "share" for per cent, else a unit or nothing.
     hint : str
-        What a tile says under its number.
+        Text of a tile under its number.
     axis : str
         The name of an axis of a chart.
     """

@@ -421,7 +421,7 @@ def _open_folder(folder: Path, erasure: Erasure, inputs: Sequence[Path]) -> None
             "or a folder of them, are written to a folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for unfinished in folder.rglob(f".*{TEMPORARY}"):  # of a run that was killed
+    for unfinished in folder.rglob(f".*{TEMPORARY}"):  # left by a run that was killed
         unfinished.unlink()
     # Parts are known by their names, so the same names from elsewhere are another job.
     roots = {os.path.abspath(path if path.is_dir() else path.parent) for path in inputs}
