@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspot import LEACE, LEOPARD, Cascade, Eraser
+from unspot import LEACE, LEOPARD, Cascade, Dataset, Eraser, certify, evaluate, rank_path
 from unspot.datasets import load_glove_gender
 from unspot.erasers import Transport
 from unspot.machine import one_thread
@@ -36,7 +36,7 @@ def run() -> dict[str, Any]:
         figures: dict[str, Any] = {}
         for n, d in SIZES:
             figures |= _leace(n, d) | _projections(n, d)
-        figures |= _transport() | _many_classes() | _cascades()
+        figures |= _transport() | _many_classes() | _cascades() | _judging()
     return figures | _commands()
 
 
@@ -123,6 +123,26 @@ def _cascades() -> dict[str, Any]:
         }
         for rows, labels, rank in ((words.X, words.z, 50), (X, z, 190))
     }
+
+
+def _judging() -> dict[str, Any]:
+    """Judge a LEACE by defaults, 160 classes, and ten ranks of the words."""
+    X, z = _rows(5_000, 384)
+    data = Dataset.from_arrays(X, z, random_state=0)
+    leace = LEACE().fit(data.train.X, data.train.z)
+    writers = np.random.default_rng(1).integers(160, size=4_840)
+    of_writers = np.random.default_rng(2).normal(size=(4_840, 784)).astype(np.float32)
+    of_writers[:, :160] += 2 * np.eye(160, dtype=np.float32)[writers]
+    ranks, how = [90, 80, 70, 60, 50, 40, 30, 20, 10, 5], {"metrics": ["attack"], "seeds": 1}
+    calls: dict[str, Callable[[], Any]] = {
+        "certify, 5000 x 384": lambda: certify(leace, data),
+        "evaluate, 5000 x 384": lambda: evaluate(leace, data),
+        "certify, standard, 4840 x 784, 160 classes": lambda: certify(None, of_writers, writers),
+        "path of ten ranks with attackers, words": lambda: rank_path(
+            Cascade(random_state=0), load_glove_gender(), ranks, **how
+        ),
+    }
+    return {name: {"s": seconds(call, times=1)} for name, call in calls.items()}
 
 
 def _commands() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Each walk works as its page prints it, and so do the examples of three how-to pages."""
+"""Each walk works as its page prints it, and so do the examples of other pages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_walk_works_as_the_page_prints_it(walk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["concepts", "models", "pipelines", "sites"])
+@pytest.mark.parametrize("name", ["../choosing", "concepts", "models", "pipelines", "sites"])
 def test_the_page_prints_what_its_examples_print(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "howto" / f"{name}.md").read_text("utf-8")
