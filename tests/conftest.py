@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.certificate import AttackerReport, Certificate, Kept
+from unspot.evaluation.certificate import AttackerReport, Certificate, UtilityKept
 from unspot.evaluation.measure import HALVINGS
 from unspot.lab.maps import Fourier, FreeForm, LayerNorm, Nystrom, Transport
 from unspot.maps import Compress, Dense, Expand, Map, Mixture, Normalise, Oblique, Projection, Scale
@@ -126,7 +126,7 @@ def _certificate_of(accuracy=0.41, *, margin=0.03, p_value=0.004, **changes) -> 
         "budget": "quick",
         "n_rows": 500,
         "margin": margin,
-        "kept": (Kept("neighbours", 1.0, 0.8, ""),),
+        "kept": (UtilityKept("neighbours", 1.0, 0.8, ""),),
     }
     return Certificate(**{**facts, **changes})
 

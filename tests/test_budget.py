@@ -95,3 +95,33 @@ def test_first_lines_say_what_a_thing_does():
         if REFUSED.match(line)
     ]
     assert not refused
+
+
+#: Identifiers that do not say what a thing is.
+VAGUE = {"found", "own", "told", "Way", "Known", "Told", "Kept"}
+
+
+def identifiers(tree: ast.AST):
+    """Yield each name that is defined or used, with its line; attributes may be of others."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name, node.lineno
+
+
+def test_names_say_what_a_thing_is():
+    example = "class Kept:\n    def own(self, told):\n        found = Way()\n"
+    names = {name for name, _ in identifiers(ast.parse(example))}
+    assert names & VAGUE == {"Kept", "own", "told", "found", "Way"}
+    vague = [
+        f"{name}:{line} {identifier}"
+        for name, path in CORE.items()
+        for identifier, line in identifiers(ast.parse(path.read_text(encoding="utf-8")))
+        if identifier in VAGUE
+    ]
+    assert not vague

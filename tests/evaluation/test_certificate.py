@@ -15,7 +15,7 @@ from unspot.choice.selection import advantage_bound
 from unspot.data.concept import read_covariate
 from unspot.datasets.synthetic import law
 from unspot.erasers import PCAProjection
-from unspot.evaluation.certificate import TOLERANCE, Kept, verdict_of
+from unspot.evaluation.certificate import TOLERANCE, UtilityKept, verdict_of
 from unspot.evaluation.inference import effective_rows
 
 pytestmark = pytest.mark.halvings
@@ -557,7 +557,7 @@ def test_it_says_what_it_is_about(data, linear):
 def test_plain_data_and_back(clean):
     assert Certificate.from_dict(json.loads(clean.to_json())) == clean
     assert Certificate.from_dict(clean.to_dict()).kept == clean.kept
-    assert isinstance(clean.kept[0], Kept)
+    assert isinstance(clean.kept[0], UtilityKept)
     with pytest.raises(ValueError, match="attackers are missing"):
         Certificate.from_dict({**clean.to_dict(), "attackers": []})
 

@@ -93,21 +93,21 @@ def families(
     # Few rows span fewer dimensions, and a part of them is held out.
     spanned = min(n_features, int(0.7 * n_rows))
     widths = [w for w in WIDTHS if directions + 1 < w < 0.8 * spanned]
-    found = list(_within(None, spanned, directions, movers, seed))
+    result = list(_within(None, spanned, directions, movers, seed))
     for width in widths:
-        found += _within(width, width, directions, movers, seed)
+        result += _within(width, width, directions, movers, seed)
     if goal.keep is not None:
         ranks = tuple(rank for rank in TASK_RANKS if rank < spanned - directions)
-        found.append(Family("LEACE that keeps the task", LEACE(), keeps=True))
+        result.append(Family("LEACE that keeps the task", LEACE(), keeps=True))
         firsts = {"cascade": None} | {f"{name} and L̄EOPARD": movers[name] for name in movers}
         for name in [*firsts][:2]:
             whole = _cascade(firsts[name], seed)
-            found.append(Family(f"{name} that keeps the task", whole, ranks, keeps=True))
-    for i, one in enumerate(found):  # clones, since stages are shared
+            result.append(Family(f"{name} that keeps the task", whole, ranks, keeps=True))
+    for i, one in enumerate(result):  # clones, since stages are shared
         known = one.estimator.get_params(deep=False)
-        own = {name: value for name, value in (settings or {}).items() if name in known}
-        found[i] = replace(one, estimator=clone(one.estimator).set_params(**own))
-    return found
+        chosen = {name: value for name, value in (settings or {}).items() if name in known}
+        result[i] = replace(one, estimator=clone(one.estimator).set_params(**chosen))
+    return result
 
 
 def settings_for(X: NDArray[Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from unspot.data.rows import as_matrix, column_names, refuse_nonfinite
 from unspot.eraser import Eraser
 from unspot.evaluation.attack_models import MIN_OF_A_CLASS, rows_needed, sought
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.certificate import MARGIN, Kept, certify, names_of, what_is_kept
+from unspot.evaluation.certificate import MARGIN, UtilityKept, certify, names_of, what_is_kept
 from unspot.evaluation.measure import attack_halves, erased_split, once
 from unspot.evaluation.utility import neighbour_overlap
 from unspot.io.progress import Phase, phase
@@ -565,10 +565,10 @@ def _utility(before: Split, after: Split, function: Any) -> tuple[float, float]:
     return float(neighbour_overlap(before.X[some], after.X[some], max_queries=500)), 0.5
 
 
-def _kept(before: Split, after: Split, function: Any, seed: int) -> tuple[Kept, ...]:
+def _kept(before: Split, after: Split, function: Any, seed: int) -> tuple[UtilityKept, ...]:
     """Measure task and neighbours on the rows that judge, and the user's own utility."""
     kept = what_is_kept(before, after, seed)
     if function is None:
         return kept
     old, new = (_utility(before, each, function)[0] for each in (before, after))
-    return (Kept("utility", old, new, ""), *kept)
+    return (UtilityKept("utility", old, new, ""), *kept)

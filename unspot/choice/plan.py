@@ -166,8 +166,8 @@ def plan(X: Any, z: Any, *, groups: Any = None, max_advantage: float = MARGIN) -
     >>> rng = np.random.default_rng(0)
     >>> z = np.arange(4000) % 2
     >>> X = rng.normal(size=(4000, 20)) + z[:, None] * 0.5
-    >>> found = plan(X, z, max_advantage=0.1)
-    >>> 0 < found.linear.advantage < found.confirmable < 0.1, found.enough
+    >>> report = plan(X, z, max_advantage=0.1)
+    >>> 0 < report.linear.advantage < report.confirmable < 0.1, report.enough
     (True, True)
     """
     check_share("max_advantage", max_advantage)

@@ -279,12 +279,12 @@ def _confirmed(
     path: RankPath, rank: int, measure: Callable[[PathPoint], float], allowed: float
 ) -> tuple[int | None, dict[int, float]]:
     """Confirm a rank with stronger attackers, else bisect to the largest lower rank that passes."""
-    own = measure(path.at(rank))
-    if own <= allowed:
-        return rank, {rank: own}
+    bound = measure(path.at(rank))
+    if bound <= allowed:
+        return rank, {rank: bound}
     lower = [point for point in path.points if point.rank < rank]
-    found, values = _bisect(lower, measure, lambda bound: bound <= allowed)
-    return found, {rank: own, **values}
+    passed, values = _bisect(lower, measure, lambda value: value <= allowed)
+    return passed, {rank: bound, **values}
 
 
 def _refined(
@@ -370,10 +370,10 @@ def cross_fitted_bound(
     folds = _of_each(rows, lambda part: attack_folds(fitted, part, **how))
     judged = path.data.validation
     try:
-        own = _of_each(judged, lambda part: attack_eraser(point.eraser, part, **how))
+        direct = _of_each(judged, lambda part: attack_eraser(point.eraser, part, **how))
     except ValueError:  # too few validation rows to learn from
-        own = []
-    return max([_bound(folds), *(one.bounds((1 - _CONFIDENCE) / len(own))[0] for one in own)])
+        direct = []
+    return max([_bound(folds), *(one.bounds((1 - _CONFIDENCE) / len(direct))[0] for one in direct)])
 
 
 def _bisect(

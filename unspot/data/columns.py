@@ -325,12 +325,12 @@ def _refuse_missing(values: NDArray[Any], name: str) -> None:
     missing = missing_values(values)
     if missing.any():
         # One group of all rows without one would join strangers.
-        own = {"groups": "each a group of its own", "ids": "each an id of its own"}
+        instead = {"groups": "each a group of its own", "ids": "each an id of its own"}
         raise ValueError(
             f"Got {int(missing.sum())} missing labels in {name} (the first in row "
             f"{int(np.argmax(missing))}), but expected a label for every row. Drop those rows "
             "(commands do with --set drop_missing=true), or give them "
-            f"{own.get(name, 'a class of their own')}."
+            f"{instead.get(name, 'a class of their own')}."
         )
 
 

@@ -336,8 +336,8 @@ def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> bool:
         return False
     chosen = [(split.X, codes, first_rows(codes)) for split, codes in splits if len(split)]
     X = np.concatenate([X[rows] for X, _, rows in chosen])
-    found = looks_grouped(X, np.concatenate([codes[rows] for _, codes, rows in chosen]))
-    if found:
+    grouped = looks_grouped(X, np.concatenate([codes[rows] for _, codes, rows in chosen]))
+    if grouped:
         warnings.warn(
             "Got rows that look grouped: each has near-duplicates with its own label, as texts of "
             "one author or scans of one patient have. Verdict, intervals and p-values expect rows "
@@ -346,7 +346,7 @@ def warn_if_grouped(*splits: tuple[Split, NDArray[np.int64]]) -> bool:
             UserWarning,
             stacklevel=3,
         )
-    return found
+    return grouped
 
 
 # -- Rows that were seen before ------------------------------------------------------------------
@@ -385,14 +385,14 @@ def share_fitted_on(eraser: Any, split: Split) -> float:
     known = set(metadata["known_rows"])
     possible = possible_hashes(np.asarray(split.X), metadata["known_step"])
     hashes = {each[0]: each for each in possible}
-    found = sum(not known.isdisjoint(each) for each in hashes.values())
+    matched = sum(not known.isdisjoint(each) for each in hashes.values())
     if "known_below" in metadata:
         # One row is no evidence: it may occur twice, and be one of few up to the bound.
-        of = sum(own <= metadata["known_below"] for own in hashes)
+        of = sum(first <= metadata["known_below"] for first in hashes)
         by_chance = _share_that_meet(split)
-        seen = found / max(of, found) if found > 1 else 0.0
+        seen = matched / max(of, matched) if matched > 1 else 0.0
         return max(0.0, (seen - by_chance) / (1 - by_chance))
-    return float(min(1.0, found / len(known) * metadata["n_rows"] / len(split)))
+    return float(min(1.0, matched / len(known) * metadata["n_rows"] / len(split)))
 
 
 def _metadata(eraser: Any) -> Mapping[str, Any]:

@@ -84,11 +84,11 @@ def number_features(values: NDArray[Any], random_state: Any = None) -> Array:
     values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     landmarks = _landmarks(values, random_state)
     squares = _squared_distances(landmarks, landmarks)
-    beside = np.sqrt(squares[np.triu_indices(len(landmarks), 1)])
-    sigma = float(np.median(beside)) or float(beside.mean()) or 1.0
+    distances = np.sqrt(squares[np.triu_indices(len(landmarks), 1)])
+    sigma = float(np.median(distances)) or float(distances.mean()) or 1.0
     eigenvalues, vectors = np.linalg.eigh(np.exp(squares / (-2 * sigma**2)))
-    kept = eigenvalues > 1e-8 * eigenvalues[-1]
-    root = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+    mask = eigenvalues > 1e-8 * eigenvalues[-1]
+    root = vectors[:, mask] / np.sqrt(eigenvalues[mask])
     psi = np.exp(_squared_distances(values, landmarks) / (-2 * sigma**2)) @ root
     return _principal(psi - psi.mean(axis=0))
 

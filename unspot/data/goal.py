@@ -44,13 +44,13 @@ class Goal:
     @classmethod
     def read(cls, erase: Any, given: Any = None, keep: Any = None, groups: Any = None) -> Goal:
         """Read what comes with a concept, and refuse what leaves nothing to erase or to keep."""
-        beside = {
+        conditions = {
             name: read_covariate(values, name, len(erase), fewest=fewest)
             for name, values, fewest in (("given", given, RARE), ("keep", keep, 0))
             if values is not None
         }
         codes = None if groups is None else group_codes(groups, len(erase))
-        goal = cls(erase, **beside, groups=codes)
+        goal = cls(erase, **conditions, groups=codes)
         goal.refuse_contradictions()
         return goal
 
@@ -152,8 +152,8 @@ class Goal:
                 "rows have the same concept, but expected at least two. There is nothing to erase "
                 "or to find beyond it; leave given out."
             )
-        kept = {} if self.keep is None else self.keep.columns
-        tasks = [(Table({k: y}).take(rows), z) for k, y in kept.items() for z, rows in each]
+        columns = {} if self.keep is None else self.keep.columns
+        tasks = [(Table({k: y}).take(rows), z) for k, y in columns.items() for z, rows in each]
         if any(y.determines(z) and z.determines(y) for y, z in tasks):
             raise ValueError(
                 "Got keep=y whose signal is that of z: each decides the other, and the same would "

@@ -208,16 +208,16 @@ def possible_hashes(X: NDArray[Any], step: float) -> list[list[str]]:
     >>> all(h in near for h, near in zip(known_hashes(X, 0.06), possible))
     True
     """
-    found = []
+    hashes = []
     for start in range(0, len(X), _CHUNK_ROWS):
         places = _coordinates(X[start : start + _CHUNK_ROWS], step)
         cells = np.floor(places)
         within = places - cells
-        beside = (within > 1 - _EDGE).astype(int) - (within < _EDGE)
-        for cell, other in zip(cells.tolist(), beside.tolist(), strict=True):
+        nearby = (within > 1 - _EDGE).astype(int) - (within < _EDGE)
+        for cell, other in zip(cells.tolist(), nearby.tolist(), strict=True):
             choices = [(c, c + o) if o else (c,) for c, o in zip(cell, other, strict=True)]
-            found.append(_texts(_hashes(np.array(list(product(*choices))))))
-    return found
+            hashes.append(_texts(_hashes(np.array(list(product(*choices))))))
+    return hashes
 
 
 def _coordinates(X: NDArray[Any], step: float) -> NDArray[np.float64]:

@@ -498,5 +498,5 @@ def mean_difference_basis(statistics: ClassStatistics) -> Array:
     within = np.einsum("dq,de,eq->q", left, statistics.within, left) / max(statistics.n_rows, 1)
     overall = np.sqrt(np.trace(statistics.covariance))
     rounding = max(1e-14 * values[0], 1e-14 * overall, np.finfo(float).tiny)
-    kept = (values > 1e-6 * np.sqrt(np.maximum(within, 0.0))) & (values > rounding)
-    return np.ascontiguousarray(left[:, kept][:, : max(len(centred) - 1, 0)])
+    mask = (values > 1e-6 * np.sqrt(np.maximum(within, 0.0))) & (values > rounding)
+    return np.ascontiguousarray(left[:, mask][:, : max(len(centred) - 1, 0)])

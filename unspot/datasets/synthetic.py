@@ -201,8 +201,8 @@ def _differing(classes: _Classes, A: Array) -> tuple[Array, Array, Array]:
     rest.
     """
     left, singular, right = np.linalg.svd(A, full_matrices=False)
-    kept = singular > _GONE
-    left, singular, right = left[:, kept], singular[kept], right[kept]
+    mask = singular > _GONE
+    left, singular, right = left[:, mask], singular[mask], right[mask]
     shrink = right.T * singular  # (q, q′)
     excess = shrink.T @ ((classes.variances - 1)[..., :, None] * shrink)  # (K, m, q′, q′)
     return left, classes.means @ shrink, np.eye(len(singular)) + excess

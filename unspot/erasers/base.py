@@ -337,8 +337,8 @@ def deviations(X: Any) -> NDArray[np.float64]:
     """Compute the standard deviation of each column, or 1 if it does not vary."""
     everyone = np.zeros(len(X), np.int64)
     total = ClassStatistics.from_rows(X, everyone, 1, per_class=False).settled()
-    found = np.sqrt(np.maximum(np.diagonal(total.covariance), 0.0))
-    return np.where(found > 0, found, 1.0)
+    scale = np.sqrt(np.maximum(np.diagonal(total.covariance), 0.0))
+    return np.where(scale > 0, scale, 1.0)
 
 
 def scaled(X: Any, scale: NDArray[np.float64]) -> Any:
@@ -402,18 +402,18 @@ def in_single(eraser: Eraser, spread: Any) -> Eraser:
     square, gain = float(np.trace(C) + spread.mean @ spread.mean), 1.0
     kinds = [type(m) for m in eraser.maps]
     if isinstance(first, Oblique) and first is last:
-        kept = C - first.left @ (first.right.T @ C)
-        beside, _ = np.linalg.qr(first.kernel[1])
-        kept = kept - (kept @ first.right) @ first.left.T + square * (beside @ beside.T)
+        erased = C - first.left @ (first.right.T @ C)
+        outside, _ = np.linalg.qr(first.kernel[1])
+        erased = erased - (erased @ first.right) @ first.left.T + square * (outside @ outside.T)
         gain = max(1.0, float(np.linalg.norm(first.left, 2) * np.linalg.norm(first.right, 2)))
     elif isinstance(last, (Projection, Expand)) and kinds in ([Projection], [Mixture, Expand]):
-        kept = last.U.T @ C @ last.U
+        erased = last.U.T @ C @ last.U
         if isinstance(first, Mixture):
             gain = max(1.0, *np.sqrt(np.square(first.matrices).sum((1, 2)) / first.n_out))
     else:
         return eraser
     others = {key: value for key, value in eraser.metadata.items() if key != "single"}
-    single = {"single": True} if exceeds(kept, (gain * SINGLE) ** 2 * square) else {}
+    single = {"single": True} if exceeds(erased, (gain * SINGLE) ** 2 * square) else {}
     return Eraser(eraser.maps, {**others, **single})
 
 

@@ -299,8 +299,8 @@ def _posterior(statistics: ClassStatistics) -> tuple[Array, Array]:
 def _spread(covariance: Array) -> tuple[Array, Array]:
     """Compute standard deviations (s,) and directions (d, s) of a covariance."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > NO_VARIANCE * max(values[-1], 0.0)
-    return np.sqrt(values[kept]), vectors[:, kept]
+    mask = values > NO_VARIANCE * max(values[-1], 0.0)
+    return np.sqrt(values[mask]), vectors[:, mask]
 
 
 def _effective_rows(statistics: ClassStatistics) -> Array:
@@ -339,8 +339,8 @@ def barycentre(
 def _roots(covariance: Array) -> tuple[Array, Array]:
     """Compute Σ^(−½) and Σ^½, symmetric; directions without variance are mapped to zero."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    kept = values > NO_VARIANCE * max(values[-1], 0.0)
-    root = np.sqrt(np.where(kept, values, 0.0))
+    mask = values > NO_VARIANCE * max(values[-1], 0.0)
+    root = np.sqrt(np.where(mask, values, 0.0))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     return (vectors * inverse) @ vectors.T, (vectors * root) @ vectors.T
 

@@ -445,9 +445,9 @@ def principal(X: Array) -> View:
     mean = X.mean(axis=0)
     deviations, directions = _spectrum(X - mean)
     largest = deviations.max(initial=0.0)
-    kept = deviations > _noise(X) * largest
-    unit = largest * np.sqrt(np.mean((deviations[kept] / largest) ** 2)) if kept.any() else 1.0
-    return _along(directions[:, kept] / unit, lambda rows: rows - mean)
+    mask = deviations > _noise(X) * largest
+    unit = largest * np.sqrt(np.mean((deviations[mask] / largest) ** 2)) if mask.any() else 1.0
+    return _along(directions[:, mask] / unit, lambda rows: rows - mean)
 
 
 def whitened(X: Array) -> View:
@@ -459,8 +459,8 @@ def whitened(X: Array) -> View:
 def _whitening(X: Array, centred: Array) -> Array:
     """Compute directions (d, q) of more than rounding errors, divided by their deviations."""
     deviations, directions = _spectrum(centred)
-    kept = deviations > _noise(X) * deviations.max(initial=0.0)
-    return directions[:, kept] / deviations[kept]
+    mask = deviations > _noise(X) * deviations.max(initial=0.0)
+    return directions[:, mask] / deviations[mask]
 
 
 def as_given(X: Array) -> View:
@@ -518,9 +518,9 @@ def _spectrum(centred: Array) -> tuple[Array, Array]:
     """
     live = np.asarray(centred.any(axis=0))  # others would get directions of the SVD's own errors
     R = np.linalg.qr(centred[:, live], mode="r")
-    _, values, found = np.linalg.svd(R, full_matrices=False)
+    _, values, Vt = np.linalg.svd(R, full_matrices=False)
     directions = np.zeros((centred.shape[1], len(values)))
-    directions[live] = found.T
+    directions[live] = Vt.T
     return values / np.sqrt(len(centred)), directions
 
 
@@ -631,8 +631,8 @@ def _standardised(features: Features, X: Array, together: bool) -> tuple[Feature
         scale[:] = np.sqrt(np.square(scale).mean())
     scale[scale <= 1e-6 * scale.max(initial=0.0)] = 1.0
 
-    def standard(found: Array) -> Array:
-        return ((found - mean) / scale).astype(np.float32)
+    def standard(values: Array) -> Array:
+        return ((values - mean) / scale).astype(np.float32)
 
     return lambda X: standard(features(X)), standard(first)
 

@@ -160,8 +160,8 @@ def _telling_products(
     once = {_columns_once(some, d - 1) for some in [*_best(threes), *_best(fours)]} - {()}
     sets = [list(some) for some in sorted(once)]
     products = np.stack([signs[:, some].prod(axis=1) for some in sets])  # (sets, n)
-    told = ((products @ contrasts) ** 2).sum(axis=1)
-    return [sets[t] for t in np.argsort(-told, kind="stable")[:_BEST_PRODUCTS]]
+    scores = ((products @ contrasts) ** 2).sum(axis=1)
+    return [sets[t] for t in np.argsort(-scores, kind="stable")[:_BEST_PRODUCTS]]
 
 
 def _middle(X: Array) -> Array:
@@ -191,18 +191,18 @@ def _largest(
     Products are weighted. Returns their scores, and the union of the sets of both columns and of
     the weights (m, 2s + 1).
     """
-    told = np.zeros((S.shape[1], S.shape[1]), dtype=np.float32)
+    scores = np.zeros((S.shape[1], S.shape[1]), dtype=np.float32)
     for contrast in contrasts.T:
-        told += (S.T @ (S * (weights * contrast)[:, None])) ** 2
-    np.fill_diagonal(told, 0)
-    best = told.argmax(axis=1)
+        scores += (S.T @ (S * (weights * contrast)[:, None])) ** 2
+    np.fill_diagonal(scores, 0)
+    best = scores.argmax(axis=1)
     unions = np.hstack([sets, sets[best], np.full((len(best), 1), weighted)])
-    return told[np.arange(len(best)), best], unions
+    return scores[np.arange(len(best)), best], unions
 
 
-def _best(found: list[tuple[Array, Array]]) -> list[list[int]]:
+def _best(searches: list[tuple[Array, Array]]) -> list[list[int]]:
     """Select the most informative sets."""
-    values, sets = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    values, sets = (np.concatenate(parts) for parts in zip(*searches, strict=True))
     return sets[np.argsort(-values, kind="stable")[:_NOMINATED]].tolist()
 
 
@@ -257,11 +257,11 @@ def _wave_power(
 
 def _apart(W: Array) -> Array:
     """Keep the first waves (d, q) that differ from those before, up to the sign."""
-    kept: list[Array] = []
+    distinct: list[Array] = []
     for w in W.T:
-        if all(min(np.linalg.norm(w - v), np.linalg.norm(w + v)) > 0.5 for v in kept):
-            kept.append(w)
-    return np.stack(kept[:_BEST_WAVES], axis=1)
+        if all(min(np.linalg.norm(w - v), np.linalg.norm(w + v)) > 0.5 for v in distinct):
+            distinct.append(w)
+    return np.stack(distinct[:_BEST_WAVES], axis=1)
 
 
 # -- the form of the numbers -----------------------------------------------------------------------
@@ -316,15 +316,15 @@ def _telling_bits(rows: ClassRows) -> Features:
     bits = _bits_of(rows.X)
     contrasts = rows.contrasts
     every = slice(None)
-    told = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in bits(rows.X, every)])
-    order = np.argsort(-told, axis=None, kind="stable")[:_BEST_BITS]
-    kinds, columns = np.unravel_index(order, told.shape)
+    scores = np.stack([((contrasts.T @ bit) ** 2).sum(axis=0) for bit in bits(rows.X, every)])
+    order = np.argsort(-scores, axis=None, kind="stable")[:_BEST_BITS]
+    kinds, columns = np.unravel_index(order, scores.shape)
 
     def features(X: Array) -> Array:
-        found = np.zeros((len(X), len(order)), dtype=np.float32)
+        values = np.zeros((len(X), len(order)), dtype=np.float32)
         for kind, bit in enumerate(bits(X, columns)):
-            found[:, kinds == kind] = bit[:, kinds == kind]
-        return found
+            values[:, kinds == kind] = bit[:, kinds == kind]
+        return values
 
     return features
 

@@ -95,7 +95,7 @@ class AttackerReport:
 
 
 @dataclass(frozen=True)
-class Kept:
+class UtilityKept:
     """One kind of utility, before and after erasure."""
 
     name: str
@@ -138,7 +138,7 @@ class Certificate:
     new_rows : bool
         Whether the eraser's file shows that it was not fitted on these rows.
     rows_of_class : mapping of str to int
-    kept : tuple of Kept
+    kept : tuple of UtilityKept
         Utility before and after erasure: of neighbours, and of the task if there is one.
     kind : str
         Kind of the concept: "categories" or "continuous". For the latter, advantages are shares of
@@ -167,7 +167,7 @@ class Certificate:
     n_repeats: int = 0
     new_rows: bool = True
     rows_of_class: Mapping[str, int] = field(default_factory=dict)
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[UtilityKept, ...] = ()
     kind: str = "categories"
     given: str = ""
     parts: Mapping[str, Certificate] = field(default_factory=dict)
@@ -270,8 +270,8 @@ class Certificate:
         test, dependent, independent = _TESTS[self.kind]
         if self.p_value is None:
             return f"{test}: not done for groups with covariates, where labels cannot be permuted."
-        found = dependent if self.p_value <= self.alpha else independent
-        return f"{test}, which decides nothing: {found} (p = {self.p_value:.2g})."
+        outcome = dependent if self.p_value <= self.alpha else independent
+        return f"{test}, which decides nothing: {outcome} (p = {self.p_value:.2g})."
 
     @property
     def next_step(self) -> str:
@@ -542,7 +542,7 @@ def statement(
     upper_bound: float,
     alpha: float,
     rows: str,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[UtilityKept] = (),
     given: str = "",
 ) -> str:
     """Write the statement about an eraser: three sentences, the same wherever results are shown.
@@ -774,7 +774,7 @@ _UNTOLD = (
 )
 
 
-def what_is_kept(rows: Split, erased: Split, random_state: int) -> tuple[Kept, ...]:
+def what_is_kept(rows: Split, erased: Split, random_state: int) -> tuple[UtilityKept, ...]:
     """Measure the task, if there is one, and the neighbours, before and after erasure."""
     kept, task = [], rows.task
     enough = task is not None and len(task) >= 2 * rows_needed(task)
@@ -784,9 +784,9 @@ def what_is_kept(rows: Split, erased: Split, random_state: int) -> tuple[Kept, .
             attack_halves(replace(split, concept=task, given=None), **how).strongest.score
             for split in (rows, erased)
         )
-        kept.append(Kept(TASK, before, after, "share" if task.has_classes else "R²"))
+        kept.append(UtilityKept(TASK, before, after, "share" if task.has_classes else "R²"))
     same = neighbour_overlap(rows.X, erased.X, max_queries=_QUERIES, random_state=random_state)
-    return (*kept, Kept("neighbours", 1.0, float(same), ""))
+    return (*kept, UtilityKept("neighbours", 1.0, float(same), ""))
 
 
 def _metadata(eraser: Any, rows: Split, about: RowsToJudge, random_state: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from unspot.data.dataset import (
 from unspot.data.rows import as_matrix, as_seed, in_memory, refuse_nonfinite
 from unspot.evaluation import certificate
 from unspot.evaluation.attackers import BUDGETS
-from unspot.evaluation.certificate import Kept, rows_in_words, statement
+from unspot.evaluation.certificate import UtilityKept, rows_in_words, statement
 from unspot.evaluation.inference import scores_of
 from unspot.evaluation.measure import (
     Attacked,
@@ -401,9 +401,9 @@ def evaluate(
     _check_data(data)
     check_count("seeds", seeds)
     check_choice("budget", budget, tuple(BUDGETS))
-    own = utility is not None
-    known = [name for name in METRICS if name not in (*lacking(data, utility=own), *ON_REQUEST)]
-    chosen = check_metrics(known if metrics is None else metrics, data, utility=own)
+    custom = utility is not None
+    names = [n for n in METRICS if n not in (*lacking(data, utility=custom), *ON_REQUEST)]
+    chosen = check_metrics(names if metrics is None else metrics, data, utility=custom)
     settings: dict[str, Any] = {"seeds": seeds, "budget": budget, "random_state": seed}
     settings |= {"predictions": _checked_predictions(predictions, data)}
     settings |= {"utility": None if utility is None else (utility, in_order)}
@@ -476,7 +476,7 @@ def _statement(
     worst = max(attacks, key=lambda name: attacks[name][1].bounds(level)[1])
     before, after = attacks[worst]
     kept = [
-        Kept(_KEPT[row.key], row.before.mean, row.after.mean, unit)
+        UtilityKept(_KEPT[row.key], row.before.mean, row.after.mean, unit)
         for row in rows
         for unit in ["R²" if "R²" in row.label else row.unit]
         if row.key in _KEPT and row.before is not None and row.after is not None
@@ -551,9 +551,9 @@ def _differences(runs: Mapping[str, _Run], alpha: float = 0.05) -> Iterator[Diff
         if metric not in ("attack", "task_linear"):
             continue
         for name, (_, sides) in others:
-            found = _difference(metric, sides[concept], first[concept])
-            if found is not None:
-                value, error, pairs = found
+            result = _difference(metric, sides[concept], first[concept])
+            if result is not None:
+                value, error, pairs = result
                 quantile = NormalDist().inv_cdf(1 - alpha / (2 * pairs * len(others)))
                 ends = value - quantile * error, value + quantile * error
                 yield Difference(row.key, row.label, name, other, value, ends)

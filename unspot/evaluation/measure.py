@@ -166,7 +166,7 @@ def attack_halves(
     Every row is judged once in a round. There are ``HALVINGS`` rounds, each with other halves.
     """
     target, rounds, numbers = rows.target, [], range(halvings or HALVINGS[budget])
-    known = None if rows.given is None else Known.of(rows.given)
+    known = None if rows.given is None else SideInformation.of(rows.given)
     for i in steps(numbers, "Halving", verbose=verbose):
         rng = np.random.default_rng([random_state, i])
         halves = stratified_parts(target.strata, (0.5, 0.5), rng, rows.groups)
@@ -186,14 +186,14 @@ def attack_halves(
 
 
 def attack_splits(
-    learn: Split, judge: Split, *, known: tuple[Known, Known] | None = None, **how: Any
+    learn: Split, judge: Split, *, known: Sequence[SideInformation] | None = None, **how: Any
 ) -> Attacked:
     """Train attackers on erased rows, and judge them on others."""
     X, X_test, given = learn.X, judge.X, None
     if known is not None:
         alone, mine, theirs = _baseline(learn, judge, known, how)
         unit = _known_unit(X, mine)
-        X, X_test = mine.beside(X, unit), theirs.beside(X_test, unit)
+        X, X_test = mine.appended_to(X, unit), theirs.appended_to(X_test, unit)
         by_attacker = {one.name: one.predictions for one in alone[1:]}
         given = Given(known[1].cells, replace(_most_likely(alone), name="given alone"), by_attacker)
     scores = scores_of(judge.target, judge.group_codes, given)
@@ -259,7 +259,7 @@ def _pooled_result(parts: Sequence[AttackResult], scores: ClassScores) -> Attack
 _BASELINES: dict[tuple[Any, ...], Any] = {}
 
 
-class Known(NamedTuple):
+class SideInformation(NamedTuple):
     """Covariates that attackers know of every row, besides its vector."""
 
     columns: NDArray[np.float64]  # (n, q)
@@ -267,29 +267,29 @@ class Known(NamedTuple):
     exact: bool  # whether the cells determine all columns
 
     @classmethod
-    def of(cls, given: Any) -> Known:
+    def of(cls, given: Any) -> SideInformation:
         """Encode labels, numbers or a table of both; missing values are indicated."""
         return cls(given.design(), given.strata, bool(given.has_classes))
 
-    def take(self, rows: Any) -> Known:
+    def take(self, rows: Any) -> SideInformation:
         """Select rows."""
-        return Known(self.columns[rows], self.cells[rows], self.exact)
+        return SideInformation(self.columns[rows], self.cells[rows], self.exact)
 
-    def with_predictions(self, predictions: NDArray[Any], learn: Split) -> Known:
+    def with_predictions(self, predictions: NDArray[Any], learn: Split) -> SideInformation:
         """Append predictions of the concept; of probabilities the logarithms."""
         if learn.target.has_classes:
             predictions = np.log(np.clip(predictions, 1e-3, None))
         columns = predictions.reshape(len(predictions), -1)
         return self._replace(columns=np.hstack([self.columns, columns]))
 
-    def beside(self, X: NDArray[Any], unit: NDArray[Any]) -> NDArray[Any]:
+    def appended_to(self, X: NDArray[Any], unit: NDArray[Any]) -> NDArray[Any]:
         """Append the covariates to rows, in these units."""
         return np.hstack([np.asarray(X, dtype=np.float64), self.columns * unit])
 
 
 def _baseline(
-    learn: Split, judge: Split, known: tuple[Known, Known], how: Mapping[str, Any]
-) -> tuple[list[AttackResult], Known, Known]:
+    learn: Split, judge: Split, known: Sequence[SideInformation], how: Mapping[str, Any]
+) -> tuple[list[AttackResult], SideInformation, SideInformation]:
     """Predict from what is given alone, and add the predictions to what attackers know.
 
     An attacker that predicted worse from what is given would seem to guess against what rows tell,
@@ -305,7 +305,7 @@ def _baseline(
         return _BASELINES[key]
     plain = scores_of(judge.target, judge.group_codes)
     if mine.exact:
-        return [plain.from_labels(learn.target, mine.cells, theirs.cells, "")], *known
+        return [plain.from_labels(learn.target, mine.cells, theirs.cells, "")], mine, theirs
     quick: Any = {"attackers": _OF_GIVEN, "budget": "quick"}
     rows = mine.columns, learn.target, theirs.columns, plain
     results = [_most_likely(attack_concept(*rows, **quick))]
@@ -335,7 +335,7 @@ def _most_likely(results: Sequence[AttackResult]) -> AttackResult:
     return max(results, key=lambda r: r.score if r.log_loss_bits is None else -r.log_loss_bits)
 
 
-def _known_unit(X: NDArray[Any], known: Known) -> NDArray[Any]:
+def _known_unit(X: NDArray[Any], known: SideInformation) -> NDArray[Any]:
     """Find the unit in which what is known varies as much as the columns of rows do."""
     spread = float(np.asarray(X, dtype=np.float64).std(axis=0).mean()) or 1.0
     deviation = known.columns.std(axis=0)

@@ -610,7 +610,7 @@ def _mixing_rows(before: Any, after: Any, side: Side) -> Finding:
     return Finding(tuple(_row(key, one, two, note) for (key, note), one, two in rows if two))
 
 
-def _own(side: Side) -> Value:
+def _user_utility(side: Side) -> Value:
     assert side.utility is not None  # guaranteed by ``needs``
     function, rows = side.utility
     return Value(float(function(side.erased(rows), np.arange(len(rows)))))
@@ -639,6 +639,6 @@ METRICS: dict[str, Metric] = {
         Metric("fairness", _task_fairness, _fairness, needs=TASK, classes_only=True),
         Metric("search", _search, _search_rows, needs=PAIRS, shared=True),
         Metric("mixing", _mixing, _mixing_rows, classes_only=True),
-        Metric("utility", _own, _one_row("utility", lambda side: ""), needs=OWN, shared=True),
+        Metric("utility", _user_utility, _one_row("utility", lambda _: ""), needs=OWN, shared=True),
     )
 }

@@ -54,16 +54,16 @@ def layers(maps: Sequence[Map]) -> Layers | None:
     [(2, 5), (5, 2)]
     """
     normalise = isinstance(maps[-1], Normalise)
-    found: list[Layer] = []
+    result: list[Layer] = []
     for is_linear, group in groupby(maps[:-1] if normalise else maps, lambda m: m.linear):
         if is_linear:
-            found += _down_and_up(list(group))
+            result += _down_and_up(list(group))
             continue
         for m in group:
             if not isinstance(m, Dense):
                 return None
-            found.append(Layer(m.weight.T, m.bias, m.relu))
-    return Layers(tuple(found), normalise)
+            result.append(Layer(m.weight.T, m.bias, m.relu))
+    return Layers(tuple(result), normalise)
 
 
 def _down_and_up(maps: Sequence[Map]) -> list[Layer]:

@@ -137,11 +137,11 @@ def _read(
     more = {f"concept {name}": name for name in concepts[1:]}  # no other role is named so
     roles = {**roles, **more, **({"z": concepts[0]} if more else {})}
     labels = {} if labels_file is None else read_labels(Path(labels_file), roles, key)
-    own = {role: name for role, name in roles.items() if name is not None and role not in labels}
-    own |= {} if key is None else {_KEY: key}
+    wanted = {role: name for role, name in roles.items() if name is not None and role not in labels}
+    wanted |= {} if key is None else {_KEY: key}
     with phase("Reading", note=path.name):
-        columns = _read_columns(path, own)
-        X, used = open_vectors(path, features, list(own.values()))
+        columns = _read_columns(path, wanted)
+        X, used = open_vectors(path, features, list(wanted.values()))
     if isinstance(X, np.ndarray):
         check_matrix(X, str(path))
     if labels_file is not None and key is not None:
@@ -277,8 +277,8 @@ def from_texts(texts: Sequence[str]) -> NDArray[Any]:
     is_whole = all(number == int(number) for number in numbers.values() if np.isfinite(number))
     if is_whole and len(set(numbers.values())) < len(numbers):
         return np.array([text or None for text in texts], dtype=object)
-    found = [numbers.get(text) for text in texts]
-    return np.array(found, dtype=object if None in found else None)
+    values = [numbers.get(text) for text in texts]
+    return np.array(values, dtype=object if None in values else None)
 
 
 def _lines(path: Path) -> NDArray[Any]:
@@ -355,10 +355,10 @@ def _example(keys: list[Any]) -> str:
 
 
 def _taken(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    found = column[rows]
+    taken = column[rows]
     if (rows >= 0).all():
-        return found
-    return np.where(rows >= 0, found.astype(object), None)  # type: ignore[call-overload]
+        return taken
+    return np.where(rows >= 0, taken.astype(object), None)  # type: ignore[call-overload]
 
 
 def refuse_other_order(path: Path, labels_file: Path, *, taken: Iterable[str | None]) -> None:
@@ -421,16 +421,16 @@ def without_missing(table: Table, roles: Mapping[str, str | None]) -> Table:
             f"Got no row with a label: all {len(table):,} lack one. Are these the right columns?"
         )
     rows = np.flatnonzero(~lacking)
-    kept: dict[str, Any] = {role: _plain(column[rows]) for role, column in columns.items()}
+    labels: dict[str, Any] = {role: _plain(column[rows]) for role, column in columns.items()}
     if isinstance(table.z, dict):
-        kept["z"] = {name: np.asarray(column)[rows] for name, column in table.z.items()}
+        labels["z"] = {name: np.asarray(column)[rows] for name, column in table.z.items()}
     counts = {roles.get(role) or role: int(gap.sum()) for role, gap in gaps.items() if gap.any()}
     reasons = " and ".join(
         f"{count:,} {'has' if count == 1 else 'have'} no label in {name!r}"
         for name, count in counts.items()
     )
     dropped = f"Left out {int(lacking.sum()):,} of {len(table):,} rows: {reasons}."
-    return replace(table, X=SomeRows(as_source(table.X), rows), **kept, dropped=dropped)
+    return replace(table, X=SomeRows(as_source(table.X), rows), **labels, dropped=dropped)
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:

@@ -118,14 +118,14 @@ class Oblique(Map):
         if self._is_small:
             pivots, chosen, along, offset = self._way
             t = x[..., pivots] if isinstance(x, np.ndarray) else x @ like(chosen, x)
-            kept = x - _outer(t, along)
-            kept -= _outer(kept @ like(self.right, x) - like(offset, x), self.left.T)
+            rows = x - _outer(t, along)
+            rows -= _outer(rows @ like(self.right, x) - like(offset, x), self.left.T)
         else:  # cheaper for a large complement
             down, up = self.down_and_up
-            kept = ((x - like(self.mean, x)) @ like(down, x)) @ like(up, x).T + like(self.mean, x)
+            rows = ((x - like(self.mean, x)) @ like(down, x)) @ like(up, x).T + like(self.mean, x)
         if self._constant.any():  # exactly the mean: products mix all columns
-            kept = kept * like(~self._constant, x) + like(self.mean * self._constant, x)
-        return kept
+            rows = rows * like(~self._constant, x) + like(self.mean * self._constant, x)
+        return rows
 
     def without(self, N: Array, mean: Array) -> Oblique:
         """Restrict the map to rows that do not vary along N around the mean.

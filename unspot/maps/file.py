@@ -114,9 +114,9 @@ def _map(path: Path, i: int, config: dict[str, Any], arrays: Arrays) -> Map:
             f"({__version__}) knows {', '.join(sorted(MAPS))}. Update unspot."
         )
     prefix = f"{i}."
-    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    fields = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
     try:
-        return cls(**config, **own)
+        return cls(**config, **fields)
     except TypeError as error:
         raise ValueError(
             f"Got {str(path)!r}, whose map {i}, {kind}, has other fields than in this version of "

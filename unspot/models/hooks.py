@@ -217,12 +217,12 @@ def chosen(
                 "or positions='all'."
             )
         return positions.to(states.device)
-    kept = kept_tokens(mask, batch, length).to(states.device)
+    tokens = kept_tokens(mask, batch, length).to(states.device)
     # In a step of generation, only the newest tokens have states: the first is among the earlier.
     earlier = 0 if mask is None else mask[:, : max(mask.shape[1] - length, 0)].sum(1, keepdim=True)
-    order = kept.cumsum(1) + torch.as_tensor(earlier, device=states.device)
+    order = tokens.cumsum(1) + torch.as_tensor(earlier, device=states.device)
     wanted = 1 if positions == "cls" else order[:, -1:]
-    return kept & (order == wanted)
+    return tokens & (order == wanted)
 
 
 def kept_tokens(mask: Tensor | None, batch: int, length: int) -> Tensor:
@@ -236,15 +236,15 @@ def matching(model: nn.Module, pattern: str) -> list[str]:
     """List the names of the modules that a pattern matches, in the order of the model."""
     names = [name for name, _ in model.named_modules()]
     parts = pattern.split(".")
-    found = [name for name in names if _matches(name.split("."), parts)]
-    if not found:
+    matches = [name for name in names if _matches(name.split("."), parts)]
+    if not matches:
         general = [re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) for name in names]
         raise ValueError(
             f"Got the pattern {pattern!r}, which matches no module of {type(model).__name__}, but "
             "expected names as in model.named_modules(), with * for one part between dots."
             f"{did_you_mean(pattern, dict.fromkeys(filter(None, [*general, *names])))}"
         )
-    return found
+    return matches
 
 
 def _matches(name: list[str], pattern: list[str]) -> bool:
@@ -258,18 +258,18 @@ def _matches(name: list[str], pattern: list[str]) -> bool:
 
 def as_eraser(eraser: Any, pattern: str) -> Eraser:
     """Take an eraser, or that of a fitted estimator."""
-    found = getattr(eraser, "eraser_", eraser)
-    if not isinstance(found, Eraser):
+    frozen = getattr(eraser, "eraser_", eraser)
+    if not isinstance(frozen, Eraser):
         raise TypeError(
             f"Got a {type(eraser).__name__} for {pattern!r}, but expected an unspot.Eraser or a "
             "fitted estimator. Fit one, or load it with unspot.load."
         )
-    if found.maps[-1].n_out != found.n_features:
+    if frozen.maps[-1].n_out != frozen.n_features:
         raise ValueError(
-            f"Got an eraser from {found.n_features} to {found.maps[-1].n_out} features for "
+            f"Got an eraser from {frozen.n_features} to {frozen.maps[-1].n_out} features for "
             f"{pattern!r}, but expected as many after as before: the next module needs them."
         )
-    return found
+    return frozen
 
 
 def check_width(states: Tensor, eraser: Eraser, name: str) -> None:

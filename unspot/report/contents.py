@@ -367,31 +367,31 @@ def read_contents(
     tradeoff : mapping, optional
         Fields of a ``Tradeoff`` and its points: erasers that were tried, instead of the results.
     """
-    found = sort_results(results)
-    columns = found.columns
+    ordered = sort_results(results)
+    columns = ordered.columns
     at = _chosen_column(chosen, columns)
-    _check_rank(chosen_rank, found)
+    _check_rank(chosen_rank, ordered)
     certificate = columns[at].certificate if columns else None
-    attacks = _attacks(found)
+    attacks = _attacks(ordered)
     contents = Contents(
-        title=title or title_of(found),
+        title=title or title_of(ordered),
         columns=tuple(column.name for column in columns),
         chosen=at,
-        chance=_chance(found),
-        score=_score(found),
-        measures=(*_certified_measures(found, attacks), *_measures(columns, at)),
+        chance=_chance(ordered),
+        score=_score(ordered),
+        measures=(*_certified_measures(ordered, attacks), *_measures(columns, at)),
         attacks=attacks,
         gaps=_gaps(columns),
         facts=facts(columns),
         notes=notes(columns),
         scope=tuple(certificate.scope.items()) if certificate else (),
-        glance=glance(found, at),
+        glance=glance(ordered, at),
     )
     verdicts = [verdict(i, contents, column) for i, column in enumerate(columns)]
     return replace(
         contents,
         verdicts=tuple(filter(None, verdicts)) if columns else (no_verdict(),),
-        tradeoff=_tried(tradeoff) if tradeoff else _tradeoff(found, contents, chosen_rank),
+        tradeoff=_tried(tradeoff) if tradeoff else _tradeoff(ordered, contents, chosen_rank),
     )
 
 

@@ -182,7 +182,7 @@ def to_svg(figure: Figure, label: str) -> str:
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\s*\n\s*", " ", text))
     text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
     colours = {pair[0]: f"var(--{name})" for name, pair in _variables().items()}
-    return re.sub("#[0-9a-f]{6}", lambda found: colours.get(found[0], found[0]), text)
+    return re.sub("#[0-9a-f]{6}", lambda match: colours.get(match[0], match[0]), text)
 
 
 def _share_styles(root: ElementTree.Element) -> None:
