@@ -89,7 +89,7 @@ class Eraser:
         # The rank of other maps costs a decomposition, too much for a line of text.
         rank = f" to rank {self.rank}" if self.before_norm.is_projection else ""
         method = f" by {self.metadata['method']}" if "method" in self.metadata else ""
-        classes = self.metadata.get("classes")  # of any type, since metadata may hold anything
+        classes = self.metadata.get("classes")  # any type: metadata may hold anything
         names = list(map(str, classes)) if isinstance(classes, (list, tuple, np.ndarray)) else []
         shown = ", ".join(names) if len(names) <= 6 else f"{len(names)} classes"
         concept = f"; concept {shown}" if names else ""
@@ -359,7 +359,7 @@ class Eraser:
 
     def _reduce_normalised(self, X: Any) -> Any:
         base, norm = self.before_norm, self.maps[-1]
-        assert isinstance(norm, Normalise)  # what is_normalised says
+        assert isinstance(norm, Normalise)  # guaranteed by is_normalised
         if base.is_projection and base.mean is None:
             coordinates: Map = Compress(base.U)
             return self._apply((coordinates, replace(norm, width=coordinates.n_out)), X)

@@ -86,7 +86,7 @@ def families(
     """
     directions, movers = goal.design().shape[1], dict[str, Any]()
     if goal.erase.kind in Transport.takes:
-        directions = max(directions, len(goal.erase.as_classes(4).classes))  # as transport cuts it
+        directions = max(directions, len(goal.erase.as_classes(4).classes))  # transport's bins
         movers["transport"] = Transport()
         if goal.given is None:
             movers["transport that drops nothing"] = Transport(drop=False)

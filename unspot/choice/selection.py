@@ -175,7 +175,7 @@ def check_bounds(
         raise ValueError("Got both metric and max_advantage, but expected one of them.")
 
 
-#: What to try if no rank meets the bound.
+#: Advice if no rank meets the bound.
 _WAY_OUT = "Allow more, fit on more rows, or add other ranks."
 
 

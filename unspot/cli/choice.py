@@ -99,7 +99,7 @@ def path(
     options.say(f"\n{verdict}\nChosen: {best.selection_}, fitted again on {n_rows:,} rows.")
     options.say("" if output is None else f"Written: {output}")
     held = [one.upper_bound <= (max_advantage or 0.0) for one in certificate]
-    met = best.selection_.met or (held and all(held))  # what was asked for, where more was allowed
+    met = best.selection_.met or (held and all(held))  # the bound asked for, if more was allowed
     if not met or any(one.verdict == "LEAKS" for one in certificate):
         raise typer.Exit(3)
 

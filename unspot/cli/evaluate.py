@@ -138,7 +138,7 @@ def _show(evaluation: Evaluation) -> None:
         before, after = (format_value(value, row.unit) for value in (row.before, row.after))
         table.append([f"  {row.label}", before, after, better[row.direction]])
     options.say(plain(table) + "\n")
-    labels: dict[str, list[str]] = {}  # of rows with the same note
+    labels: dict[str, list[str]] = {}  # labels of rows by their note
     for row in evaluation:
         labels.setdefault(row.note, []).append(row.label)
     for note, those in labels.items():

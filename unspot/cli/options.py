@@ -24,7 +24,7 @@ READING_KEYS: dict[str, type] = {"key": str, "drop_missing": bool}
 READING = "key (a column of both files, to join --labels), drop_missing=true; --set again for more"
 
 #: Help of every option, by "parameter -flag METAVAR", and of arguments, by "parameter <METAVAR>".
-#: What begins with the name of a command is for that command alone.
+#: A key that begins with the name of a command is for that command alone.
 HELP = {
     # What is read
     "data <DATA>": "Embeddings and labels: .npy, .npz, .csv, .tsv or .parquet.",

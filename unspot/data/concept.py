@@ -777,7 +777,7 @@ def read_covariate(values: Any, name: str, n_rows: int, *, fewest: int = 0) -> A
 
 def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
     target, missing = _read_column(values, name, n_rows, None, 1, is_covariate=True)
-    if missing.any() and not isinstance(values, Column):  # of which it was said
+    if missing.any() and not isinstance(values, Column):  # a Column has warned already
         warn(
             f"Got no value of {name} in {missing.sum():,} of {n_rows:,} rows: these count as rows "
             "of the mean, and as a class of their own. Fill the gaps if you know better."

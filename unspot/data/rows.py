@@ -314,7 +314,7 @@ def repeated_rows(X: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.int64]:
     >>> repeated_rows(X, np.array([0, 1, 0, 0]))
     array([3])
     """
-    labels = np.atleast_2d(np.asarray(codes, dtype=np.float64).T).T  # of no rows too
+    labels = np.atleast_2d(np.asarray(codes, dtype=np.float64).T).T  # also without rows
     keys = zip(row_hashes(X), (label.tobytes() for label in labels), strict=True)
     first: dict[Any, int] = {}
     repeats = [i for i, key in enumerate(keys) if first.setdefault(key, i) != i]

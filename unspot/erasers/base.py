@@ -293,7 +293,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _facts(
         self, concept: dict[str, Any], n_rows: int, hashes: dict[str, Any]
     ) -> dict[str, Any]:
-        names = getattr(self, "feature_names_in_", None)  # of a data frame
+        names = getattr(self, "feature_names_in_", None)  # set for a data frame
         return {
             "method": type(self).__name__,
             "parameters": {k: _jsonable(v) for k, v in self.get_params(deep=False).items()},
@@ -368,7 +368,7 @@ def warn_of_units(X: Any) -> None:
 def within_support(eraser: Eraser, statistics: Callable[[], Any]) -> Eraser:
     """Project around the mean, without directions in which rows vary only by rounding error.
 
-    Erased rows would hold nothing there but rounding errors, which tell what was removed. The
+    Erased rows would hold nothing there but rounding errors, which reveal what was removed. The
     results of networks are no rows of the same space, and stay as they are.
     """
     if not (eraser.is_linear or eraser.maps[-1].same_space):

@@ -185,7 +185,7 @@ class FirstStage(NamedTuple):
     down: tuple[Map, ...]
     up: tuple[Map, ...]
     rows: Any  # in these coordinates
-    statistics: Any  # of the rows of the cascade, if the stage has them
+    statistics: Any  # statistics of the cascade's rows, if the stage has them
     identity: dict[str, Any] | None
 
     @property

@@ -220,7 +220,7 @@ class LEACE(BaseEraser):
             Q = column_space(whitened, floor=1e-10)
             left = root @ Q * scale[:, None]
             right = solve_triangular(root, Q, trans=1, lower=True) / scale[:, None]
-            right = np.ascontiguousarray(right)  # as a file has it: the layout decides the bits
+            right = np.ascontiguousarray(right)  # the layout of a file, since it decides the bits
         warn_if_all(Q, covariance)
         return Eraser((Oblique(left, right, np.array(statistics.mean)),))
 

@@ -209,7 +209,7 @@ def shrunk_eigenvalues(values: Array, n_rows: float) -> Array:
     """
     values = np.maximum(values, 1e-9)
     ratio = len(values) / n_rows
-    width = values * n_rows ** (-1 / 3)  # of the kernel around each eigenvalue
+    width = values * n_rows ** (-1 / 3)  # kernel width around each eigenvalue
     x = (values[:, None] - values) / width
     edge = np.sqrt(5.0)
     density = np.mean(0.75 / edge * np.maximum(1 - x**2 / 5, 0) / width, axis=1)

@@ -43,11 +43,11 @@ class Effort:
     """Limits of the work of a model, by budget."""
 
     products: int  # features of the quadratic attacker
-    landmarks: int  # of the Nyström features
+    landmarks: int  # rows that define the Nyström features
     networks: int  # averaged in one batched pass
     epochs: int
     trees: int  # rounds of boosting
-    pairs: int  # of columns, searched together
+    pairs: int  # column pairs that are searched
     waves: int  # starts of the search for waves
 
     def among(self, n_classes: int) -> Effort:

@@ -282,7 +282,7 @@ def fit_early_stopped(
 
     def probabilities(rows: Array) -> Array:
         log_p = networks.log_probabilities(((rows - mean) / scale).astype(np.float32)).numpy()
-        return np.exp(log_p.astype(np.float64)).mean(axis=0)  # of (S, n, K)
+        return np.exp(log_p.astype(np.float64)).mean(axis=0)  # (S, n, K) → (n, K)
 
     return FittedProbe(probabilities, held_out)
 

@@ -506,7 +506,7 @@ _KEPT = {
 
 
 def _remembered(metric: Metric, concept: str, side: Side, memory: dict[Any, Any]) -> Any:
-    # Which rows attackers learn from depends on the eraser, all else before erasure does not.
+    # The rows that attackers learn from depend on the eraser; all else before erasure does not.
     key = metric.name, concept, side.attack_rows if metric.name == "attack" else ""
     if key not in memory:
         memory[key] = metric.measure(side)

@@ -174,7 +174,7 @@ class _ClassFeatures:
     """
 
     def __init__(self, concept: Any, groups: Codes | None, strata: Codes | None) -> None:
-        self.cells = concept.codes  # by which rows are sampled
+        self.cells = concept.codes  # cells that rows are sampled from
         if strata is not None:
             cells = strata * len(concept.classes) + concept.codes
             self.cells = np.unique(cells, return_inverse=True)[1]

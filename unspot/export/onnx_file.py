@@ -40,7 +40,7 @@ _OPERATORS = {
     "join": "Concat",
     "transpose": "Transpose",
     "take": "Gather",
-    "double": "Identity",  # since everything is
+    "double": "Identity",  # all values are double already
     "like": "CastLike",
 }
 _ATTRIBUTES: dict[str, dict[str, Any]] = {

@@ -52,7 +52,7 @@ class Erase(Module):
         where = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
         asked = {name: kwargs[name] for name in where if name in kwargs}
         path = cls.load_file_path(model_name_or_path, FILE, *args, **asked)
-        return cls(*read(Path(path or FILE)))  # which says that there is no such file
+        return cls(*read(Path(path or FILE)))  # a missing file is an error there
 
 
 def erasing_model(maps: Sequence[Map], metadata: Mapping[str, Any], model: Any) -> Any:

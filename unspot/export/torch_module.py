@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from unspot.maps import program
 from unspot.maps.program import INPUT, Program
 
-#: What each operation of ``unspot.maps.program`` is in torch.
+#: Each operation of ``unspot.maps.program`` in torch.
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **program.OPERATIONS,
     "exp": torch.exp,
     "cos": torch.cos,
     "softmax": lambda a: torch.softmax(a, -1),
     "join": lambda a, b: torch.cat([a, b], -1),
-    "double": lambda a: a if a.device.type == "mps" else a.double(),  # which has no doubles
+    "double": lambda a: a if a.device.type == "mps" else a.double(),  # MPS has no doubles
     "like": lambda a, other: a.to(other.dtype),
 }
 
@@ -78,7 +78,7 @@ class ErasureModule(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ErasureModule:
         """Follow the device, as ``to``, ``half``, ``cuda``… ask, but no other dtype."""
         device = fn(torch.empty(0)).device
-        dtype = torch.float32 if device.type == "mps" else torch.float64  # which has no doubles
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no doubles
         for name, buffer in self.named_buffers():
             self._buffers[name] = buffer.to(device, dtype)
         return self

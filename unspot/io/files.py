@@ -177,8 +177,8 @@ def prefetched(chunks: Iterator[Chunk]) -> Generator[Chunk]:
 
 # -- Arrays: .npy and .npz -------------------------------------------------------------------------
 
-#: What Python raises for an archive that is damaged, encrypted, or of an unknown kind, and for a
-#: header that is damaged, which numpy reads as Python.
+#: Errors for an archive that is damaged, encrypted, or of an unknown kind, and for a damaged
+#: header, which numpy reads as Python.
 DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,

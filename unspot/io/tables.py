@@ -51,7 +51,7 @@ class Table:
     names: NDArray[Any] | None = None  # (n,), the name of each row
     groups: NDArray[Any] | None = None  # (n,), the group of each row
     features: tuple[str, ...] = ()  # the columns or the array that X came from
-    dropped: str = ""  # which rows were left out for want of a label, in words
+    dropped: str = ""  # a sentence about rows left out for want of a label
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

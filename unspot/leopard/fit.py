@@ -310,7 +310,7 @@ def _match_classes(X: Any, goal: Goal, rows: _Rows, space: Space, settings: Sett
         held_out = replace(loss, X=coordinates, weights=PairWeights.between(checked, device))
     if not rows.is_sample or not _sums_low_orders(goal, settings):
         return _Problem(loss, V, len(codes), held_out, preservation=preservation)
-    covariance = torch.cov(loss.X.T)  # of the same bandwidth as the loss
+    covariance = torch.cov(loss.X.T)  # for the same bandwidth as the loss
     low_of_sample, low_of_all = (
         LowOrder(blocks, blocks.counts, kernel, covariance)
         for blocks in (

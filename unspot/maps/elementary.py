@@ -163,7 +163,7 @@ class Oblique(Map):
         kernel, (d, q) = self.kernel[0], self.kernel[0].shape
         sizes, inverses = (np.linalg.norm(A, axis=1) for A in (self.left, self.right))
         both = (sizes > 0) & (inverses > 0)
-        unit = np.sqrt(np.divide(sizes, inverses, out=np.ones(d), where=both))  # of each column
+        unit = np.sqrt(np.divide(sizes, inverses, out=np.ones(d), where=both))  # (d,)
         basis, _ = np.linalg.qr(kernel / unit[:, None])
         rows, pivots = basis.copy(), np.zeros(q, dtype=np.int64)
         for i in range(q):  # the largest row in what the earlier ones leave, so that none is small

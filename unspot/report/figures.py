@@ -375,7 +375,7 @@ def _legend(figure: Figure, styles: Mapping[str, Mapping[str, Any]]) -> None:
 
     handles = [Line2D([], [], linestyle="none", markersize=5, **style) for style in styles.values()]
     widest = min(max(map(len, styles), default=0), 52)
-    columns = min(len(styles), 84 // (widest + 5))  # what fits the width of a page
+    columns = min(len(styles), 84 // (widest + 5))  # as many as fit the width of a page
     place: dict[str, Any] = {"loc": "outside upper left", "ncols": max(columns, 1)}
     legend = figure.legend(handles, [" "] * len(handles), handletextpad=0.1, **place)
     # Set afterwards: matplotlib hides entries that begin with an underscore.

@@ -56,7 +56,7 @@ class Panel:
 
     name: str
     witness: Witness
-    x: tuple[float, ...]  # of the map, one entry per row
+    x: tuple[float, ...]  # coordinate on the map, one entry per row
     y: tuple[float, ...]
 
 
@@ -121,7 +121,7 @@ def make_views(erasers: Any, data: Dataset) -> Views:
         erasers = {eraser_name(erasers): erasers}
     learn = data.probe_rows
     whole = joined([learn.concept, data.test.concept])
-    first = next(iter(whole.columns.values()))  # of several concepts, the first is drawn
+    first = next(iter(whole.columns.values()))  # draw the first of several concepts
     labels, present = first.target.drawn(), ~first.missing
     train_rows, test_rows = np.split(present, [len(learn)])
     train_codes, codes = np.split(labels.codes, [int(train_rows.sum())])
