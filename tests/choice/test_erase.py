@@ -272,7 +272,7 @@ def test_what_a_run_of_erase_says_of_its_rows(rows):
     X, z, y = (part[:500] for part in rows)
     again = np.concatenate([np.arange(500), np.arange(20)])
     result = erase(X[again], {"site": z[again], "shift": 5 * X[again, 0]}, random_state=0)
-    assert "20 rows that repeat others exactly counted once." in result.notes
+    assert "Exact repeats of rows, which counted once: 20." in result.notes
     assert result.called("site,shift").certificate.concept in ("site", "shift", "site × shift")
     bounded = erase(X, z, max_advantage=0.01, random_state=0)  # these rows cannot tell so little
     assert bounded.notes[0].startswith("1 points cannot be decided with these 500 rows")

@@ -232,7 +232,7 @@ def test_repeats_of_noise_are_counted_once_and_stay_noise():
         found = certify(None, X[copied], z[copied], margin=0.0, **how)
         leaks += found.verdict == "LEAKS"
         assert (found.n_rows, found.n_repeats) == (400, 20)
-        assert "20 rows that repeat others exactly counted once." in found.sentences
+        assert "Exact repeats of rows, which counted once: 20." in found.sentences
         assert found.p_value > 0.005
         assert found.upper_bound == certify(None, X, z, margin=0.0, **how).upper_bound
     assert leaks <= 1

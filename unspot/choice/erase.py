@@ -244,7 +244,7 @@ class Choice:
         points = [
             {
                 "series": one.title if one in self.frontier else "others",
-                "label": "",
+                "label": one.title,
                 "utility": Number(one.utility),
                 "erasure": Number(max(one.advantage, 0.0), one.error),
                 "chosen": one is self.chosen,
@@ -254,7 +254,7 @@ class Choice:
         about = self.certificate
         plane: dict[str, Any] = {"points": points, "reference": 0.0}
         plane["utility"] = f"{about.kept[0].name}, on rows that chose"
-        plane["erasure"] = f"what attackers have above guessing ({about.unit})"
+        plane["erasure"] = "what attackers have above guessing"
         about = replace(about, notes=(*self.sentences, *about.notes))
         return about.to_html(path, name=self.chosen.title, tradeoff=plane, **options)
 
@@ -323,7 +323,7 @@ def erase(
         rule = Rule(planned.target)
         notes.append(planned.sentence)
     if len(rows) < len(whole):
-        notes.append(f"{len(whole) - len(rows):,} rows that repeat others exactly counted once.")
+        notes.append(f"Exact repeats of rows, which counted once: {len(whole) - len(rows):,}.")
     if warn_if_grouped((rows, rows.concept.strata)):
         notes.append("The rows look grouped, and no groups were given: see the warning.")
     choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), random_state))

@@ -109,10 +109,10 @@ class Plan:
             return f"{asked} can be decided with these {units}."
         if self.confirmable >= 1:
             return f"These {units} cannot confirm any bound; {asked} need {self.rows_needed:,}."
-        least = f"{100 * self.confirmable:.1f} {self.unit}"
+        least, needed = f"{100 * self.confirmable:.1f} {self.unit}", ceil(self.test_rows / TEST)
         return (
-            f"{asked} cannot be decided with these {units}: that takes {self.rows_needed:,}. Going "
-            f"for {least}."
+            f"{asked} cannot be decided with these {units}: that takes {needed:,}. Going for "
+            f"{least}."
         )
 
     @property

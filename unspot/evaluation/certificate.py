@@ -279,7 +279,7 @@ class Certificate:
         again = "Certify again when the rows, the model that makes them or the eraser changes."
         if self.margin is None or self.verdict == "HOLDS":
             return again
-        if self.margin < self.confirmable:
+        if self.margin < 0.99 * self.confirmable:  # which depends on halves of the rows a little
             return (
                 f"With these rows no eraser can be shown to hold {100 * self.margin:.1f} "
                 f"{self.unit}: about {100 * self.confirmable:.1f} is the least that they confirm. "
@@ -321,7 +321,7 @@ class Certificate:
             self.decision: True,
             self.test_sentence: True,
             f"{unknown}could not be checked.": not self.new_rows,
-            f"{self.n_repeats:,} rows that repeat others exactly counted once.": self.n_repeats,
+            f"Exact repeats of rows, which counted once: {self.n_repeats:,}.": self.n_repeats,
             **dict.fromkeys(self.notes, True),
             f"Next: {self.next_step}": True,
         }
