@@ -161,36 +161,6 @@ def test_errors_are_sentences(cli, saved, table):
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("fitted", [False, True])
-def test_fairness_of_given_predictions(cli, tmp_path, rows, fitted):
-    """They stay with their rows, whether the file is halved or split as unspot path does."""
-    X, z = rows
-    eraser = LEACE().fit(X if fitted else X + 1, z).eraser_
-    eraser.save(tmp_path / "e.safetensors")
-    job = np.where(np.arange(len(z)) % 3 == 0, "nurse", "judge")
-    swapped = np.where(job == "nurse", "judge", "nurse")
-    np.savez(tmp_path / "d.npz", X=X, gender=z, job=job, mine=np.where(z == "f", job, swapped))
-    line = ("evaluate", tmp_path / "e.safetensors", tmp_path / "d.npz", "-c", "gender")
-    task = ("-t", "job", "-m", "fairness", "--set", "predictions=mine")
-    done = cli(*line, *task)
-    assert done.code == 0, done.err
-    gap = next(text for text in done.out.splitlines() if "TPR gap, RMS" in text)
-    assert "1.00" in gap  # always right for f, never for m
-    assert len(re.findall("of the given predictions", done.out)) == 1  # one note for all gaps
-    assert "without --task" in cli(*line, "--set", "predictions=mine").err
-    assert "Did you mean 'mine'" in cli(*line, "-t", "job", "--set", "predictions=mime").err
-
-
-def test_predictions_are_of_the_rows_that_are_judged(cli, saved, rows, tmp_path):
-    X, z = rows
-    job = np.where(X[:, 2] > 0, "nurse", "judge")
-    np.savez(tmp_path / "test.npz", X=X + 0.01, gender=z, job=job, mine=job)
-    line = ("evaluate", saved, tmp_path / "test.npz", "-c", "gender")
-    done = cli(*line, "-t", "job", "-m", "fairness", "--set", "predictions=mine")
-    assert done.code == 0, done.err
-    assert "right on 100.0 %" in done.out
-
-
 def test_several_erasers_share_one_table(cli, saved, archive, tmp_path):
     other = tmp_path / "other.safetensors"
     Eraser.projection(np.eye(6)[:, 2:]).save(other)

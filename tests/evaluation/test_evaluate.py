@@ -118,66 +118,6 @@ def test_fairness_is_that_of_the_logistic_regression(data):
     assert perfect.rms_gap == 0 < before.rms_gap
 
 
-def test_fairness_is_that_of_given_predictions(data, tmp_path):
-    from unspot.evaluation.utility import fairness
-
-    y, z = data.test.y, data.test.z
-    mine = np.where(z == z[0], y, np.roll(y, 1))  # right for one class, and not for others
-    expected = fairness(y, mine, z)
-    found = evaluate(None, data, metrics=["fairness"], predictions=list(mine))
-    assert found["tpr_gap"].after.mean == expected.rms_gap
-    assert found["equalised_odds"].after.mean == expected.equalised_odds
-    assert found["tpr_gap"].before is None  # nobody predicted from the original rows
-    assert f"{100 * expected.accuracy:.1f} %" in found["tpr_gap"].note
-    assert found.details["gaps_of"] == "the given predictions"
-    assert "given predictions" in found["tpr_gap"].note
-    page = found.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "These are gaps of" in page
-    perfect = evaluate(None, data, metrics=["fairness"], predictions=y)
-    assert perfect["tpr_gap"].after.mean == 0
-
-
-def test_predictions_that_cannot_be(data):
-    y = data.test.y
-    with pytest.raises(ValueError, match=r"shape \(3,\).*one for each of the"):
-        evaluate(None, data, predictions=y[:3])
-    with pytest.raises(ValueError, match=r"0\.5.*no label.*not probabilities"):
-        evaluate(None, data, predictions=np.full(len(y), 0.5))
-    missing = np.where(np.arange(len(y)) < 2, None, y)
-    with pytest.raises(ValueError, match=r"with 2 missing values.*for each.*drop"):
-        evaluate(None, data, predictions=missing)
-    bare = dataclasses.replace(data, test=dataclasses.replace(data.test, task=None))
-    with pytest.raises(ValueError, match="no labels of the task"):
-        evaluate(None, bare, metrics=["linear"], predictions=y)
-
-
-@pytest.mark.parametrize(
-    ("change", "needle"),
-    [
-        (lambda y: np.where(np.arange(len(y)) == 7, 0.25, y), "0.25"),
-        (lambda y: np.where(np.arange(len(y)) == 7, np.nan, y), "1 missing value"),
-        (lambda y: y.astype(bool), "True"),
-        (lambda y: y.astype(str), "'2'"),
-    ],
-)
-def test_each_prediction_must_be_a_label(data, change, needle):
-    numbers = data.mapped(lambda split: dataclasses.replace(split, task=1 + (split.X[:, 1] > 0)))
-    y = numbers.test.y
-    with pytest.raises(ValueError, match="Got the given predictions with") as caught:
-        evaluate(None, numbers, metrics=["fairness"], predictions=change(y))
-    assert needle in str(caught.value)
-    as_floats = evaluate(None, numbers, metrics=["fairness"], predictions=y.astype(float))
-    assert as_floats["tpr_gap"].after.mean == 0
-
-
-def test_a_prediction_may_be_a_label_of_train_rows_only(data):
-    y = np.asarray(data.test.y)
-    some = dataclasses.replace(data, test=data.test.take(np.flatnonzero(y != "poet")))
-    predicted = np.where(np.arange(len(some.test)) < 3, "poet", some.test.y)
-    found = evaluate(None, some, metrics=["fairness"], predictions=predicted)
-    assert found["tpr_gap"].after.mean > 0
-
-
 def test_a_task_label_of_too_few_rows_leaves_the_logistic_regression_undefined(data):
     y = np.asarray(data.train.y).copy()
     y[np.flatnonzero(y == "poet")[3:]] = "judge"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unspot.eraser import Eraser
     from unspot.evaluation.evaluations import Evaluation, Evaluations
 
-KEYS = {"seeds": int, "budget": str, "predictions": str, **options.READING_KEYS}
+KEYS = {"seeds": int, "budget": str, **options.READING_KEYS}
 
 
 def evaluate(
@@ -42,8 +42,6 @@ def evaluate(
     """
     chosen, _ = options.parse_settings(settings, KEYS)
     seeds, budget = chosen.pop("seeds", 5), chosen.pop("budget", "quick")
-    if "predictions" in chosen and task is None:
-        raise ValueError("Got --set predictions=… without --task, the true labels.")
     paths, data = _named_files(files)
     columns: dict[str, Any] = {"task": task, "groups": groups, "kinds": kind, "pairs": pairs}
     source = Source(data, labels, concept, features, **columns, **chosen)
@@ -65,7 +63,6 @@ def evaluate(
         seeds=seeds,
         budget=budget,
         random_state=seed,
-        predictions=rows.test.predictions,
     )
     options.write_json(evaluation, json)
     write_page(dict(evaluation) if several else evaluation, erasers, rows, html)

@@ -75,8 +75,7 @@ HELP = {
     "path.settings --set KEY=VALUE": "A parameter of the method; metrics (a comma list, of every "
     f"rank), seeds (of a metric), attackers (quick, standard, thorough), {READING}.",
     "evaluate.settings --set KEY=VALUE": "budget (quick, standard, thorough), seeds (of a metric, "
-    "5), predictions (a column: the task as your classifier predicts it from erased rows), "
-    f"{READING}.",
+    f"5), {READING}.",
     "certify.settings --set KEY=VALUE": f"attackers (a comma list), alpha (0.05), {READING}.",
     # What is written
     "output -o FILE": "The eraser: a .safetensors file.",

@@ -25,7 +25,7 @@ class Source:
     ----------
     data, labels : path
         The file of the vectors, and a second one with their labels.
-    concept, features, task, groups, predictions : str or None
+    concept, features, task, groups : str or None
         Columns or arrays. With an eraser, concept and features are by default those of its fit.
     kinds : sequence of str
         Kinds of concepts, as NAME=KIND.
@@ -45,7 +45,6 @@ class Source:
     features: str | None = None
     task: str | None = None
     groups: str | None = None
-    predictions: str | None = None
     kinds: Sequence[str] | None = None
     beside: tuple[str, ...] = ()
     key: str | None = None
@@ -82,7 +81,6 @@ def read(source: Source, *, on_disk: bool = False) -> tuple[Table, dict[str, str
         concept=source.concept,
         beside=source.beside,
         task=source.task,
-        names=source.predictions,
         groups=source.groups,
         labels_file=source.labels,
         key=source.key,
@@ -267,7 +265,7 @@ def _split_of(eraser: Eraser, source: Source) -> Split:
         z = z if len(z) > 1 else next(iter(z.values()))
     concept = read_concept(z, kinds, n_rows=len(X), name=name or source.name)
     known = {column: columns[column] for column in given}
-    more: Any = {"groups": table.groups, "predictions": table.names}
+    more: Any = {"groups": table.groups}
     more |= {"pairs": columns[source.pairs]} if source.pairs else {}
     more |= {"given": read_covariate(known, "given", len(X))} if known else {}
     warn_of_other_norms(eraser, X)

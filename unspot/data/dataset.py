@@ -36,7 +36,6 @@ class Split:
     names: NDArray[Any] | None = None  # (n,), for example words or ids
     groups: NDArray[Any] | None = None  # (n,), such as the author of each text
     table: Table | None = None  # whose column the concept is, and which an eraser is fitted on
-    predictions: NDArray[Any] | None = None  # (n,), of the task, by the user's classifier
     given: Any = None  # (n,), a Concept that attackers know of every row
     pairs: NDArray[Any] | None = None  # (n,), rows of one id are the same thing of several sources
 
@@ -46,7 +45,7 @@ class Split:
             if value is not None:
                 encoded = read(value, n_rows=len(self.X), name="zy"[name == "task"], min_values=1)
                 object.__setattr__(self, name, encoded)
-        for name in ("names", "groups", "predictions", "pairs"):
+        for name in ("names", "groups", "pairs"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, as_array(value))

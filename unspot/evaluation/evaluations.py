@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspot.checks import check_choice, check_count, did_you_mean, require
-from unspot.data.columns import missing_values
 from unspot.data.concept import read
 from unspot.data.dataset import (
     Dataset,
@@ -32,7 +31,7 @@ from unspot.data.dataset import (
     refuse_shared_groups,
     warn_if_grouped,
 )
-from unspot.data.rows import as_matrix, as_seed, in_memory, refuse_nonfinite
+from unspot.data.rows import as_matrix, as_seed, refuse_nonfinite
 from unspot.evaluation import certificate
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import UtilityKept, rows_in_words, statement
@@ -47,7 +46,6 @@ from unspot.evaluation.measure import (
     unseen,
 )
 from unspot.evaluation.metrics import (
-    GIVEN,
     METRICS,
     ON_REQUEST,
     TASK,
@@ -307,7 +305,6 @@ def evaluate(
     groups: Any = None,
     pairs: Any = None,
     utility: Callable[[NDArray[Any], NDArray[np.int64]], float] | None = None,
-    predictions: Any = None,
     metrics: str | Sequence[Any] | None = None,
     seeds: int = 5,
     budget: str = "quick",
@@ -341,12 +338,9 @@ def evaluate(
     utility : callable, optional
         A number of your own, larger if better, as in ``erase``: a function of erased rows and
         their numbers, in the array or among the test rows of a ``Dataset``.
-    predictions : array-like of shape (n_test,), optional
-        The task of the test rows as a classifier of your own predicts it, from erased rows:
-        ``fairness`` is that of these predictions. By default it is that of a logistic regression.
     metrics : sequence of str or Metric, optional
         Some of: chance, linear, attack, mdl, two_sample, neighbours, variance,
-        task_linear, fairness (of ``predictions``, or of a logistic regression), search, mixing
+        task_linear, fairness (of a logistic regression), search, mixing
         (iLISI, and the robustness index for a task), utility. By default all that the data allow,
         but mixing.
     seeds : int
@@ -405,7 +399,6 @@ def evaluate(
     names = [n for n in METRICS if n not in (*lacking(data, utility=custom), *ON_REQUEST)]
     chosen = check_metrics(names if metrics is None else metrics, data, utility=custom)
     settings: dict[str, Any] = {"seeds": seeds, "budget": budget, "random_state": seed}
-    settings |= {"predictions": _checked_predictions(predictions, data)}
     settings |= {"utility": None if utility is None else (utility, in_order)}
     _warn_about_rows(data, chosen)
     memory: dict[Any, Any] = {}
@@ -692,40 +685,6 @@ def _warn_about_rows(data: Dataset, metrics: Sequence[Metric]) -> None:
                 UserWarning,
                 stacklevel=3,
             )
-
-
-def _checked_predictions(predictions: Any, data: Dataset) -> NDArray[Any] | None:
-    """Check that predictions of the test rows are labels of the task."""
-    if predictions is None:
-        return None
-    values = np.asarray(in_memory(predictions))
-    if data.test.y is None:
-        raise ValueError(
-            f"Got {GIVEN}, but the test rows have no labels of the task to compare them with. "
-            "Give the task too: Dataset.from_arrays(X, z, y), or --task."
-        )
-    if values.shape != (len(data.test),):
-        raise ValueError(
-            f"Got {GIVEN} of shape {values.shape}, but expected one for each of the "
-            f"{len(data.test):,} test rows."
-        )
-    missing = int(missing_values(values).sum())
-    if missing:
-        raise ValueError(
-            f"Got {GIVEN} with {missing} missing values, but expected a label for each of the "
-            f"{len(values):,} test rows. Predict all of them, or drop those rows."
-        )
-    tasks = [split.y for split in data if split.y is not None]
-    # True equals 1, and is another label.
-    known = {(isinstance(label, bool), label) for y in tasks for label in np.asarray(y).tolist()}
-    for value in values.tolist():
-        if (isinstance(value, bool), value) not in known:
-            labels = ", ".join(sorted(repr(label) for _, label in known)[:6])
-            raise ValueError(
-                f"Got {GIVEN} with {value!r}, which is no label of the task, but expected labels "
-                f"such as {labels}. Give labels, and not probabilities."
-            )
-    return values
 
 
 def _facts(side: Side) -> dict[str, Any]:

@@ -104,8 +104,6 @@ class Side:
         The eraser under evaluation; on both sides.
     is_original : bool
         Whether this is the side before erasure.
-    predictions : array of shape (n_test,), optional
-        The task of the test rows as the user's own classifier predicts it from erased rows.
     utility : tuple of a function and an array, optional
         A number that the user computes from erased rows, and the rows in the user's order.
     """
@@ -116,7 +114,6 @@ class Side:
     seeds: int = 5
     budget: str = "quick"
     random_state: int = 0
-    predictions: NDArray[Any] | None = None
     utility: tuple[Callable[[Any, Any], float], NDArray[Any]] | None = None
     is_original: bool = False
 
@@ -197,9 +194,6 @@ class Metric:
     classes_only: bool = False
     shared: bool = False
 
-
-#: Name of predictions by the user's own classifier.
-GIVEN = "the given predictions"
 
 #: Requirements of metrics besides rows and the concept.
 TASK, PAIRS, OWN = "task labels", "ids of rows that belong together (pairs)", "function (utility)"
@@ -493,12 +487,7 @@ def _too_few_to_learn(side: Side) -> str:
 
 
 def _task_fairness(side: Side) -> list[Fairness]:
-    """Compute gaps of the given predictions, or of a logistic regression for the task."""
-    if side.predictions is not None:
-        if side.is_original:  # the predictions were made on erased rows
-            return []
-        codes = side.original.test.task.read_alike(side.predictions, n_rows=len(side.predictions))
-        return [side.fairness(codes.codes)]
+    """Compute gaps of a logistic regression for the task."""
     if _too_few_to_learn(side):
         return []
     return [side.fairness(side.linear_task.predictions.argmax(axis=1))]
@@ -516,8 +505,7 @@ def _fairness(before: list[Fairness] | None, after: list[Fairness], side: Side) 
     if not after:
         lack = _too_few_to_learn(side)
         return Finding(tuple(_row(key, None, None, lack) for key in _GAPS))
-    who = "the logistic regression" if side.predictions is None else GIVEN
-    return describe_fairness(before or [], after, side, who)
+    return describe_fairness(before or [], after, side, "the logistic regression")
 
 
 def describe_fairness(
