@@ -10,7 +10,7 @@ PIP    := $(BIN)/pip --disable-pip-version-check --quiet install --constraint co
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.demo  ## The tour on the bundled words, in about a minute.
+demo: $(VENV)/.demo  ## The tour on the bundled words, in about two minutes.
 	$(BIN)/unspot demo
 
 # Two test processes of one thread each use two cores better than one process of two threads.
@@ -21,12 +21,12 @@ lint: $(VENV)/.test  ## ruff and mypy.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint  ## What CI runs: everything, in under 12 minutes on two cores. ARGS="tests/io -k npz" for a part.
+test: lint  ## What CI runs: everything, in under seven minutes on two cores. ARGS="tests/io -k npz" for a part.
 	$(PYTEST) --durations 20 --ignore tests/scale/test_ray.py $(ARGS)
 	$(MAKE) --no-print-directory test-ray
 
 # Without what is slow: other processes, browsers, whole commands, scikit-learn's own checks.
-test-fast: lint  ## ruff, mypy and the quick tests, in under two minutes.
+test-fast: lint  ## ruff, mypy and the quick tests, in about a minute.
 	$(PYTEST) -m "not slow" --ignore tests/scale/test_ray.py $(ARGS)
 
 # Ray starts a dozen processes of its own and wants the machine to itself: after the others.

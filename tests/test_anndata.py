@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -138,3 +139,14 @@ def test_categories_of_whole_numbers_are_labels(adata):
     adata.obs["cluster"] = adata.obs["bulk_labels"].cat.codes.astype("category")
     eraser = unspot.anndata.erase(adata, "phase", given="cluster", eraser="leace")
     assert eraser.metadata["given"]["kind"] == "categories"
+
+
+def test_columns_of_a_frame_in_another_order_are_refused(adata):
+    names = [f"p{i}" for i in range(adata.obsm["X_pca"].shape[1])]
+    frame = pd.DataFrame(adata.obsm["X_pca"], columns=names, index=adata.obs_names)
+    adata.obsm["X_frame"] = frame
+    unspot.anndata.erase(adata, "bulk_labels", basis="X_frame", eraser="leace")
+    query = adata.copy()
+    query.obsm["X_frame"] = frame[names[::-1]]
+    with pytest.raises(ValueError, match="in another order"):
+        unspot.anndata.transform(query, adata)

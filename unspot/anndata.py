@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 
 from unspot.checks import did_you_mean
-from unspot.data.rows import as_matrix
 from unspot.eraser import Eraser, load
 from unspot.erasers.base import BaseEraser
 from unspot.erasers.registry import make
@@ -139,7 +138,7 @@ def _rows(adata: Any, basis: str) -> Any:
             f"Got data of type {type(adata).__name__}, but expected an AnnData object, with obs "
             "and obsm."
         )
-    return as_matrix(_entry(adata.obsm, basis, "basis", "obsm"))
+    return _entry(adata.obsm, basis, "basis", "obsm")
 
 
 def _columns(adata: Any, **named: str | list[str] | None) -> dict[str, Any]:

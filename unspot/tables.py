@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from unicodedata import combining
 
+#: Series of candidates that were no better than others, or dropped early.
+OTHERS = "no better, or dropped early"
+
 
 @dataclass(frozen=True)
 class Number:

@@ -283,3 +283,23 @@ def test_what_a_run_of_erase_says_of_its_rows(rows):
         erase(X, z, task=np.where(np.arange(500) == 3, None, y))
     with pytest.raises(ValueError, match="groups that cannot be divided"):
         erase(X, z, groups=z)
+
+
+def test_two_hundred_rows_are_enough():
+    from unspot.choice.erase import _folds, _parts, _read, _shares
+
+    rng = np.random.default_rng(0)
+    rows = _read(rng.normal(size=(200, 4)), np.arange(200) % 2, task=None, groups=None, given=None)
+    choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), 0))
+    assert len(judging) >= 80
+    for fit, judge in _folds(choosing, 0):
+        assert len(fit) + len(judge) == len(choosing)
+        assert len(judge) >= 80
+
+
+@pytest.mark.parametrize("value", [float("nan"), [1.0, 2.0], None])
+def test_a_utility_is_a_finite_number(value):
+    from unspot.evaluation.utility import value_of
+
+    with pytest.raises(ValueError, match=r"utility.*expected a finite number"):
+        value_of(lambda X, rows: value, np.zeros((3, 2)), np.arange(3))

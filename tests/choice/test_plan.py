@@ -72,9 +72,9 @@ def test_a_bound_that_rows_cannot_decide_is_raised_to_the_least_they_can():
     asked, fine = plan(X, z, max_advantage=0.01), plan(X, z, max_advantage=0.3)
     assert asked.target == asked.confirmable > 0.01
     assert asked.sentence == (
-        f"1 points cannot be decided with these 1,000 rows: that takes {asked.rows_needed:,}. "
-        f"Going for {100 * asked.confirmable:.1f} points."
+        f"1 points cannot be decided with these 1,000 rows: that takes {asked.rows_needed:,}."
     )
+    assert asked.aim == f"Going for {100 * asked.confirmable:.1f} points."
     assert fine.target == 0.3
     assert fine.sentence == "30 points can be decided with these 1,000 rows."
 

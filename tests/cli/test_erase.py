@@ -60,3 +60,22 @@ def test_a_bound_that_none_reaches_is_exit_code_3(cli, file):
     assert run.code == 3, run.err
     assert "nearest" in run.out
     assert not (out / "rows.npz").exists()
+
+
+def test_a_bound_that_is_not_certified_is_an_exit_code(cli, file, monkeypatch):
+    """The choice was within the bound on rows that chose; the rows that judge cannot tell."""
+    module = importlib.import_module("unspot.choice.erase")
+    monkeypatch.setattr(module.Rule, "value", lambda rule, one, errors=0: (1.0, one.utility))
+    out = file.parent / "out"
+    line = ["erase", str(file), "-f", "emb", "-c", "sex", "-o", str(out), "--no-data"]
+    run = cli(*line, "--max-advantage", "0.2")
+    assert "INCONCLUSIVE" in run.out
+    assert run.code == 4, run.err
+
+
+def test_an_id_is_no_concept(cli, file):
+    with np.load(file) as arrays:
+        np.savez(file, **arrays, id=np.arange(600).astype(str))
+    run = cli("erase", str(file), "-f", "emb", "-c", "id", "-o", str(file.parent / "out"))
+    assert run.code == 2
+    assert "looks like an id" in run.err

@@ -206,6 +206,11 @@ def test_standardised_columns_may_have_any_unit(estimator, tmp_path):
     assert fitted.reduce(Y).shape[1] <= 6
 
 
+def test_stages_that_standardise_are_not_asked_to():
+    stages = Transport(metric="standardised"), LEOPARD(3, metric="standardised", random_state=0)
+    Cascade(*stages).fit(*table(2.0**10))  # a warning would be an error
+
+
 @pytest.mark.parametrize("estimator", [LEOPARD(3), Cascade(rank=3), Transport()])
 def test_spreads_that_differ_are_said(estimator):
     with pytest.warns(UserWarning, match=r"factor of 2,\d+.*metric='standardised'"):

@@ -606,3 +606,39 @@ def test_an_eraser_fitted_with_given_and_certified_without_is_said(data):
     eraser = LEACE().fit(data.train.X, data.train.z, given=given)
     found = certify(eraser, data, attackers=["logistic"], budget="quick")
     assert any("fitted with given" in sentence for sentence in found.sentences)
+
+
+def test_rows_that_are_all_there_three_times_count_once():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(300, 20)), rng.integers(2, size=300)
+    how = {"attackers": ["neighbours", "logistic"], "budget": "quick", "margin": 0.2}
+    once, thrice = (
+        certify(None, X, z, **how),
+        certify(None, np.tile(X, (3, 1)), np.tile(z, 3), **how),
+    )
+    assert thrice.n_repeats == 600
+    assert (thrice.verdict, thrice.upper_bound) == (once.verdict, once.upper_bound)
+
+
+def test_a_bound_that_groups_confirm_is_confirmable():
+    """Groups count as one row each in a plan; intervals are as wide as the groups differ."""
+    rng = np.random.default_rng(0)
+    X, z, groups = rng.normal(size=(600, 8)), np.arange(600) % 2, np.arange(600) // 4
+    found = certify(None, X, z, groups=groups, margin=0.2, attackers=["logistic"], budget="quick")
+    assert found.confirmable <= found.upper_bound
+
+
+def test_a_frame_of_other_columns_is_refused_in_a_data_set_and_behind_a_pipeline():
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    frame, z = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc")), np.arange(400) % 2
+    turned = frame[list("cba")]
+    leace = LEACE().fit(frame[:200], z[:200]).eraser_
+    both = make_pipeline(StandardScaler(), LEACE()).fit(frame[:200], z[:200])
+    for eraser, rows in ((leace, Dataset.from_arrays(turned, z)), (both, turned)):
+        where = (rows,) if isinstance(rows, Dataset) else (rows, z)
+        for judge in (certify, evaluate):
+            with pytest.raises(ValueError, match=r"other columns|in another order"):
+                judge(eraser, *where)

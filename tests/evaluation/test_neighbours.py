@@ -150,3 +150,13 @@ def test_variance_kept_is_the_share_inside_the_subspace():
 def test_variance_of_equal_rows_is_refused():
     with pytest.raises(ValueError, match="Got 5 equal rows in X, but expected rows that vary"):
         variance_kept(np.ones((5, 2)), np.ones((5, 2)))
+
+
+def test_columns_of_other_units_count_alike():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    erased, units = X * [1, 1, 1, 0], [1e4, 1, 1, 1]
+    standard = X / X.std(axis=0)
+    assert neighbour_overlap(X * units, erased * units) == pytest.approx(
+        neighbour_overlap(standard, erased / X.std(axis=0))
+    )

@@ -118,3 +118,10 @@ def test_what_looks_mixed_has_the_attacker_beside_it(attacked_by):
     assert found["ilisi"].after.mean > 1.7  # of 2
     assert attack > 0.75
     assert f"{100 * attack:.1f} % (guessing: 50.0 %)" in found["ilisi"].note
+
+
+def test_few_ids_that_are_all_found_do_not_show_that_all_are():
+    X, ids, _ = pool(n=75, n_sources=1)
+    recall = retrieval(np.repeat(X, 2, axis=0), np.repeat(ids, 2)).recall
+    assert recall.value == recall.high == 1
+    assert recall.low == pytest.approx(0.025 ** (1 / 75), abs=0.01)  # the exact end

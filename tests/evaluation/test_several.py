@@ -147,7 +147,7 @@ def test_what_follows_from_the_task_is_no_leak_given_it(tasked):
     found = certify(None, data, given="y", margin=0.15, **QUICK)
     assert (found.verdict, found.given, found.chance) == ("HOLDS", "y", 0.5)
     assert "attackers who know y" in found.statement
-    assert "(y alone: 50.0 %)" in found.statement
+    assert "(guessing among equal y: 50.0 %)" in found.statement
     assert found.p_value > 0.01
     assert any("What y alone reveals" in line for line in found.scope["Not covered"])
     assert Certificate.from_dict(json.loads(found.to_json())) == found
@@ -240,7 +240,7 @@ def test_a_cell_of_one_row_is_left_out_and_counted():
     rows = np.setdiff1d(np.arange(900), rare[1:])
     found = certify(None, X[rows], z[rows], given=y[rows], **QUICK)
     assert found.p_value > 0.01
-    note = "Left out: 1 rows, each the only one with its class and given label."
+    note = "Rows left out: 1, each the only one with its class and given label."
     assert note in found.sentences
 
 
@@ -302,3 +302,21 @@ def test_a_concept_that_covariates_decide_by_a_product_is_no_leak():
     given = {f"a{i}": column for i, column in enumerate(A.T)}
     found = certify(None, X, z, given=given, budget="quick", attackers=["interactions", "trees"])
     assert found.lower_bound <= 0
+
+
+def test_covariates_may_be_a_data_frame():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(300, 3)), np.arange(300) % 2
+    frame = pd.DataFrame({"age": rng.normal(50, 10, size=300), "name": np.arange(300) % 3})
+    found = certify(None, X, z, given=frame, **QUICK)
+    assert found.given == "age, name"
+    assert certify(None, X, z, given=frame[["age"]], **QUICK).given == "age"
+
+
+def test_a_class_of_few_rows_that_nothing_can_be_merged_with_is_said():
+    from unspot.data.concept import read_covariate
+
+    with pytest.warns(UserWarning, match=r"sex.*class of fewer than 10 rows.*hardly known"):
+        read_covariate({"sex": ["f"] * 3 + ["m"] * 97}, "given", 100, fewest=10)

@@ -135,3 +135,9 @@ def test_near_matches_ignore_case_and_long_lists_are_cut():
 def test_names_in_short(names, line):
     assert in_short(names).startswith(line)
     assert len(in_short(names)) < 80
+
+
+def test_a_pattern_never_means_the_concept():
+    kinds = {"s1": "float", "s2": "float", "sex": "integer", "age": "float"}
+    assert choose_features("s*", kinds, taken=["sex"]) == ["s1", "s2"]
+    assert choose_features("s*,sex", kinds, taken=["sex"]) == ["s1", "s2", "sex"]  # as it is named

@@ -67,7 +67,6 @@ def test_every_format_gives_the_same_table(write, kind, features):
     np.testing.assert_allclose(table.X, X, rtol=1e-15)
     assert table.z.tolist() == Z.tolist()
     assert table.y.tolist() == Y.tolist()
-    assert table.names is None
     assert len(table) == N
 
 

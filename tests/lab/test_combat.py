@@ -94,3 +94,21 @@ def test_covariates_that_combat_cannot_use():
     covariates["age"][3] = np.nan
     with pytest.raises(ValueError, match="no value of age in 1 rows"):
         ComBat().fit(X, site, given=covariates)
+
+
+@pytest.mark.parametrize("method", [ComBat, CovBat])
+def test_constant_columns_stay_and_change_no_other(method):
+    X, site, given = people()
+    wide = np.hstack([X, np.full((len(X), 1), 7.0)])
+    alone, both = (method().fit(rows, site, given=given) for rows in (X, wide))
+    corrected = both.transform(wide, site, given=given)
+    np.testing.assert_allclose(corrected[:, -1], 7.0)
+    np.testing.assert_allclose(corrected[:, :-1], alone.transform(X, site, given=given), atol=1e-8)
+
+
+def test_rows_that_cannot_be_corrected():
+    X, site, _ = people()
+    with pytest.raises(ValueError, match="two columns"):
+        ComBat().fit(X[:, :1], site)
+    with pytest.raises(ValueError, match="NaN"):
+        ComBat().fit(np.where(np.arange(X.size).reshape(X.shape) == 3, np.nan, X), site)

@@ -13,7 +13,8 @@ from sklearn.decomposition import PCA
 
 from unspot.data.dataset import Split
 from unspot.data.goal import Goal
-from unspot.erasers.base import MAX_RATIO, fit_concept, ratio_of_units
+from unspot.data.statistics import MAX_RATIO, ratio_of_units
+from unspot.erasers.base import fit_concept
 from unspot.erasers.cascade import Cascade
 from unspot.erasers.leace import LEACE
 from unspot.erasers.leopard import LEOPARD

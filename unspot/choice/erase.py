@@ -7,7 +7,6 @@ judged on other parts too.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from unspot.checks import check_share
 from unspot.choice.candidates import Family, families, settings_for
 from unspot.choice.plan import Plan, plan_rows
-from unspot.data.concept import read, read_covariate
+from unspot.data.concept import MERGED, read, read_covariate
 from unspot.data.dataset import Split, parts_of, stratified_parts, warn_if_grouped
 from unspot.data.goal import Goal
 from unspot.data.rows import as_matrix, column_names, refuse_nonfinite
@@ -31,9 +30,9 @@ from unspot.evaluation.attack_models import MIN_OF_A_CLASS, rows_needed, sought
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN, UtilityKept, certify, names_of, what_is_kept
 from unspot.evaluation.measure import attack_halves, erased_split, once
-from unspot.evaluation.utility import neighbour_overlap
+from unspot.evaluation.utility import neighbour_overlap, value_of
 from unspot.io.progress import Phase, phase
-from unspot.tables import Number, plain, points_text
+from unspot.tables import OTHERS, Number, plain, points_text
 
 #: Share of the rows that only judge; more where rows are few.
 JUDGE = 0.3
@@ -168,7 +167,6 @@ class Choice:
         Caveats, in sentences.
     judging : array of int
         Numbers of the rows that judge.
-    seconds : float
     """
 
     eraser: Eraser
@@ -179,11 +177,12 @@ class Choice:
     plan: Plan
     notes: tuple[str, ...]
     judging: NDArray[np.int64] = field(repr=False)
-    seconds: float = 0.0
 
     @property
     def reached(self) -> bool:
         """Tell whether the choice was within the bound that was asked for."""
+        if self.rule.max_advantage and self.certificate.upper_bound <= self.plan.max_advantage:
+            return True
         raised = (self.rule.max_advantage or 0.0) > self.plan.max_advantage
         return self.rule.value(self.chosen)[0] > 0 and not raised
 
@@ -218,7 +217,8 @@ class Choice:
             return ""
         (one,) = next_one
         leak, kept = one.advantage - self.chosen.advantage, one.utility - self.chosen.utility
-        return f"{what}: {one.title} ({100 * leak:+.1f} points of leak, utility {kept:+.3f})."
+        points = f"{100 * leak:+.1f} {self.certificate.unit}"
+        return f"{what}: {one.title} ({points} of leak, utility {kept:+.3f})."
 
     def table(self) -> str:
         """Write the candidates as a plain table."""
@@ -243,13 +243,13 @@ class Choice:
         """Write one self-contained HTML page; options are those of ``unspot.report.to_html``."""
         points = [
             {
-                "series": one.title if one in self.frontier else "others",
+                "series": one.title if one in self.frontier else OTHERS,
                 "label": one.title,
                 "utility": Number(one.utility),
                 "erasure": Number(max(one.advantage, 0.0), one.error),
                 "chosen": one is self.chosen,
             }
-            for one in self.candidates
+            for one in sorted(self.candidates, key=lambda one: one is not self.chosen)
         ]
         about = self.certificate
         plane: dict[str, Any] = {"points": points, "reference": 0.0}
@@ -314,16 +314,17 @@ def erase(
     >>> result.certificate.before > 0.25, result.chosen.advantage < 0.1
     (True, True)
     """
-    started = time.monotonic()
     rule = Rule(max_advantage, min_utility)
     whole = _read(X, z, task=task, groups=groups, given=given)
     rows, features, notes = once(whole), column_names(X), list[str]()
     planned = plan_rows(rows, max_advantage or MARGIN)
     if max_advantage is not None and max_advantage < planned.target < 1:
         rule = Rule(planned.target)
-        notes.append(planned.sentence)
+        notes.append(f"{planned.sentence} {planned.aim}")
     if len(rows) < len(whole):
         notes.append(f"Exact repeats of rows, which counted once: {len(whole) - len(rows):,}.")
+    if MERGED in getattr(rows.task, "classes", ()):
+        notes.append(f"Labels of the task with fewer than {FEWEST} rows count as one.")
     if warn_if_grouped((rows, rows.concept.strata)):
         notes.append("The rows look grouped, and no groups were given: see the warning.")
     choosing, judging = (rows.take(part) for part in _parts(rows, _shares(rows), random_state))
@@ -356,7 +357,7 @@ def erase(
     tried = tuple(candidates), chosen, rule, planned, tuple(notes), np.asarray(judging.names)
     concept, called = (str(getattr(column, "name", None) or "") for column in (z, task))
     eraser = fitted.eraser_.with_metadata(features=features) if features else fitted.eraser_
-    choice = Choice(eraser, certificate, *tried, time.monotonic() - started)
+    choice = Choice(eraser, certificate, *tried)
     return choice.called(concept, called, given="" if given is None else names_of(given))
 
 
@@ -397,18 +398,18 @@ def _shares(rows: Split) -> tuple[float, float]:
 def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
     """Divide the rows that choose into rows to fit on and to judge on, several times.
 
-    A third of them judges; where rows are few, a half or two thirds, and more often: one division
+    A third of them judges; where rows are few, up to three quarters, and more often: one division
     of 250 rows decides more than the erasers do.
     """
     few, of = rows.concept.fewest_rows()
     needed = rows_needed(rows.concept)
-    for n, judging in ((3, 1), (2, 1), (3, 2)):
+    for n, judging in ((3, 1), (2, 1), (3, 2), (4, 3)):
         share = judging / n / 2  # share of the rows that attackers learn from
         if share * len(rows) > needed and share * few > 1.2 * MIN_OF_A_CLASS:
             break
     else:
         raise ValueError(
-            f"Got {len(rows)} rows to choose by{f', {few} of them {of},' if of else ''} but "
+            f"Got {len(rows)} rows to choose by (others judge){f', {few} {of},' if of else ''} but "
             f"attackers need {3 * needed} to learn {sought(rows.concept)}, and "
             f"{4 * MIN_OF_A_CLASS} of every class. Give more rows, or merge small classes."
         )
@@ -556,7 +557,7 @@ class _Search:
 def _utility(before: Split, after: Split, function: Any) -> tuple[float, float]:
     """Measure what erased rows keep, by a function, a task or neighbours; and that of nothing."""
     if function is not None:
-        return float(function(after.X, after.names)), 0.0
+        return value_of(function, after.X, after.names), 0.0
     if after.task is not None:
         of_task = Split(after.X, after.task, groups=after.groups)
         attacked = attack_halves(of_task, attackers=["logistic"], budget="quick", halvings=1)

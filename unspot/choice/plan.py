@@ -102,26 +102,32 @@ class Plan:
     @property
     def sentence(self) -> str:
         """Say in a sentence whether the bound can be decided."""
-        asked = self._amount(self.max_advantage)
-        worst = f" (as few as {self.n_units:,} independent ones, by groups)"
-        units = f"{self.n_rows:,} rows{worst if self.n_units != self.n_rows else ''}"
+        asked, units = self._amount(self.max_advantage), self._units
         if self.max_advantage >= self.confirmable:
             return f"{asked} can be decided with these {units}."
         if self.confirmable >= 1:
             return f"These {units} cannot confirm any bound; {asked} need {self.rows_needed:,}."
-        least, needed = f"{100 * self.confirmable:.1f} {self.unit}", ceil(self.test_rows / TEST)
-        return (
-            f"{asked} cannot be decided with these {units}: that takes {needed:,}. Going for "
-            f"{least}."
-        )
+        cannot = "may not" if self.n_units != self.n_rows else "cannot"  # groups count at worst
+        needed = ceil(self.test_rows / TEST)
+        return f"{asked} {cannot} be decided with these {units}: that takes {needed:,}."
+
+    @property
+    def aim(self) -> str:
+        """Say which bound is aimed for instead."""
+        return f"Going for {100 * self.target:.1f} {self.unit}." if self.target < 1 else ""
 
     @property
     def least(self) -> str:
         """Say in a sentence the least bound that these rows can confirm."""
-        return (
-            f"These {self.n_rows:,} rows can confirm bounds of {100 * self.confirmable:.1f} "
-            f"{self.unit} or more."
-        )
+        if self.confirmable >= 1:
+            return f"These {self._units} cannot confirm any bound."
+        least = f"{100 * self.confirmable:.1f} {self.unit}"
+        return f"These {self._units} can confirm bounds of about {least} or more."
+
+    @property
+    def _units(self) -> str:
+        worst = f" (as few as {self.n_units:,} independent ones, by groups)"
+        return f"{self.n_rows:,} rows{worst if self.n_units != self.n_rows else ''}"
 
     def _amount(self, share: float) -> str:
         return f"{100 * share:.3g} {self.unit}"

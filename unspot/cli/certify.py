@@ -68,8 +68,7 @@ def certify(
     show(certificate)
     if earlier is not None:
         _end_if_different(certificate, earlier, check)
-    if certificate.verdict not in ("HOLDS", None):
-        raise typer.Exit(options.EXIT_CODES[certificate.verdict])
+    raise typer.Exit(options.EXIT_CODES[certificate.verdict or "HOLDS"])
 
 
 def show(certificate: Certificate) -> None:

@@ -41,7 +41,7 @@ def plan(
         from unspot.choice.plan import plan as planned
 
     bound = {} if max_advantage is None else {"max_advantage": max_advantage}
-    z = read_concept(table.z, kinds, n_rows=len(table), name=concept or "z")
+    z = read_concept(table.z, kinds, n_rows=len(table), name=concept or "z", min_rows=3)
     result = planned(table.X, z, groups=table.groups, **bound)
     options.say(str(result))
 
@@ -66,7 +66,7 @@ def path(
     """Fit many ranks, measure each, and choose one.
 
     \b
-    unspot path data.parquet -f emb -c gender --max-advantage 0.05 -o gender.safetensors
+    unspot path data.parquet -f emb -c gender -o gender.safetensors
 
     Half of the rows fit, a fifth choose, and both together fit again. The rest had no part in this,
     and certify the eraser. Exit code 3: no rank will do, or attackers gain more than allowed.

@@ -34,7 +34,7 @@ def erase(
     """Choose an eraser for a file, certify it, and erase the file.
 
     \b
-    unspot erase tweets.parquet -f emb -c dialect --task sentiment --groups user_id -o out/
+    unspot erase tweets.parquet -f emb -c dialect -t sentiment -g user_id -o out/
 
     Writes eraser.safetensors, report.html, certificate.json and the erased file. Seven tenths of
     the rows choose and fit, the others certify. Exit code 3: no candidate is within the bound, and
@@ -52,14 +52,16 @@ def erase(
     source = Source(data, labels, concept, features, **columns, beside=beside, **chosen)
     table, kinds = read(source)
     z, conditions = separate_tasks(table.z, concept, tasks)
-    z = read_concept(z, kinds, n_rows=len(table.X), name=source.name)
+    z = read_concept(z, kinds, n_rows=len(table.X), name=source.name, min_rows=3)
     with options.loading():  # after all that can be wrong with the file: it imports torch
         from unspot.choice.erase import erase as erased
         from unspot.choice.plan import plan
 
     asked = {} if max_advantage is None else {"max_advantage": max_advantage}
     planned = plan(table.X, z, groups=table.groups, **asked)
+    raised = asked and planned.target > planned.max_advantage
     options.note(planned.sentence if asked else planned.least)
+    options.note(planned.aim if raised else "")
     if features is None:
         options.note(f"Vectors: {listed(table.features, 8)}.")
     bounds: dict[str, Any] = {"max_advantage": max_advantage, "min_utility": min_utility}
@@ -78,5 +80,5 @@ def erase(
         transform_file(Erasure(eraser, features), data, files["erased"], force=True)
     options.say(str(result))
     options.say(f"Written: {', '.join(map(str, files.values()))}")
-    if not result.reached:
-        raise typer.Exit(3)
+    verdict = result.certificate.verdict or "HOLDS"  # the verdict on max_advantage
+    raise typer.Exit(options.EXIT_CODES[verdict] if result.reached else 3)

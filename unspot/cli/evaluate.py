@@ -107,10 +107,11 @@ def _named_files(files: list[str]) -> tuple[dict[str, Path], Path]:
 
 
 def _show_rows(rows: Dataset, data: Path) -> None:
-    counts = (rows.probe_rows, rows.validation, rows.test)
-    n_train, n_validation, n_test = (len(split) for split in counts)
+    from unspot.evaluation.measure import unseen
+
+    n_train, n_test = len(rows.probe_rows), len(rows.test)
     options.say(
-        f"  {data}: attackers learn from one half of {n_validation + n_test:,} rows and are judged "
+        f"  {data}: attackers learn from one half of {len(unseen(rows)):,} rows and are judged "
         f"on the other, both ways; probes learn from {n_train:,} rows and are tested on {n_test:,} "
         f"({how_split(rows)}).\n"
     )

@@ -27,7 +27,7 @@ def export(
 
     \b
     unspot export gender.safetensors --to onnx
-    unspot export gender.safetensors --to sentence-transformers --model ./minilm -o ./minilm-clean
+    unspot export gender.safetensors --to sentence-transformers --model ./minilm
     """
     options.check_files({}, [eraser])
     from unspot.checks import check_choice

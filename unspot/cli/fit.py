@@ -38,11 +38,10 @@ def fit(
     """Learn to take a concept out of embeddings.
 
     \b
-    unspot fit data.parquet --features emb --concept gender --rank 125 -o gender.safetensors
-    unspot fit data.parquet -f emb -c gender,age --kind age=continuous -o both.safetensors
+    unspot fit data.parquet -f emb -c gender,age -r 125 -o both.safetensors
 
-    Large Parquet files stay on disk. --max-advantage and --groups belong to --rank auto. Exit code
-    3: no rank reaches the bound, and the nearest was fitted.
+    Large Parquet files stay on disk. Exit code 3: with --rank auto, no rank reaches the bound, and
+    the nearest was fitted.
     """
     options.check_eraser(output, (data, labels), force=force)
     reading, params = options.parse_settings(settings, options.READING_KEYS, others=True)

@@ -87,18 +87,17 @@ def rank_choice(metadata: Mapping[str, Any]) -> str:
     --------
     >>> tried = {"25": 0.031, "10": 0.012}
     >>> selection = {"rank": 10, "criterion": "advantage", "tried": tried}
-    >>> rank_choice({"selection": {**selection, "error": 0.02}})
-    'by advantage 0.012 ± 0.020 (2 ranks were looked at)'
+    >>> rank_choice({"selection": selection})
+    'by advantage 0.012 (2 ranks were looked at)'
     """
     selection = metadata.get("selection") or metadata.get("inner", {}).get("selection")
     if not selection:
         return ""
     value, bound = selection["tried"][str(selection["rank"])], selection.get("max_advantage")
-    error = f" ± {selection['error']:.3f}" if "error" in selection else ""
     allowed = "" if bound is None else f", {bound:.3g} allowed"
     allowed += "" if selection.get("met", True) else ", which its rows do not confirm"
     return (
-        f"by {selection['criterion']} {value:.3f}{error}{allowed} "
+        f"by {selection['criterion']} {value:.3f}{allowed} "
         f"({len(selection['tried'])} ranks were looked at)"
     )
 

@@ -32,10 +32,9 @@ HELP = {
     "rows that no fit has seen.",
     "eraser <ERASER>": "A .safetensors file.",
     "transform.inputs <IN>": "Files or folders of .npy, .npz, .csv, .tsv, .parquet.",
-    "concept -c NAMES": "Column or array of the concept, or a comma list; by default that of "
-    "ERASER, if there is one.",
-    "features -f NAMES": "Vectors: a column, an array, a pattern such as 'e_*', or a comma list; "
-    "by default those of ERASER, or else all columns of numbers.",
+    "concept -c NAMES": "Columns, a comma list; by default those of ERASER.",
+    "features -f NAMES": "Vectors: a column, a pattern ('e_*') or a list; by default those of "
+    "ERASER, or else all columns of numbers.",
     "labels FILE": "Second file with the labels of DATA.",
     "kind NAME=KIND": "continuous or categories, where the values of a column do not show it.",
     "groups -g NAME": "Column of groups, such as authors: no group is divided.",

@@ -91,16 +91,18 @@ def read(source: Source, *, on_disk: bool = False) -> tuple[Table, dict[str, str
     return table, kinds
 
 
-def read_concept(z: Any, kinds: Mapping[str, str], *, n_rows: int, name: str = "z") -> Any:
+def read_concept(
+    z: Any, kinds: Mapping[str, str], *, n_rows: int, name: str = "z", **how: Any
+) -> Any:
     """Read a concept, a table of them or a task, with the kinds that are known."""
     from unspot.data.concept import read, refuse_doubtful, warn_about_labels
 
     if isinstance(z, dict):
-        concept = read(z, n_rows=n_rows, kind={k: v for k, v in kinds.items() if k in z})
+        concept = read(z, n_rows=n_rows, kind={k: kinds[k] for k in z if k in kinds}, **how)
     else:
         if name not in kinds:
             refuse_doubtful(z, name)
-        concept = read(z, n_rows=n_rows, kind=kinds.get(name), name=name)
+        concept = read(z, n_rows=n_rows, kind=kinds.get(name), name=name, **how)
     warn_about_labels(concept, name)
     return concept
 
@@ -151,7 +153,7 @@ def split(
     """Split a file into rows to fit on and rows to test on.
 
     \b
-    unspot split data.parquet -f emb -c gender --groups author -o train.parquet test.parquet
+    unspot split data.parquet -c gender -g author -o train.parquet test.parquet
 
     Both files have all columns, and their share of every class. Groups, and rows that repeat
     another, stay on one side. A .npy file with --labels becomes two .npz files.

@@ -48,6 +48,8 @@ Codes = NDArray[np.int64]
 KINDS = ("categories", "continuous")
 #: Integers with more distinct values than this may be labels or measurements: the user has to say.
 FEW_VALUES = 20
+#: The class that rare classes are merged to.
+MERGED = "one of the others"
 #: Rows for each term of a regression on covariates that has products of two.
 ROWS_PER_TERM = 20
 
@@ -321,7 +323,7 @@ class Classes(_Single):
             return self
         place = np.full(len(self.classes), len(self.classes) - n)
         place[np.sort(order[n:])] = np.arange(len(self.classes) - n)
-        names = [*self.classes[np.sort(order[n:])].astype(str), "one of the others"]
+        names = [*self.classes[np.sort(order[n:])].astype(str), MERGED]
         return Classes(place[self.codes], np.array(names))
 
     def statistics(self, X: Any, **options: Any) -> ClassStatistics:
@@ -359,8 +361,8 @@ class Classes(_Single):
             refuse_ids(len(self), len(self.classes), name)  # says more
             raise ValueError(
                 f"Got {self.counts[k]} row of class {shown(self.classes[k])} in {name}, but "
-                f"expected at least {min_rows} rows of every class. Add rows, or merge the class "
-                "with another."
+                f"expected at least {min_rows} rows of every class. Add rows, merge the class with "
+                "another, or give floats if it is a number."
             )
 
 
@@ -788,11 +790,12 @@ def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
             f"{name} out."
         )
     merged = target.merged(fewest)
-    if merged is not target:
-        warn(
-            f"Got {name} with classes of fewer than {fewest} rows, too few to compare within: "
-            f"the {len(target.classes) - len(merged.classes) + 1} rarest count as one class."
+    if target.fewest_rows()[0] < fewest:
+        rarest = len(target.counts) - len(merged.counts) + 1 if merged is not target else 0
+        so = (
+            f"the {rarest} rarest count as one class" if rarest else "what it means is hardly known"
         )
+        warn(f"Got {name} with a class of fewer than {fewest} rows: {so}.")
     return Column(merged, missing)
 
 

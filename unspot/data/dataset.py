@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unspot.data.columns import as_array, check_length
 from unspot.data.concept import Table, aligned, joined, read
 from unspot.data.groups import first_rows, group_codes, grouped_parts, looks_grouped
-from unspot.data.rows import as_matrix, possible_hashes, row_hashes
+from unspot.data.rows import as_matrix, column_names, possible_hashes, row_hashes
 
 SPLITS = ("train", "validation", "test")
 
@@ -150,6 +150,7 @@ class Dataset:
     test: Split
     name: str = "data"
     concept: str = ""  # name of the labels z, such as "gender"
+    columns: Any = field(default=(), kw_only=True)  # names of the features, of a data frame
 
     def __post_init__(self) -> None:
         """Encode concept and task of all splits by the same classes."""
@@ -242,14 +243,14 @@ class Dataset:
         concept : str
             Name of ``z``, such as "gender", for certificates and reports.
         """
-        X = as_matrix(X)
+        columns, X = column_names(X), as_matrix(X)
         if len(sizes) != 3 or min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-9:
             raise ValueError(f"Got sizes={sizes}, but expected three fractions that add to one.")
         concept_read = read(z, n_rows=len(X), kind=kind, min_rows=3)
         task = None if y is None else read(y, n_rows=len(X), name="y")
         whole = Split(X, concept_read, task, names=names, groups=groups)
         facts: Any = {"random_state": random_state, "name": name, "concept": concept}
-        return cls.from_split(whole, sizes=sizes, **facts)
+        return replace(cls.from_split(whole, sizes=sizes, **facts), columns=columns)
 
     @classmethod
     def from_split(

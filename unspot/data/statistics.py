@@ -38,6 +38,8 @@ NEGLIGIBLE = 1e-4
 #: Up to 64 steps of half precision near zero, and of single precision elsewhere: a column that
 #: varies less, relative to its mean or absolutely, may show the grid that its numbers lie on.
 FEW_STEPS = 2.0**-18
+#: Columns whose spreads differ by more than this are hardly in one unit.
+MAX_RATIO = 100
 #: A column is on a grid if at least this share of values repeats the previous row's.
 REPEATED = 0.01
 
@@ -323,6 +325,14 @@ def _moved_by_rounding(
     on_grid = (deviations <= least) & few_steps & (statistics.repeats >= REPEATED * max(n_rows, 1))
     still = (deviations > 0) & (~varies | on_grid)
     return still, np.where(np.abs(mean) > least, mean, 0.0)
+
+
+def ratio_of_units(X: Any) -> float:
+    """Compute how far the spreads of columns differ, of those that hold more than rounding."""
+    some = X[:10_000].astype(np.float64) if isinstance(X, np.ndarray) else np.zeros((1, 1))
+    spreads = some.std(axis=0)
+    spreads = spreads[spreads > FEW_STEPS * (1 + np.abs(some.mean(axis=0)))]
+    return float(spreads.max() / spreads.min()) if len(spreads) else 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,14 @@ from unspot.data.columns import doubt
 from unspot.data.concept import read, warn_about_labels
 from unspot.data.goal import Goal
 from unspot.data.rows import generator, identity, in_memory, refuse_extreme, refuse_nonfinite
-from unspot.data.statistics import FEW_STEPS, ClassStatistics, CrossStatistics, exceeds, support
+from unspot.data.statistics import (
+    MAX_RATIO,
+    ClassStatistics,
+    CrossStatistics,
+    exceeds,
+    ratio_of_units,
+    support,
+)
 from unspot.eraser import Eraser
 from unspot.io.progress import phase
 from unspot.io.sources import Rows, float_dtype, is_stream, opened, sampled
@@ -41,8 +48,6 @@ ROUNDING = 1e-5
 #: The smallest deviation along a kept direction, as a share of the usual norm, that hides what
 #: single precision rounds.
 SINGLE = 1000 * float(np.finfo(np.float32).eps)
-#: Columns whose spreads differ by more than this are hardly in one unit.
-MAX_RATIO = 100
 #: Most rows that decide in which directions a data set varies.
 _SUPPORT_ROWS = 50_000
 
@@ -142,7 +147,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 return self._fit_stream(X, concept)
             X, concept = opened(X, concept)
             X = self._validated(X, reset=True)
-            if getattr(self, "metric", "") == "euclidean":
+            stages = [value for value in self.get_params().values() if isinstance(value, str)]
+            if getattr(self, "metric", "") == "euclidean" and "standardised" not in stages:
                 warn_of_units(X)
             return self._fit_rows(X, self.read_goal(concept, given, keep, groups, len(X)))
 
@@ -345,14 +351,6 @@ def scaled(X: Any, scale: NDArray[np.float64]) -> Any:
     """Divide columns by their scale, in single or double precision."""
     inverse = (1 / scale).astype(float_dtype(np.dtype(X.dtype)))
     return X * inverse if isinstance(X, np.ndarray) else X.mapped(lambda rows: rows * inverse)
-
-
-def ratio_of_units(X: Any) -> float:
-    """Compute how far the spreads of columns differ, of those that hold more than rounding."""
-    some = X[:10_000].astype(np.float64) if isinstance(X, np.ndarray) else np.zeros((1, 1))
-    spreads = some.std(axis=0)
-    spreads = spreads[spreads > FEW_STEPS * (1 + np.abs(some.mean(axis=0)))]
-    return float(spreads.max() / spreads.min()) if len(spreads) else 1.0
 
 
 def warn_of_units(X: Any) -> None:

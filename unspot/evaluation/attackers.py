@@ -7,7 +7,6 @@ R², the share of its variance that predictions explain.
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -517,15 +516,13 @@ def attack_concept(
     test = X_test.astype(np.float64, copy=False)
     results = []
     for name in steps(names, "Attacking", verbose=verbose):
-        started = time.perf_counter()
         coordinates, model = FAMILY[originals.get(name, name)]
         view = coordinates(rows.X)
         seen = rows.seen_as(view)
         own_seed = (seed + zlib.crc32(name.encode())) % 2**31
         predict = model(seen, effort, own_seed)
         guessed = seen.finished(predict)(view(test))
-        seconds = time.perf_counter() - started
-        results.append(scores.result(name, *guessed, n_rows=len(rows), seconds=seconds))
+        results.append(scores.result(name, *guessed, n_rows=len(rows)))
     return tuple(results)
 
 

@@ -557,11 +557,11 @@ def statement(
     """
     who = f"attackers who know {given}" if given else "attackers"
     was, now = (f"{100 * (chance + max(lead, 0.0)):.1f} %" for lead in (before, after))
-    guess = f"{given} alone" if given else "guessing"
+    guess = f"guessing among equal {given}" if given else "guessing"
     numbers = f"are right on {was} before and {now} after ({guess}: {100 * chance:.1f} %)"
     if kind == "continuous":
         numbers = f"explain {was} of the variance before and {now} after"
-        numbers += f" ({guess}: {100 * chance:.1f} %)" if given else ""
+        numbers += f" ({given} alone: {100 * chance:.1f} %)" if given else ""
     gone = removed_share(before, after)
     share = "None" if gone is not None and gone < 0.005 else f"{100 * (gone or 0):.0f} %"
     lead = "They had no lead before." if gone is None else f"{share} of their lead is gone."
@@ -723,8 +723,8 @@ def names_of(given: Any) -> str:
     """Name what is given: the columns of a table, or one column."""
     names = given if isinstance(given, Mapping) else getattr(given, "columns", None)
     names = getattr(given, "names", names)  # given may be a Concept
-    one = str(getattr(given, "name", None) or "what is given")
-    return ", ".join(map(str, names or ())) or one
+    listed = ", ".join(map(str, () if names is None else names))
+    return listed or str(getattr(given, "name", None) or "what is given")
 
 
 def _certified(
@@ -742,7 +742,7 @@ def _certified(
     scores, chance = attacked.scores, attacked.chance
     untold = rows.given is None and "given" in eraser_facts(eraser)
     alone = 0 if scores.given is None else scores.n_left_out
-    note = f"Left out: {alone:,} rows, each the only one with its class and given label."
+    note = f"Rows left out: {alone:,}, each the only one with its class and given label."
     reports = []
     for result in attacked.results:
         low, high = attacked.interval(result, alpha)
@@ -753,7 +753,7 @@ def _certified(
         before=before.strongest.score - before.chance,
         chance=chance,
         p_value=p_value,
-        confirmable=scores.smallest_bound(alpha, len(reports)),
+        confirmable=min(scores.smallest_bound(alpha, len(reports)), attacked.bounds(alpha)[1]),
         spread=attacked.spread,
         alpha=alpha,
         budget=how["budget"],

@@ -470,9 +470,10 @@ def _statement(
     before, after = attacks[worst]
     kept = [
         UtilityKept(_KEPT[row.key], row.before.mean, row.after.mean, unit)
+        for key in _KEPT
         for row in rows
         for unit in ["R²" if "R²" in row.label else row.unit]
-        if row.key in _KEPT and row.before is not None and row.after is not None
+        if row.key == key and row.before is not None and row.after is not None
     ]
     groups = after.scores.groups
     n_groups = None if groups is None else len(np.unique(groups))
@@ -607,7 +608,10 @@ def over_seeds(
     eraser: Any, data: Dataset, metrics: Sequence[Any], *, seeds: int, random_state: int = 0
 ) -> dict[str, tuple[float, float]]:
     """Average every score over repetitions, with its spread; undefined ones are left out."""
-    runs = [score(eraser, data, metrics, random_state=random_state + i).after for i in range(seeds)]
+    scored = [score(eraser, data, metrics, random_state=random_state + i) for i in range(seeds)]
+    if seeds == 1:  # attackers vary from halving to halving
+        return {r.key: (r.after.mean, r.after.spread or 0.0) for r in scored[0].rows if r.after}
+    runs = [one.after for one in scored]
     columns = {key: [run[key] for run in runs] for key in runs[0]}
     return {
         key: (float(np.mean(column)), float(np.std(column)))  # type: ignore[arg-type]

@@ -375,8 +375,6 @@ class AttackResult:
         If labels are given, chance is what they reach alone.
     n_rows : int
         Rows it was fitted on.
-    seconds : float
-        For fitting and predicting.
     predictions : array of shape (n_test, K) or (n_test, m)
         Probabilities, or predicted numbers.
     guesses : array of shape (n_test,) or None
@@ -390,7 +388,6 @@ class AttackResult:
     score: float
     chance: float
     n_rows: int
-    seconds: float
     predictions: Array
     guesses: Any = None
     accuracy: float | None = None
@@ -457,7 +454,7 @@ class ClassScores:
     score_name: ClassVar[str] = "balanced accuracy"
 
     def result(
-        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
+        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int
     ) -> AttackResult:
         """Score the predictions of an attacker."""
         codes = self.concept.codes
@@ -474,7 +471,6 @@ class ClassScores:
             score=float(self._recalls(guesses).mean()),
             chance=self.chance,
             n_rows=n_rows,
-            seconds=seconds,
             predictions=predictions,
             guesses=guesses,
             accuracy=float(np.mean(predictions.argmax(axis=1) == codes)),
@@ -491,7 +487,7 @@ class ClassScores:
         probabilities = (table + shares) / (rows + 1)
         guesses = (probabilities / shares).argmax(axis=1)
         judged_as = probabilities[judged], guesses[judged]
-        return self.result(name, *judged_as, n_rows=len(learned), seconds=0.0)
+        return self.result(name, *judged_as, n_rows=len(learned))
 
     @cached_property
     def chance(self) -> float:
@@ -574,18 +570,17 @@ class NumberScores(ClassScores):
     score_name: ClassVar[str] = "share of the variance"
 
     def result(
-        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int, seconds: float
+        self, name: str, predictions: Array, guesses: Codes | None, *, n_rows: int
     ) -> AttackResult:
         r2, correlation = explained(predictions, self.concept.coordinates)
-        cost = n_rows, seconds
-        return AttackResult(name, r2, self.chance, *cost, predictions, correlation=correlation)
+        return AttackResult(name, r2, self.chance, n_rows, predictions, correlation=correlation)
 
     def from_labels(self, learned: Any, known: Codes, judged: Codes, name: str) -> AttackResult:
         n, values = int(max(known.max(), judged.max())) + 1, learned.coordinates
         rows = np.bincount(known, minlength=n)[:, None]
         sums = np.stack([np.bincount(known, weights=v, minlength=n) for v in values.T], axis=1)
         means = (sums + values.mean(axis=0)) / (rows + 1)
-        return self.result(name, means[judged], None, n_rows=len(learned), seconds=0.0)
+        return self.result(name, means[judged], None, n_rows=len(learned))
 
     @cached_property
     def chance(self) -> float:

@@ -21,6 +21,7 @@ from unspot.data.dataset import MAX_SEEN, Dataset, Split, share_fitted_on, strat
 from unspot.data.goal import Goal
 from unspot.data.rows import (
     KNOWN,
+    column_names,
     fingerprint,
     in_memory,
     refuse_extreme,
@@ -81,7 +82,7 @@ class Attacked:
 
     @cached_property
     def results(self) -> tuple[AttackResult, ...]:
-        """Each attacker, with scores averaged over the rounds."""
+        """List the attackers, with scores averaged over the rounds."""
         return tuple(
             _averaged(each) for each in zip(*(r.results for r in self.rounds), strict=True)
         )
@@ -128,8 +129,7 @@ def _averaged(results: Sequence[AttackResult]) -> AttackResult:
         for name in ("score", "chance", "accuracy", "log_loss_bits", "correlation")
         if getattr(results[0], name) is not None
     }
-    seconds = sum(one.seconds for one in results)
-    return replace(results[0], **means, seconds=seconds)  # type: ignore[arg-type]
+    return replace(results[0], **means)  # type: ignore[arg-type]
 
 
 # -- Attacks ---------------------------------------------------------------------------------------
@@ -248,7 +248,6 @@ def _pooled_result(parts: Sequence[AttackResult], scores: ClassScores) -> Attack
         np.concatenate([part.predictions for part in parts]),
         np.concatenate(guesses) if guesses else None,
         n_rows=min(part.n_rows for part in parts),
-        seconds=sum(part.seconds for part in parts),
     )
 
 
@@ -434,12 +433,15 @@ def unseen(data: Dataset) -> Split:
 def once(rows: Split) -> Split:
     """Drop rows that repeat an earlier row exactly.
 
-    Copies of a row on both sides of a halving would be learned by heart. Where most rows are
-    repeats, they have few values and meet by chance: then they are no copies.
+    Copies of a row on both sides of a halving would be learned by heart. Rows of few values that
+    meet by chance are no copies: most are repeats, and the same values have several labels.
     """
     refuse_extreme(np.asarray(rows.X))  # before hashes of the rows are taken
     repeats = repeated_rows(np.asarray(rows.X), rows.concept.strata)
-    copied = 0 < len(repeats) <= len(rows) / 2
+    n_left = len(rows) - len(repeats)
+    copied = len(repeats) <= len(rows) / 2
+    if not copied and n_left >= MIN_ROWS:
+        copied = n_left <= 1.1 * len(set(row_hashes(np.asarray(rows.X))))
     return rows.take(np.delete(np.arange(len(rows)), repeats)) if copied else rows
 
 
@@ -469,7 +471,8 @@ def check_rows(eraser: Any, rows: Split) -> None:
         raise ValueError(
             f"Got an eraser that was fitted on {part}these rows, but expected one fitted on other "
             "rows: on its own rows every eraser looks good. Keep some rows away from the fit: "
-            "unspot split, or Dataset.from_arrays. After a path of ranks, give path.unseen."
+            "unspot split, or Dataset.from_arrays. After a path of ranks, give path.unseen; after "
+            "unspot path, the same task, groups and seed."
         )
 
 
@@ -573,6 +576,12 @@ def refuse_other_columns(eraser: Any, X: Any) -> None:
     """Raise an error for a data frame of other columns than those of the fit."""
     if isinstance(frozen := frozen_eraser(eraser), Eraser):
         frozen.refuse_other_columns(X)
+    names, fitted = column_names(X), list(getattr(eraser, "feature_names_in_", ()))  # a pipeline
+    if names and fitted and names != fitted:
+        raise ValueError(
+            "Got a data frame of other columns, or in another order, than those of the fit, but "
+            "expected X[list(eraser.feature_names_in_)]."
+        )
 
 
 def eraser_facts(eraser: Any) -> dict[str, Any]:

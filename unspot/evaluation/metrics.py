@@ -35,8 +35,11 @@ from unspot.evaluation.utility import (
     Retrieval,
     fairness,
     lisi,
+    neighbour_overlap,
     retrieval,
     robustness_index,
+    value_of,
+    variance_kept,
 )
 
 Codes = NDArray[np.int64]
@@ -375,7 +378,8 @@ def _attack(before: Attacked | None, after: Attacked | None, side: Side) -> Find
         if one is not None
     }
     details |= {"chance": after.chance, "score": after.scores.score_name}
-    values = None if before is None else Value(was.score), Value(best.score)
+    spread = after.spread if before is None else None  # a table of ranks has no intervals
+    values = None if before is None else Value(was.score), Value(best.score, spread)
     return Finding((_row("attack", *values, note, kind),), {"attackers": details})
 
 
@@ -422,8 +426,6 @@ def _test(side: Side) -> Value:
 
 
 def _overlap(side: Side) -> Value:
-    from unspot.evaluation.utility import neighbour_overlap
-
     if side.is_original:
         return Value(1.0)
     X, X_erased = side.original.test.X, side.data.test.X
@@ -438,8 +440,6 @@ def _sampled(side: Side) -> str:
 
 
 def _variance_kept(side: Side) -> Value:
-    from unspot.evaluation.utility import variance_kept
-
     if side.is_original:
         return Value(1.0)
     return Value(variance_kept(side.original.test.X, side.data.test.X))
@@ -601,7 +601,7 @@ def _mixing_rows(before: Any, after: Any, side: Side) -> Finding:
 def _user_utility(side: Side) -> Value:
     assert side.utility is not None  # guaranteed by ``needs``
     function, rows = side.utility
-    return Value(float(function(side.erased(rows), np.arange(len(rows)))))
+    return Value(value_of(function, side.erased(rows), np.arange(len(rows))))
 
 
 # -- All of them -----------------------------------------------------------------------------------

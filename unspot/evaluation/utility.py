@@ -6,6 +6,7 @@ classes. With more than two classes, a class is compared with all the others poo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from unspot.checks import check_choice, check_count
 from unspot.data.concept import Classes
 from unspot.data.rows import generator, refuse_nonfinite
+from unspot.data.statistics import MAX_RATIO, ratio_of_units
 from unspot.machine import in_threads
 
 Array = NDArray[np.float64]
@@ -36,9 +38,10 @@ def neighbour_overlap(
 ) -> float:
     """Compute A_k, the mean share of each row's k nearest neighbours that erasure keeps.
 
-    Exact, by Euclidean distance in float64. A row's neighbours are those within its k-th smallest
-    distance, found by selection rather than by sorting, so at k = n/2 it takes a small fraction of
-    the time of an index of neighbours. Distances that tie are taken in row order.
+    Exact, by Euclidean distance in float64, of standardised columns if their units differ. A row's
+    neighbours are those within its k-th smallest distance, found by selection rather than by
+    sorting, so at k = n/2 it takes a small fraction of the time of an index of neighbours.
+    Distances that tie are taken in row order.
 
     Time O(n²d), memory O(nd) and 8 MB: no n×n matrix is held.
 
@@ -68,6 +71,9 @@ def neighbour_overlap(
     True
     """
     A, B = _same_rows(X, X_erased)
+    if convention == "held-out" and A.shape == B.shape and ratio_of_units(A) > MAX_RATIO:
+        unit = np.where(A.std(axis=0) > 0, A.std(axis=0), 1.0)
+        A, B = A / unit, B / unit
     include_self = check_choice("convention", convention, ("held-out", "paper")) == "paper"
     n = len(A)
     k = _check_k(k, n, include_self)
@@ -80,6 +86,14 @@ def neighbour_overlap(
 
     pieces = [queries[start : start + step] for start in range(0, len(queries), step)]
     return sum(in_threads(shared, pieces, most=len(pieces))) / (k * len(queries))
+
+
+def value_of(utility: Callable[..., Any], erased: Any, rows: Any) -> float:
+    """Call a user's utility; anything but a finite number is an error."""
+    value = np.asarray(utility(erased, rows), dtype=np.float64)
+    if value.ndim or not np.isfinite(value):
+        raise ValueError(f"Got {value} from utility, but expected a finite number.")
+    return float(value)
 
 
 def variance_kept(X: Any, X_erased: Any) -> float:
@@ -254,7 +268,9 @@ def retrieval(
     def mean(scores: Array, of: NDArray[np.int64]) -> Mean:
         value = float(scores[of].mean())
         by_id = np.bincount(codes[of], scores[of] - value)
-        half = quantile * float(np.sqrt(np.square(by_id).sum())) / len(of)
+        # Of ids that all have 1, some others may have less: at least one id's share either way.
+        least = quantile * np.bincount(codes[of]).max()
+        half = quantile * max(float(np.sqrt(np.square(by_id).sum())), least) / len(of)
         return Mean(value, max(value - half, 0.0), min(value + half, 1.0))
 
     same, fair = None, None

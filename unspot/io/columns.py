@@ -57,7 +57,7 @@ def choose_features(
         free = {name: kind for name, kind in kinds.items() if name not in set(taken)}
         chosen = _by_kind(free, where, first_text, kinds)
     else:
-        chosen = _by_name(_parts(features, kinds), kinds, where, first_text)
+        chosen = _by_name(_parts(features, kinds), kinds, set(taken), where, first_text)
     vectors = [name for name in chosen if kinds[name] == VECTOR]
     if vectors and len(chosen) > 1:
         raise ValueError(
@@ -152,13 +152,18 @@ def _parts(features: str | Sequence[str], kinds: Mapping[str, str]) -> list[str]
 
 
 def _by_name(
-    wanted: Sequence[str], kinds: Mapping[str, str], where: str, first_text: Callable[[str], str]
+    wanted: Sequence[str],
+    kinds: Mapping[str, str],
+    taken: set[str | None],
+    where: str,
+    first_text: Callable[[str], str],
 ) -> list[str]:
     if not wanted:
         raise ValueError("Got no features, but expected a column's name or a pattern.")
+    free = [name for name in kinds if name not in taken]  # a pattern never means the concept
     chosen: dict[str, None] = {}  # a dict keeps the order and drops what is named twice
     for name in wanted:
-        matches = [name] if name in kinds else [n for n in kinds if fnmatchcase(n, name)]
+        matches = [name] if name in kinds else [n for n in free if fnmatchcase(n, name)]
         if not matches:
             raise missing(name, kinds, where)
         chosen.update(dict.fromkeys(matches))

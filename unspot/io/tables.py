@@ -48,7 +48,6 @@ class Table:
     X: Any  # (n, d): an array, or a ``RowSource`` that stays on disk
     z: Any = None  # (n,), the concept; of several, a dict of such arrays
     y: NDArray[Any] | None = None  # (n,), the downstream task
-    names: NDArray[Any] | None = None  # (n,), the name of each row
     groups: NDArray[Any] | None = None  # (n,), the group of each row
     features: tuple[str, ...] = ()  # the columns or the array that X came from
     dropped: str = ""  # a sentence about rows left out for want of a label
@@ -63,7 +62,6 @@ def read_table(
     features: str | Sequence[str] | None = None,
     concept: str | None = None,
     task: str | None = None,
-    names: str | None = None,
     groups: str | None = None,
     labels_file: str | os.PathLike[str] | None = None,
     key: str | None = None,
@@ -81,7 +79,7 @@ def read_table(
         Location of the vectors: an array of the ``.npz`` ("X" by default), a vector
         column, a pattern of columns ("e_*") or a comma list. By default the only vector column,
         or else all columns of fractional numbers.
-    concept, task, names, groups : str, optional
+    concept, task, groups : str, optional
         Columns, or arrays of the ``.npz``. Several concepts are a comma list.
     labels_file : path, optional
         A second file with the labels: ``.txt`` (one label per line), ``.npy``, ``.npz``, ``.csv``,
@@ -111,7 +109,7 @@ def read_table(
     ((3, 2), array(['f', 'm', 'f'], dtype='<U1'))
     """
     path = Path(path)
-    roles = {"z": concept, "y": task, "names": names, "groups": groups}
+    roles = {"z": concept, "y": task, "groups": groups}
     columns = {**roles, "z": ",".join(filter(None, [concept, *beside])) or None}
     table = _read(path, features, columns, labels_file, key)
     table = without_missing(table, roles) if drop_missing else table
@@ -405,15 +403,15 @@ def without_missing(table: Table, roles: Mapping[str, str | None]) -> Table:
     >>> len(kept), kept.dropped
     (2, "Left out 1 of 3 rows: 1 has no label in 'gender'.")
     """
-    columns = {role: getattr(table, role) for role in ("z", "y", "groups", "names")}
+    columns = {role: getattr(table, role) for role in ("z", "y", "groups")}
     if isinstance(table.z, dict):  # one concept with covariates, or several
         # A table of several concepts may lack some: such rows serve the others.
         columns["z"] = table.z.get(roles.get("z"))
     columns = {role: column for role, column in columns.items() if column is not None}
     gaps = {role: missing_values(uncast(column)) for role, column in columns.items()}
     lacking = np.zeros(len(table), dtype=bool)
-    for role in gaps.keys() - {"names"}:  # a row may be without a name
-        lacking |= gaps[role]
+    for gap in gaps.values():
+        lacking |= gap
     if not lacking.any():
         return table
     if lacking.all():

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array
 
 from unspot.data.concept import Classes, is_table, read_covariate
 
@@ -38,11 +39,11 @@ class ComBat(BaseEstimator):
 
     def fit(self, X: Any, z: Any, *, given: Any = None) -> Self:
         """Learn shifts and scales of the sites z, and what the covariates explain."""
-        X = np.asarray(X, dtype=np.float64)
+        X = check_array(X, dtype=np.float64)
         self.sites_ = Classes.read(z, n_rows=len(X), min_rows=2)
-        self.covariates_: Any = None
-        if given is not None:
-            self.covariates_ = read_covariate(given, "given", len(X))
+        self.column_ = next(iter(given)) if given is not None and is_table(given) else ""
+        known: Any = None if given is None else read_covariate(given, "given", len(X))
+        self.covariates_ = known
         if given is not None and self.covariates_.determines(self.sites_):
             raise ValueError(
                 "Got covariates that determine the site, but expected sites with rows of the same "
@@ -53,11 +54,16 @@ class ComBat(BaseEstimator):
         design = np.hstack([np.eye(K)[codes], C])
         beta = np.linalg.lstsq(design, X, rcond=None)[0]
         spread = np.sqrt(np.mean(np.square(X - design @ beta), axis=0))
+        varies = spread > 1e-9 * np.abs(X).max(axis=0)  # the others are left as they are
+        if varies.sum() < 2:
+            raise ValueError("Got fewer than two columns that vary: ComBat compares columns.")
         self.mean_, self.slopes_ = np.bincount(codes) / len(X) @ beta[:K], beta[K:]
-        self.spread_ = np.where(spread > 0, spread, 1.0)
+        self.spread_ = np.where(varies, spread, 1.0)
         standard = (X - self.mean_ - C @ self.slopes_) / self.spread_
-        parts = [standard[codes == k] for k in range(K)]
-        self.shift_, self.scale_ = map(np.stack, zip(*map(_shrunk, parts), strict=True))
+        self.shift_, self.scale_ = np.zeros((K, X.shape[1])), np.ones((K, X.shape[1]))
+        for k in range(K):
+            some = _shrunk(standard[codes == k][:, varies])
+            self.shift_[k, varies], self.scale_[k, varies] = some
         self._fit_covariance((standard - self.shift_[codes]) / self.scale_[codes])
         return self
 
@@ -69,7 +75,7 @@ class ComBat(BaseEstimator):
                 "corrects a row by its site and covariates: transform(X, z, given=…), as in fit. "
                 "An eraser, such as unspot.LEACE, needs neither."
             )
-        X = np.asarray(X, dtype=np.float64)
+        X = check_array(X, dtype=np.float64)
         codes = self.sites_.read_alike(z, n_rows=len(X)).codes
         expected = self.mean_ + self._design(given, len(X)) @ self.slopes_
         standard = (X - expected) / self.spread_
@@ -87,7 +93,7 @@ class ComBat(BaseEstimator):
                     f"Got no value of {name} in {missing.sum()} rows, but ComBat expected the "
                     "covariates of every row. Fill the gaps, or leave these rows out."
                 )
-            key = name if self.covariates_.names else next(iter(given))
+            key = name if self.covariates_.names else self.column_
             values = given[key] if is_table(given) else given
             read = target.read_alike(values, n_rows=n_rows, name=name)
             parts.append(read.design() if read.has_classes else read.numbers)
@@ -119,11 +125,11 @@ class CovBat(ComBat):
 
     def _fit_covariance(self, residuals: Array) -> None:
         self.centre_, deviations = residuals.mean(axis=0), residuals.std(axis=0)
-        self.units_ = np.where(deviations > 0, deviations, 1.0)
+        self.units_ = np.where(deviations > 1e-9, deviations, 1.0)
         rows = (residuals - self.centre_) / self.units_
         _, values, right = np.linalg.svd(rows, full_matrices=False)
         share = np.cumsum(values**2) / np.sum(values**2)
-        self.components_ = right[: int(np.argmax(share > self.variance)) + 1]
+        self.components_ = right[: int(np.sum(share <= self.variance)) + 1]
         scores, codes = rows @ self.components_.T, self.sites_.codes
         parts = [scores[codes == k] for k in range(len(self.sites_.classes))]
         self.score_means_ = np.stack([part.mean(axis=0) for part in parts])

@@ -186,7 +186,7 @@ class ResultTable:
         ]
 
     def to_markdown(self) -> str:
-        """A Markdown table."""
+        """Write a Markdown table."""
         return markdown(self._rows())
 
     def to_latex(self) -> str:

@@ -418,7 +418,7 @@ def _chance(results: Results) -> float | None:
     of_paths = (path.facts().get("chance") for path in results.paths.values())
     known = (value for value in chain(of_certificates, of_attackers, of_paths) if value is not None)
     chance = next(known, None)
-    return _majority(results) if chance is None else float(chance)
+    return None if chance is None else float(chance)
 
 
 def _score(results: Results) -> str:

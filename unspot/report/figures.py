@@ -20,7 +20,7 @@ import numpy as np
 
 from unspot.checks import require
 from unspot.report.contents import BEFORE, Contents, Tradeoff
-from unspot.tables import Number, interval_text, number_text, value_text
+from unspot.tables import OTHERS, Number, interval_text, number_text, value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -273,8 +273,9 @@ def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
 
 def _series_styles(tradeoff: Tradeoff) -> dict[str, dict[str, Any]]:
     names = list(dict.fromkeys(point.series for point in tradeoff.points))
-    methods = [name for name in names if name != BEFORE]
-    return {name: _method_style(0 if name == BEFORE else 1 + methods.index(name)) for name in names}
+    coloured = [name for name in names if name not in (BEFORE, OTHERS)]
+    slots = {name: 1 + coloured.index(name) if name in coloured else 0 for name in names}
+    return {name: _method_style(slot) for name, slot in slots.items()}
 
 
 # -- Pictures of the embeddings --------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from unspot.io.files import listed
 from unspot.tables import value_text
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def glance(results: Results, chosen: int) -> Facts:
     classes = [str(name) for name in metadata.get("classes") or ()]
     if certificate is not None:
         classes = list(certificate.rows_of_class) or classes
-    listed = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
+    shown = listed(classes, 6) if classes else ""
     rows, eraser = _rows_text(metadata), ""
     if certificate is not None:
         rows = f"{certificate.n_rows:,} test rows that no fit has seen"
@@ -240,7 +241,7 @@ def glance(results: Results, chosen: int) -> Facts:
     parts = (metadata.get("data"), f"{features} dimensions" if features else None)
     return _as_facts(
         {
-            "Concept": f"{results.concept} ({listed})" if results.concept and listed else listed,
+            "Concept": f"{results.concept} ({shown})" if results.concept and shown else shown,
             "Data": ", ".join(str(part) for part in parts if part),
             "Rows": rows,
             "Eraser": eraser,
@@ -280,12 +281,13 @@ def facts(columns: Sequence[Column]) -> tuple[tuple[str, Facts], ...]:
 def _settings(column: Column) -> dict[str, Any]:
     eraser, inner = column.eraser, column.eraser.get("inner") or {}
     parameters = {**eraser.get("parameters", {}), **inner.get("parameters", {})}
-    classes = zip(eraser.get("classes") or (), eraser.get("class_counts") or (), strict=False)
+    counts = zip(eraser.get("classes") or (), eraser.get("class_counts") or (), strict=False)
+    classes = [f"{name} {n:,}" for name, n in counts]
     return {
         "eraser": column.method,
         "dimensions kept": eraser.get("rank"),
         "rows fitted on": eraser.get("n_rows"),
-        "of each class": ", ".join(f"{name} {n:,}" for name, n in classes),
+        "of each class": listed(classes, 6) if classes else None,
         "fingerprint of the fitted rows": eraser.get("fingerprint"),
         **{key: value for key, value in parameters.items() if key not in _NO_SETTINGS},
     }

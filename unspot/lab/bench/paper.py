@@ -65,7 +65,7 @@ def paper_data(dataset: str) -> dict[str, Any]:
 
 @cache
 def paper_rows() -> tuple[PaperRow, ...]:
-    """All rows of all tables.
+    """List all rows of all tables.
 
     Examples
     --------

@@ -118,13 +118,13 @@ def studies(
 
 
 def _possible(methods: dict[str, Any], data: Dataset) -> dict[str, Any]:
-    """Without methods that keep a task, if there is none."""
+    """Leave out methods that keep a task, if there is none."""
     has_task = data.train.y is not None
     return {k: v for k, v in methods.items() if has_task or not k.endswith(KEEPS_TASK)}
 
 
 def _main(paper: str | None, schedule: Schedule) -> dict[str, Any]:
-    """Every method of the paper, and the linear methods that it compares with."""
+    """List every method of the paper, and the linear methods that it compares with."""
     networks = _network_preset(paper, schedule)
     return {
         "original": None,
@@ -278,7 +278,7 @@ def _ranks(paper: str | None, n_features: int, at_most: int) -> tuple[int, ...]:
 
 
 def _middle(ranks: Sequence[int], at_most: int) -> tuple[int, ...]:
-    """At most this many of the ranks, evenly spread; the ends are left out first."""
+    """Choose at most this many ranks, evenly spread; the ends are left out first."""
     if len(ranks) <= at_most:
         return tuple(ranks)
     step = len(ranks) / at_most
