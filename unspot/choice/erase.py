@@ -204,7 +204,8 @@ class Choice:
     def sentences(self) -> tuple[str, ...]:
         """Say what was chosen, what one notch more or less would cost, and the notes."""
         decision = [self.certificate.decision] * (self.rule.max_advantage is not None)
-        tried = f"Chosen of {len(self.candidates)}: {self.chosen.title} ({self.rule})."
+        judged = f"Certified with budget {self.certificate.budget}."
+        tried = f"Chosen of {len(self.candidates)}: {self.chosen.title} ({self.rule}). {judged}"
         place, mine = self.frontier.index(self.chosen), self.chosen
         less = [c for c in self.frontier[:place] if mine.advantage - c.advantage >= NOTCH]
         more = [c for c in self.frontier[place + 1 :] if c.utility - mine.utility >= NOTCH]

@@ -96,7 +96,8 @@ def path(
         selection = best.selection_.describe()
         with_source(best.eraser_, table, source, selection=selection).save(output)
     n_rows = len(rows.train) + len(rows.validation)
-    options.say(f"\n{verdict}\nChosen: {best.selection_}, fitted again on {n_rows:,} rows.")
+    chosen_as = f"Chosen: {best.selection_}, fitted again on {n_rows:,} rows."
+    options.say(f"\n{verdict}\n{chosen_as} Certified with budget standard.")
     options.say("" if output is None else f"Written: {output}")
     held = [one.upper_bound <= (max_advantage or 0.0) for one in certificate]
     met = best.selection_.met or (held and all(held))  # the bound asked for, if more was allowed
