@@ -240,9 +240,16 @@ def run(seeds: int = 3) -> dict[str, Any]:
 def figures(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Sum up the regrets."""
     regrets = np.array([r["regret"] for r in runs])
+    # At most: of two independent attackers of two classes, on all rows that judge.
+    errors = np.array([(0.5 / r["judged_on"]) ** 0.5 for r in runs])
     return {
         "runs_measured": len(runs),
         "regret_within_1.5_points": float(np.mean(regrets <= 0.015)) if runs else None,
+        "regret_within_1.5_points_or_two_errors": float(
+            np.mean(regrets <= np.maximum(0.015, 2 * errors))
+        )
+        if runs
+        else None,
         "median_regret": float(np.median(regrets)) if runs else None,
         "runs": runs,
     }

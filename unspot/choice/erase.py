@@ -415,7 +415,7 @@ def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
             f"{4 * MIN_OF_A_CLASS} of every class. Give more rows, or merge small classes."
         )
     folds = []
-    for i in range(-(-DIVIDED_ONCE // len(rows))):
+    for i in range(min(-(-DIVIDED_ONCE // len(rows)), 15 // n)):
         parts = _parts(rows, (1 / n,) * n, seed + i)
         for j in range(n):
             turned = parts[j:] + parts[:j]
