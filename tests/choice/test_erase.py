@@ -240,6 +240,12 @@ def test_both_bounds_are_refused(rows):
         unspot.erase(X, z, max_advantage=0.1, min_utility=0.8)
 
 
+def test_a_utility_that_nothing_can_have_is_refused(rows):
+    X, z, _ = rows
+    with pytest.raises(ValueError, match="min_utility=5"):
+        unspot.erase(X, z, min_utility=5)
+
+
 def test_a_leak_of_nothing_is_within_noise_too():
     """Whether noise puts the best leak a little above or below zero decides nothing."""
     simple = made("simple", 0.001, 0.72, error=0.013, before=0.1)

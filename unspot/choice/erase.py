@@ -316,6 +316,8 @@ def erase(
     (True, True)
     """
     rule = Rule(max_advantage, min_utility)
+    if utility is None and min_utility is not None:
+        check_share("min_utility", min_utility)
     whole = _read(X, z, task=task, groups=groups, given=given)
     rows, features, notes = once(whole), column_names(X), list[str]()
     planned = plan_rows(rows, max_advantage or MARGIN)
