@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -185,3 +186,19 @@ def test_errors_are_sentences(cli, eraser, tmp_path, monkeypatch, write, argumen
     assert message in done.err
     assert len(done.err.splitlines()) == 1
     assert not os.path.isfile(out)
+
+
+def test_a_pattern_that_catches_the_label_too(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    table = {f"s{i}": rng.normal(size=200) for i in range(3)} | {"sex": np.arange(200) % 2}
+    pd.DataFrame(table).to_csv(tmp_path / "rows.csv", index=False)
+    line = ("-f", "s*", "-o")
+    fit = ("fit", tmp_path / "rows.csv", "-c", "sex", "-m", "leace")
+    assert cli(*fit, *line, tmp_path / "e.safetensors").code == 0
+    done = cli(
+        "transform", tmp_path / "e.safetensors", tmp_path / "rows.csv", *line, tmp_path / "o.csv"
+    )
+    assert done.code == 0, done.err
+    after = pd.read_csv(tmp_path / "o.csv")
+    assert (after["sex"] == table["sex"]).all()
+    assert not np.allclose(after["s0"], table["s0"])

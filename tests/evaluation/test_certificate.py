@@ -642,3 +642,12 @@ def test_a_frame_of_other_columns_is_refused_in_a_data_set_and_behind_a_pipeline
         for judge in (certify, evaluate):
             with pytest.raises(ValueError, match=r"other columns|in another order"):
                 judge(eraser, *where)
+
+
+@pytest.mark.filterwarnings("ignore:Got rows that look grouped")
+def test_rows_of_few_values_that_decide_the_label_are_no_copies():
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(1500, 7)).astype(float)
+    z = rng.integers(2, size=128)[X.astype(int) @ 2 ** np.arange(7)]
+    found = certify(None, X, z, attackers=["trees"], budget="quick", margin=0.2)
+    assert (found.verdict, found.n_repeats) == ("LEAKS", 0)

@@ -147,7 +147,7 @@ def test_what_follows_from_the_task_is_no_leak_given_it(tasked):
     found = certify(None, data, given="y", margin=0.15, **QUICK)
     assert (found.verdict, found.given, found.chance) == ("HOLDS", "y", 0.5)
     assert "attackers who know y" in found.statement
-    assert "(guessing among equal y: 50.0 %)" in found.statement
+    assert "(guessing among those alike in y: 50.0 %)" in found.statement
     assert found.p_value > 0.01
     assert any("What y alone reveals" in line for line in found.scope["Not covered"])
     assert Certificate.from_dict(json.loads(found.to_json())) == found
@@ -309,14 +309,14 @@ def test_covariates_may_be_a_data_frame():
 
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(300, 3)), np.arange(300) % 2
-    frame = pd.DataFrame({"age": rng.normal(50, 10, size=300), "name": np.arange(300) % 3})
+    frame = pd.DataFrame({"age": rng.normal(50, 10, size=300), "names": np.arange(300) % 3})
     found = certify(None, X, z, given=frame, **QUICK)
-    assert found.given == "age, name"
+    assert found.given == "age, names"
     assert certify(None, X, z, given=frame[["age"]], **QUICK).given == "age"
 
 
 def test_a_class_of_few_rows_that_nothing_can_be_merged_with_is_said():
     from unspot.data.concept import read_covariate
 
-    with pytest.warns(UserWarning, match=r"sex.*class of fewer than 10 rows.*hardly known"):
+    with pytest.warns(UserWarning, match=r"sex.*class of fewer than 10 rows.*too few to learn"):
         read_covariate({"sex": ["f"] * 3 + ["m"] * 97}, "given", 100, fewest=10)

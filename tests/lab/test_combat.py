@@ -103,6 +103,8 @@ def test_constant_columns_stay_and_change_no_other(method):
     alone, both = (method().fit(rows, site, given=given) for rows in (X, wide))
     corrected = both.transform(wide, site, given=given)
     np.testing.assert_allclose(corrected[:, -1], 7.0)
+    wide[:, -1] = 5 * (site == "a")  # constant within sites: nothing of it is left
+    assert np.ptp(method().fit(wide, site).transform(wide, site)[:, -1]) < 1e-9
     np.testing.assert_allclose(corrected[:, :-1], alone.transform(X, site, given=given), atol=1e-8)
 
 

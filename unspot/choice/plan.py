@@ -19,6 +19,7 @@ from unspot.data.statistics import ClassStatistics
 from unspot.evaluation.attackers import BUDGETS
 from unspot.evaluation.certificate import MARGIN, UNITS
 from unspot.evaluation.inference import scores_of
+from unspot.evaluation.measure import once
 from unspot.machine import pieces_in_threads
 
 #: Shares of the rows that ``erase`` and ``unspot path`` fit on in the end, and judge on.
@@ -90,11 +91,6 @@ class Plan:
         return max(ceil(fit_rows / FIT), ceil(self.test_rows / TEST))
 
     @property
-    def enough(self) -> bool:
-        """Tell whether there are as many."""
-        return self.n_units >= self.rows_needed
-
-    @property
     def target(self) -> float:
         """The bound to aim for: the one that is asked for, or the smallest that can be decided."""
         return max(self.max_advantage, self.confirmable)
@@ -113,8 +109,9 @@ class Plan:
 
     @property
     def aim(self) -> str:
-        """Say which bound is aimed for instead."""
-        return f"Going for {100 * self.target:.1f} {self.unit}." if self.target < 1 else ""
+        """Say which bound is aimed for instead, if another one is."""
+        raised = self.max_advantage < self.target < 1
+        return f"Going for {100 * self.target:.1f} {self.unit}." if raised else ""
 
     @property
     def least(self) -> str:
@@ -173,7 +170,7 @@ def plan(X: Any, z: Any, *, groups: Any = None, max_advantage: float = MARGIN) -
     >>> z = np.arange(4000) % 2
     >>> X = rng.normal(size=(4000, 20)) + z[:, None] * 0.5
     >>> report = plan(X, z, max_advantage=0.1)
-    >>> 0 < report.linear.advantage < report.confirmable < 0.1, report.enough
+    >>> 0 < report.linear.advantage < report.confirmable < 0.1, report.rows_needed < 4000
     (True, True)
     """
     check_share("max_advantage", max_advantage)
@@ -185,7 +182,8 @@ def plan(X: Any, z: Any, *, groups: Any = None, max_advantage: float = MARGIN) -
     X = as_matrix(X)
     refuse_nonfinite(X)
     groups = None if groups is None else as_array(groups)
-    return plan_rows(Split(X, read(z, n_rows=len(X), min_rows=3), groups=groups), max_advantage)
+    rows = once(Split(X, read(z, n_rows=len(X), min_rows=3), groups=groups))
+    return plan_rows(rows, max_advantage)
 
 
 def plan_rows(rows: Split, max_advantage: float) -> Plan:

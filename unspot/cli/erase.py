@@ -37,8 +37,8 @@ def erase(
     unspot erase tweets.parquet -f emb -c dialect -t sentiment -g user_id -o out/
 
     Writes eraser.safetensors, report.html, certificate.json and the erased file. Seven tenths of
-    the rows choose and fit, the others certify. Exit code 3: no candidate is within the bound, and
-    the nearest was taken.
+    the rows choose and fit, the others certify. Exit code 3: the bound is not met, and the nearest
+    was taken; 4: the rows cannot tell.
     """
     files = {name: output / name for name in ("eraser.safetensors", "report.html")}
     files["certificate.json"] = output / "certificate.json"
@@ -59,9 +59,7 @@ def erase(
 
     asked = {} if max_advantage is None else {"max_advantage": max_advantage}
     planned = plan(table.X, z, groups=table.groups, **asked)
-    raised = asked and planned.target > planned.max_advantage
-    options.note(planned.sentence if asked else planned.least)
-    options.note(planned.aim if raised else "")
+    options.note(f"{planned.sentence} {planned.aim}".rstrip() if asked else planned.least)
     if features is None:
         options.note(f"Vectors: {listed(table.features, 8)}.")
     bounds: dict[str, Any] = {"max_advantage": max_advantage, "min_utility": min_utility}

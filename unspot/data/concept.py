@@ -793,7 +793,9 @@ def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
     if target.fewest_rows()[0] < fewest:
         rarest = len(target.counts) - len(merged.counts) + 1 if merged is not target else 0
         so = (
-            f"the {rarest} rarest count as one class" if rarest else "what it means is hardly known"
+            f"the {rarest} rarest count as one class"
+            if rarest
+            else "too few to learn what it explains"
         )
         warn(f"Got {name} with a class of fewer than {fewest} rows: {so}.")
     return Column(merged, missing)

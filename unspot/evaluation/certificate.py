@@ -557,7 +557,7 @@ def statement(
     """
     who = f"attackers who know {given}" if given else "attackers"
     was, now = (f"{100 * (chance + max(lead, 0.0)):.1f} %" for lead in (before, after))
-    guess = f"guessing among equal {given}" if given else "guessing"
+    guess = f"guessing among those alike in {given}" if given else "guessing"
     numbers = f"are right on {was} before and {now} after ({guess}: {100 * chance:.1f} %)"
     if kind == "continuous":
         numbers = f"explain {was} of the variance before and {now} after"
@@ -721,10 +721,9 @@ def read_rows(X: Any, z: Any = None, *, groups: Any = None, given: Any = None) -
 
 def names_of(given: Any) -> str:
     """Name what is given: the columns of a table, or one column."""
-    names = given if isinstance(given, Mapping) else getattr(given, "columns", None)
-    names = getattr(given, "names", names)  # given may be a Concept
-    listed = ", ".join(map(str, () if names is None else names))
-    return listed or str(getattr(given, "name", None) or "what is given")
+    attribute = "names" if hasattr(given, "has_classes") else "columns"  # of a concept, or a frame
+    names = given if isinstance(given, Mapping) else getattr(given, attribute, ())
+    return ", ".join(map(str, names)) or str(getattr(given, "name", None) or "what is given")
 
 
 def _certified(

@@ -82,14 +82,16 @@ def choose_features_of_fit(
     >>> kinds = {"e_1": "float", "e_0": "float", "price": "float"}
     >>> choose_features_of_fit(None, ["e_0", "e_1"], kinds)
     ['e_0', 'e_1']
-    >>> choose_features_of_fit("e_*", ["e_0", "e_1"], kinds)
+    >>> choose_features_of_fit("*", ["e_0", "e_1"], kinds)
     ['e_0', 'e_1']
     """
     if features is None and fitted:
         if any(name not in kinds for name in fitted):
             raise missing_of_fit(fitted, kinds, where)
         features = fitted
-    return in_order_of_fit(choose_features(features, kinds, where=where), fitted, where)
+    others = [n for n in kinds if n not in fitted] if fitted and set(fitted) <= set(kinds) else ()
+    chosen = choose_features(features, kinds, taken=others, where=where)
+    return in_order_of_fit(chosen, fitted, where)
 
 
 def in_order_of_fit(chosen: Sequence[str], fitted: Sequence[str], where: str) -> list[str]:

@@ -42,9 +42,8 @@ class ComBat(BaseEstimator):
         X = check_array(X, dtype=np.float64)
         self.sites_ = Classes.read(z, n_rows=len(X), min_rows=2)
         self.column_ = next(iter(given)) if given is not None and is_table(given) else ""
-        known: Any = None if given is None else read_covariate(given, "given", len(X))
-        self.covariates_ = known
-        if given is not None and self.covariates_.determines(self.sites_):
+        self.covariates_: Any = None if given is None else read_covariate(given, "given", len(X))
+        if self.covariates_ is not None and self.covariates_.determines(self.sites_):
             raise ValueError(
                 "Got covariates that determine the site, but expected sites with rows of the same "
                 "covariates: nobody can tell their effects apart. Leave the covariate out."
@@ -54,16 +53,17 @@ class ComBat(BaseEstimator):
         design = np.hstack([np.eye(K)[codes], C])
         beta = np.linalg.lstsq(design, X, rcond=None)[0]
         spread = np.sqrt(np.mean(np.square(X - design @ beta), axis=0))
-        varies = spread > 1e-9 * np.abs(X).max(axis=0)  # the others are left as they are
+        varies = spread > 1e-9 * np.abs(X).max(axis=0)  # the others are only shifted
         if varies.sum() < 2:
             raise ValueError("Got fewer than two columns that vary: ComBat compares columns.")
         self.mean_, self.slopes_ = np.bincount(codes) / len(X) @ beta[:K], beta[K:]
         self.spread_ = np.where(varies, spread, 1.0)
         standard = (X - self.mean_ - C @ self.slopes_) / self.spread_
-        self.shift_, self.scale_ = np.zeros((K, X.shape[1])), np.ones((K, X.shape[1]))
-        for k in range(K):
-            some = _shrunk(standard[codes == k][:, varies])
-            self.shift_[k, varies], self.scale_[k, varies] = some
+        parts = [standard[codes == k] for k in range(K)]
+        self.shift_ = np.stack([part.mean(axis=0) for part in parts])
+        self.scale_ = np.ones_like(self.shift_)
+        for k, part in enumerate(parts):
+            self.shift_[k, varies], self.scale_[k, varies] = _shrunk(part[:, varies])
         self._fit_covariance((standard - self.shift_[codes]) / self.scale_[codes])
         return self
 
