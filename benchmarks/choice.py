@@ -216,11 +216,12 @@ def run(seeds: int = 3) -> dict[str, Any]:
     """Measure all data sets and seeds; those in the result file are kept."""
     runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
     done = {(r["data"], r["rows"], r["by"], r["seed"]) for r in runs}
+    sizes = {name: {r["rows"] for r in runs if r["data"] == name} for name, _, _ in SETS}
     for seed in range(seeds):
         for name, n_rows, with_task in SETS:
             sized = any(
                 (name, rows, "task" if with_task else "neighbours", seed) in done
-                for rows in ([n_rows] if n_rows else [r["rows"] for r in runs if r["data"] == name])
+                for rows in ([n_rows] if n_rows else sizes[name] - {n for _, n, _ in SETS})
             )
             if sized:
                 continue
