@@ -221,7 +221,11 @@ def run(seeds: int = 3) -> dict[str, Any]:
         for name, n_rows, with_task in SETS:
             sized = any(
                 (name, rows, "task" if with_task else "neighbours", seed) in done
-                for rows in ([n_rows] if n_rows else sizes[name] - {n for _, n, _ in SETS})
+                for rows in (
+                    [n_rows]
+                    if n_rows
+                    else sizes[name] - {n for other, n, _ in SETS if other == name}
+                )
             )
             if sized:
                 continue
