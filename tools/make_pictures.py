@@ -37,7 +37,7 @@ WIDTH, HEIGHT = 1100, 1240
 #: Before and after.
 COLOURS = ("#6a737d", "#0072b2")
 #: Whose search is drawn.
-ERASER = "Transport"
+ERASER = "erase, R@1 kept"
 MOST_BYTES = 300_000
 
 
