@@ -1,8 +1,10 @@
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from unspot.report import wording
 from unspot.report.contents import read_contents
 from unspot.report.page import render
 
@@ -123,3 +125,11 @@ def test_terms_that_do_not_occur_are_left_out(make_certificate, make_evaluation,
     of_path = terms(read_contents(make_path()))
     assert {"Rank", "Attacker", "A_50 % (neighbours kept)"} <= of_path
     assert "Two-sample p" not in of_path
+
+
+def test_a_hundred_classes_are_no_list():
+    classes = [f"writer {i}" for i in range(160)]
+    about = {"classes": classes, "class_counts": [30] * 160, "rank": 5}
+    settings = wording._settings(SimpleNamespace(eraser=about, method="LEACE"))
+    assert settings["of each class"].startswith("writer 0 30, writer 1 30")
+    assert settings["of each class"].endswith("and 154 more")
