@@ -320,3 +320,4 @@ def test_a_class_of_few_rows_that_nothing_can_be_merged_with_is_said():
 
     with pytest.warns(UserWarning, match=r"sex.*class of fewer than 10 rows.*too few to learn"):
         read_covariate({"sex": ["f"] * 3 + ["m"] * 97}, "given", 100, fewest=10)
+    assert read_covariate(np.arange(8) / 3, "given", 8, fewest=10).kind == "continuous"  # no class

@@ -68,7 +68,7 @@ def certify(
     show(certificate)
     if earlier is not None:
         _end_if_different(certificate, earlier, check)
-    raise typer.Exit(options.EXIT_CODES[certificate.verdict or "HOLDS"])
+    raise typer.Exit(options.EXIT_CODES[certificate.verdict])
 
 
 def show(certificate: Certificate) -> None:

@@ -78,5 +78,4 @@ def erase(
         transform_file(Erasure(eraser, features), data, files["erased"], force=True)
     options.say(str(result))
     options.say(f"Written: {', '.join(map(str, files.values()))}")
-    verdict = result.certificate.verdict or "HOLDS"  # the verdict on max_advantage
-    raise typer.Exit(options.EXIT_CODES[verdict] if result.reached else 3)
+    raise typer.Exit(options.EXIT_CODES[result.certificate.verdict] if result.reached else 3)

@@ -105,7 +105,7 @@ def described(command: str, parameter: str, annotation: Any) -> Any:
 
 
 #: Exit codes and colours of the verdicts. 1 is a crash and 2 an error, neither is a verdict.
-EXIT_CODES = {"HOLDS": 0, "LEAKS": 3, "INCONCLUSIVE": 4}
+EXIT_CODES = {None: 0, "HOLDS": 0, "LEAKS": 3, "INCONCLUSIVE": 4}
 COLOURS = {"HOLDS": "green", "LEAKS": "red", "INCONCLUSIVE": "yellow"}
 
 #: Exit code of ``certify --check`` for another result than before.

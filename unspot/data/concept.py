@@ -790,13 +790,11 @@ def _covariate(values: Any, name: str, n_rows: int, fewest: int) -> Column:
             f"{name} out."
         )
     merged = target.merged(fewest)
-    if target.fewest_rows()[0] < fewest:
-        rarest = len(target.counts) - len(merged.counts) + 1 if merged is not target else 0
-        so = (
-            f"the {rarest} rarest count as one class"
-            if rarest
-            else "too few to learn what it explains"
-        )
+    if isinstance(target, Classes) and target.counts.min() < fewest:
+        so = "too few to learn what it explains"
+        if merged is not target:
+            rarest = len(target.classes) - len(merged.classes) + 1
+            so = f"the {rarest} rarest count as one class"
         warn(f"Got {name} with a class of fewer than {fewest} rows: {so}.")
     return Column(merged, missing)
 

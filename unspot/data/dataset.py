@@ -250,7 +250,7 @@ class Dataset:
         task = None if y is None else read(y, n_rows=len(X), name="y")
         whole = Split(X, concept_read, task, names=names, groups=groups)
         facts: Any = {"random_state": random_state, "name": name, "concept": concept}
-        return replace(cls.from_split(whole, sizes=sizes, **facts), columns=columns)
+        return cls.from_split(whole, sizes=sizes, columns=columns, **facts)
 
     @classmethod
     def from_split(
@@ -261,6 +261,7 @@ class Dataset:
         random_state: Any = None,
         name: str = "data",
         concept: str = "",
+        columns: Sequence[str] = (),
     ) -> Dataset:
         """Split rows at random, as ``from_arrays`` does."""
         cells, task = whole.concept.strata, whole.task
@@ -273,7 +274,7 @@ class Dataset:
                 cells = joint
         parts = stratified_parts(cells, sizes, np.random.default_rng(random_state), whole.groups)
         train, validation, test = (whole.take(rows) for rows in parts)
-        return cls(train, validation, test, name=name, concept=concept)
+        return cls(train, validation, test, name=name, concept=concept, columns=columns)
 
 
 def _refuse_few_groups(concept: Any, groups: NDArray[np.int64]) -> None:

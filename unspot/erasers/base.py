@@ -147,8 +147,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 return self._fit_stream(X, concept)
             X, concept = opened(X, concept)
             X = self._validated(X, reset=True)
-            stages = [value for value in self.get_params().values() if isinstance(value, str)]
-            if getattr(self, "metric", "") == "euclidean" and "standardised" not in stages:
+            metrics = [v for k, v in self.get_params().items() if k.endswith("metric")]
+            if getattr(self, "metric", "") == "euclidean" and "standardised" not in metrics:
                 warn_of_units(X)
             return self._fit_rows(X, self.read_goal(concept, given, keep, groups, len(X)))
 

@@ -574,10 +574,10 @@ def frozen_eraser(eraser: Any) -> Any:
 
 def refuse_other_columns(eraser: Any, X: Any) -> None:
     """Raise an error for a data frame of other columns than those of the fit."""
-    if isinstance(frozen := frozen_eraser(eraser), Eraser):
+    frozen, names = frozen_eraser(eraser), column_names(X)
+    if isinstance(frozen, Eraser):
         frozen.refuse_other_columns(X)
-    names, fitted = column_names(X), list(getattr(eraser, "feature_names_in_", ()))  # a pipeline
-    if names and fitted and names != fitted:
+    elif names and names != list(getattr(eraser, "feature_names_in_", names)):  # of a pipeline
         raise ValueError(
             "Got a data frame of other columns, or in another order, than those of the fit, but "
             "expected X[list(eraser.feature_names_in_)]."

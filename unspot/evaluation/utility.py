@@ -72,7 +72,7 @@ def neighbour_overlap(
     """
     A, B = _same_rows(X, X_erased)
     if convention == "held-out" and A.shape == B.shape and ratio_of_units(A) > MAX_RATIO:
-        unit = np.where(A.std(axis=0) > 0, A.std(axis=0), 1.0)
+        unit = np.where((spread := A.std(axis=0)) > 0, spread, 1.0)
         A, B = A / unit, B / unit
     include_self = check_choice("convention", convention, ("held-out", "paper")) == "paper"
     n = len(A)

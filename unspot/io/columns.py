@@ -53,11 +53,12 @@ def choose_features(
     >>> choose_features("e_*", kinds)
     ['e_0', 'e_1']
     """
+    others = set(taken)  # neither a kind nor a pattern means these
+    free = {name: kind for name, kind in kinds.items() if name not in others}
     if features is None:
-        free = {name: kind for name, kind in kinds.items() if name not in set(taken)}
         chosen = _by_kind(free, where, first_text, kinds)
     else:
-        chosen = _by_name(_parts(features, kinds), kinds, set(taken), where, first_text)
+        chosen = _by_name(_parts(features, kinds), kinds, free, where, first_text)
     vectors = [name for name in chosen if kinds[name] == VECTOR]
     if vectors and len(chosen) > 1:
         raise ValueError(
@@ -89,7 +90,7 @@ def choose_features_of_fit(
         if any(name not in kinds for name in fitted):
             raise missing_of_fit(fitted, kinds, where)
         features = fitted
-    others = [n for n in kinds if n not in fitted] if fitted and set(fitted) <= set(kinds) else ()
+    others = set(kinds) - set(fitted) if set() < set(fitted) <= set(kinds) else set[str]()
     chosen = choose_features(features, kinds, taken=others, where=where)
     return in_order_of_fit(chosen, fitted, where)
 
@@ -156,13 +157,12 @@ def _parts(features: str | Sequence[str], kinds: Mapping[str, str]) -> list[str]
 def _by_name(
     wanted: Sequence[str],
     kinds: Mapping[str, str],
-    taken: set[str | None],
+    free: Mapping[str, str],
     where: str,
     first_text: Callable[[str], str],
 ) -> list[str]:
     if not wanted:
         raise ValueError("Got no features, but expected a column's name or a pattern.")
-    free = [name for name in kinds if name not in taken]  # a pattern never means the concept
     chosen: dict[str, None] = {}  # a dict keeps the order and drops what is named twice
     for name in wanted:
         matches = [name] if name in kinds else [n for n in free if fnmatchcase(n, name)]
