@@ -29,12 +29,13 @@ import numpy as np
 from unspot import erase
 from unspot.choice.candidates import families, settings_for
 from unspot.choice.erase import FIRST, _read, _utility
+from unspot.data.concept import MERGED
 from unspot.data.dataset import Split, stratified_parts
 from unspot.data.goal import Goal
 from unspot.datasets import load_glove_gender, load_translations
 from unspot.datasets.synthetic import law
 from unspot.erasers.registry import make
-from unspot.evaluation.measure import attack_splits, erased_split
+from unspot.evaluation.measure import attack_splits, erased_split, once
 
 RESULTS = Path(__file__).parent / "results" / "choice.json"
 FILES = {
@@ -105,6 +106,15 @@ def divided(rows: dict[str, Any], n_rows: int, seed: int) -> tuple[dict[str, Any
     return tuple({key: value[part] for key, value in rows.items()} for part in (some, others))
 
 
+def as_erase_reads(columns: dict[str, Any], like: Split | None = None) -> Split:
+    """Read rows once each; labels of the task that ``erase`` merged in others are merged here."""
+    columns = {"task": None, "groups": None, "given": None} | columns
+    if like is not None and columns["task"] is not None:
+        known = np.isin(columns["task"], like.task.classes)
+        columns["task"] = np.where(known, columns["task"], MERGED)
+    return once(_read(**columns))
+
+
 def _people(seed: int) -> dict[str, Any]:
     """Draw 40 people of 42 columns, and the five activities of everybody."""
     rng, K, d, n = np.random.default_rng(seed), 40, 42, 3000
@@ -153,12 +163,11 @@ def one(name: str, n_rows: int, with_task: bool, seed: int) -> dict[str, Any] | 
     began = time.process_time()
     chosen = erase(**columns, random_state=seed)
     seconds = time.process_time() - began
-    whole, fresh = (
-        _read(**({"task": None, "groups": None, "given": None} | part))
-        for part in (columns, others if len(others["X"]) >= FRESH[0] else columns)
-    )
-    judging = whole.take(chosen.judging) if len(others["X"]) < FRESH[0] else fresh
-    fit = whole.take(np.setdiff1d(np.arange(len(whole)), chosen.judging))
+    whole = as_erase_reads(columns)
+    judges = np.isin(whole.names, chosen.judging)
+    fit, judging = whole.take(np.flatnonzero(~judges)), whole.take(np.flatnonzero(judges))
+    if len(others["X"]) >= FRESH[0]:
+        judging = as_erase_reads(others, like=whole)
     goal = Goal.read(fit.concept, None, fit.task)
     mine = measure(chosen.eraser, judging)
     points = [{"name": "original rows", "rank": None, **measure(None, judging, mine)}]
@@ -179,7 +188,7 @@ def one(name: str, n_rows: int, with_task: bool, seed: int) -> dict[str, Any] | 
             print(f"  {rival}: {error}", flush=True)
     return {
         "data": name,
-        "rows": len(whole),
+        "rows": len(columns["X"]),
         "features": int(whole.X.shape[1]),
         "judged_on": len(judging),
         "by": "task" if with_task else "neighbours",

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.choice import divided, load, measure
+from benchmarks.choice import as_erase_reads, divided, load, measure
 from unspot import erase
-from unspot.choice.erase import _read
 from unspot.machine import one_thread
 
 SETS = (("words", 5000, False), ("tweets", 4500, True))
@@ -38,7 +37,7 @@ def run() -> dict[str, Any]:
             if not with_task:
                 rows.pop("task", None)
             mine, others = divided(rows, n_rows, 0)
-            fresh = _read(**({"task": None, "groups": None, "given": None} | others))
+            fresh = as_erase_reads(others)
             runs = [_one(mine, fresh, seed) for seed in range(SEEDS)]
             figures[f"{name}, {n_rows} rows"] = _summary(runs)
     return figures

@@ -13,8 +13,9 @@ import unspot
 from unspot import certify
 from unspot.choice import candidates
 from unspot.choice.candidates import Family, families
-from unspot.choice.erase import Candidate, Rule, erase
+from unspot.choice.erase import FURTHER, Candidate, Rule, erase
 from unspot.data.goal import Goal
+from unspot.io.progress import phase
 
 FEW = ("logistic", "quadratic")
 module = importlib.import_module("unspot.choice.erase")
@@ -42,6 +43,8 @@ def _fewer_candidates():
         patch.setattr(candidates, "TASK_RANKS", (4,))
         patch.setattr(module, "SECOND", 4)
         patch.setattr(module, "THIRD", 2)
+        patch.setattr(module, "TWICE", 0)
+        patch.setattr(module, "OFTEN", 0)
         patch.setattr(module, "ATTACKERS", FEW)
         patch.setattr(module, "FIRST", FEW[:1])
         patch.setattr(module, "certify", partial(certify, budget="quick", attackers=FEW))
@@ -87,8 +90,8 @@ def test_a_bound_that_none_reaches_is_not_held():
     assert Rule(max_advantage=0.03).value(STRONG)[0] == 1
 
 
-def test_within_noise_the_simpler_one_is_chosen():
-    slightly_better = made("elaborate", 0.055, 0.852)
+def test_of_two_about_as_good_the_simpler_one_is_chosen():
+    slightly_better = made("elaborate", 0.059, 0.852)
     assert Rule().choose((*EVERY, slightly_better)).name == "middle"
     much_better = made("elaborate", 0.02, 0.87)
     assert Rule().choose((*EVERY, much_better)).name == "elaborate"
@@ -301,6 +304,25 @@ def test_two_hundred_rows_are_enough():
     for fit, judge in _folds(choosing, 0):
         assert len(fit) + len(judge) == len(choosing)
         assert len(judge) >= 80
+
+
+def test_few_rows_are_divided_often_and_finalists_are_judged_on_every_part(rows, monkeypatch):
+    from unspot.choice.erase import _folds, _read, _Search
+
+    monkeypatch.setattr(module, "OFTEN", 300)
+    X, z, _ = rows
+    few = _read(X[:260], z[:260], task=None, groups=None, given=None)
+    judges = np.concatenate([judge.names for _, judge in _folds(few, 0)])
+    assert (np.bincount(judges, minlength=260) == len(judges) / 260).all()
+    assert len(judges) >= 3 * 260
+    search = _Search(few, Rule(), None, 0)
+    assert len(search.first) > 1
+    with phase("Choosing", search.work) as bar:
+        search.run(bar)
+    for trial in (*search.trials, search.original):
+        parts = len(search.first) + (trial.rounds == 3 or trial is search.original) * FURTHER
+        assert len(trial.utilities) == len(trial.errors) == parts
+        assert {len(leaks) for leaks in trial.leaks.values()} == {parts}
 
 
 @pytest.mark.parametrize("value", [float("nan"), [1.0, 2.0], None])

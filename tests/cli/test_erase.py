@@ -20,6 +20,8 @@ def file(tmp_path, monkeypatch):
     monkeypatch.setattr("unspot.choice.candidates.WIDTHS", ())
     monkeypatch.setattr("unspot.choice.candidates.TASK_RANKS", (4,))
     module = importlib.import_module("unspot.choice.erase")
+    for name in ("TWICE", "OFTEN"):
+        monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(module, "ATTACKERS", FEW)
     monkeypatch.setattr(module, "FIRST", FEW[:1])
     monkeypatch.setattr(module, "certify", partial(certify, budget="quick", attackers=FEW))

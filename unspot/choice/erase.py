@@ -43,12 +43,14 @@ ATTACKERS = BUDGETS["quick"].attackers
 FIRST = ("logistic", "quadratic", "rbf")
 #: Candidates of the second round, and of the third, on other parts of the rows.
 SECOND, THIRD = 12, 4
-#: Fewer rows than this are divided again and again.
-DIVIDED_ONCE = 750
+#: Up to so many rows are divided twice, or again and again, into so many parts at most.
+TWICE, OFTEN, PARTS = 4_000, 500, 10
+#: Parts on which only finalists are judged, at most.
+FURTHER = 6
 #: Rows of a class of the task, at least: smaller ones are merged.
 FEWEST = 60
-#: Standard errors by which a candidate must be within a bound.
-CAREFUL = 1.64
+#: Standard errors by which a candidate must be within a bound, and within which two are as good.
+CAREFUL, TIED = 1.64, 0.25
 #: Leak or utility by which another candidate is worth a line.
 NOTCH = 0.005
 #: Share of the nearest half that is kept, below which little but the task is left; 0.5 is random.
@@ -130,14 +132,14 @@ class Rule:
         return 1.0, (one.gone + leak) ** 2 * one.kept
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate:
-        """Choose the simplest of those that noise cannot tell from the best.
+        """Choose the simplest of those as good as the best, to a quarter of the standard error.
 
         If one of them leaks no more and keeps clearly more, that; outside of a bound the most
-        useful.
+        useful. A whole standard error would give away points of leak where rows are few.
         """
         best = max(candidates, key=self.value)
         reached, value = self.value(best)
-        slack = best.error
+        slack = TIED * best.error
         if self.min_utility is None and self.max_advantage is None:  # slack of the share removed
             slack *= 2 * value / max(best.before * best.gone, 1e-9)
         elif (self.min_utility is None) == (reached > 0):  # slack of utility
@@ -276,8 +278,8 @@ def erase(
 
     Without bounds the choice is the best balance: the largest product of the share of the
     attackers' lead that is gone, which counts twice, and the share of utility that is kept. Of
-    candidates that noise cannot tell apart it is the simplest. After Ctrl-C the choice is made
-    from what was tried.
+    candidates that are about as good it is the simplest. After Ctrl-C the choice is made from what
+    was tried.
 
     Parameters
     ----------
@@ -360,8 +362,8 @@ def erase(
     tried = tuple(candidates), chosen, rule, planned, tuple(notes), np.asarray(judging.names)
     concept, called = (str(getattr(column, "name", None) or "") for column in (z, task))
     eraser = fitted.eraser_.with_metadata(features=features) if features else fitted.eraser_
-    choice = Choice(eraser, certificate, *tried)
-    return choice.called(concept, called, given="" if given is None else names_of(given))
+    conditions = "" if given is None else names_of(given)
+    return Choice(eraser, certificate, *tried).called(concept, called, given=conditions)
 
 
 # -- Rows ------------------------------------------------------------------------------------------
@@ -401,8 +403,8 @@ def _shares(rows: Split) -> tuple[float, float]:
 def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
     """Divide the rows that choose into rows to fit on and to judge on, several times.
 
-    A third of them judges; where rows are few, up to three quarters, and more often: one division
-    of 250 rows decides more than the erasers do.
+    A third of them judges; where rows are few, up to three quarters, and often: one division of 250
+    rows decides more than the erasers do.
     """
     few, of = rows.concept.fewest_rows()
     needed = rows_needed(rows.concept)
@@ -417,7 +419,8 @@ def _folds(rows: Split, seed: int) -> list[tuple[Split, Split]]:
             f"{4 * MIN_OF_A_CLASS} of every class. Give more rows, or merge small classes."
         )
     folds = []
-    for i in range(min(-(-DIVIDED_ONCE // len(rows)), 15 // n)):
+    times = PARTS // n if len(rows) <= OFTEN else 2 if len(rows) <= TWICE else 1
+    for i in range(times):
         parts = _parts(rows, (1 / n,) * n, seed + i)
         for j in range(n):
             turned = parts[j:] + parts[:j]
@@ -434,16 +437,15 @@ class _Trial:
 
     def __init__(self, family: Any = None, rank: int | None = None) -> None:
         self.family, self.rank, self.rounds = family, rank, 1
-        self.eraser: Any = None  # fitted on the first fold
         self.leaks: dict[str, list[float]] = defaultdict(list)  # by attacker
-        self.errors, self.utilities = list[float](), list[float]()
+        # The errors of its leak, utilities by part, and what was fitted in the first round.
+        self.errors, self.utilities, self.erasers = list[float](), list[float](), list[Any]()
 
     def attack(self, rows: Split, attackers: Sequence[str], seed: int) -> None:
         """Attack erased rows, each concept of several."""
-        ends = []
+        ends, how = list[tuple[float, float]](), dict[str, Any](budget="quick", random_state=seed)
         for part in parts_of(rows):
-            how: Any = {"budget": "quick", "halvings": 1, "random_state": seed}
-            attacked = attack_halves(part.data, attackers=attackers, **how)
+            attacked = attack_halves(part.data, attackers=attackers, halvings=1, **how)
             for result in attacked.results:
                 self.leaks[part.name + result.name].append(result.score - attacked.chance)
             low, high = attacked.scores.interval(attacked.strongest, 0.32)
@@ -463,28 +465,27 @@ class _Search:
         if len(rows) > MAX_ROWS:
             share = MAX_ROWS / len(rows)
             rows = rows.take(_parts(rows, (share, 1 - share), seed)[0])
-        self.folds = _folds(rows, seed)
-        self.third = THIRD * max(1, len(self.folds) // 3)
-        fit, _ = self.folds[0]
+        folds = _folds(rows, seed)
+        n_first = max(1, len(folds) - FURTHER)
+        self.first, self.further, fit = folds[:n_first], folds[n_first:], folds[0][0]
+        self.third = THIRD * min(n_first, 3)
         goal = Goal.read(fit.concept, fit.given, fit.task)
         self.families = families(goal, fit.X.shape[1], len(fit), seed, settings_for(fit.X))
-        self.trials, self.rounds = list[_Trial](), 1
+        self.trials, self.rounds, self.original = list[_Trial](), 1, _Trial()
 
     @property
     def work(self) -> int:
         """Count the steps, of about the time of one candidate in the first round each."""
         first = sum(max(len(family.ranks), 1) for family in self.families)
-        return first + 2 * SECOND + 5 * self.third * (len(self.folds) - 1) + 20
+        return (first + 2 * SECOND) * len(self.first) + 5 * self.third * len(self.further) + 20
 
     def run(self, bar: Phase) -> list[Candidate]:
         """Try all candidates in rounds, the best ones longer; Ctrl-C ends the search."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about candidates that were not chosen
-            self.original = _Trial()
-            self._judge(self.original, None, self.folds[0][1])
             try:
-                for further in (self._first_round, self._second_round, self._third_round):
-                    further(bar)
+                for tried in (self._first_round, self._second_round, self._third_round):
+                    tried(bar)
             except KeyboardInterrupt:
                 if not self.trials:
                     raise
@@ -492,15 +493,17 @@ class _Search:
         return [self._candidate(trial) for trial in self.trials]
 
     def _first_round(self, bar: Phase) -> None:
-        fit, judge = self.folds[0]
+        for _, judge in self.first:
+            self._judge(self.original, None, judge)
         for family in self.families:
+            trials = {rank: _Trial(family, rank) for rank in family.ranks or (None,)}
             try:
-                for rank, fitted in family.fits(fit, family.ranks):
-                    trial = _Trial(family, rank)
-                    trial.eraser = fitted.eraser_
-                    self._judge(trial, fitted.eraser_, judge, FIRST)
-                    self.trials.append(trial)
-                    bar.advance()
+                for fit, judge in self.first:
+                    for rank, fitted in family.fits(fit, family.ranks):
+                        trials[rank].erasers.append(fitted.eraser_)
+                        self._judge(trials[rank], fitted.eraser_, judge, FIRST)
+                        bar.advance()
+                self.trials += trials.values()
             except ValueError as error:  # a task that cannot be kept is no reason to stop
                 if not family.keeps:
                     raise
@@ -510,14 +513,15 @@ class _Search:
         rest = [name for name in ATTACKERS if name not in FIRST]
         best = self._best(SECOND)
         for trial in best:
-            trial.attack(erased_split(trial.eraser, self.folds[0][1]), rest, self.seed)
-            trial.errors.pop()  # the same rows as before
-            bar.advance(2)
+            for eraser, (_, judge) in zip(trial.erasers, self.first, strict=True):
+                trial.attack(erased_split(eraser, judge), rest, self.seed)
+                trial.errors.pop()  # the same rows as before
+                bar.advance(2)
         self._promote(best)
 
     def _third_round(self, bar: Phase) -> None:
         best = self._best(self.third)
-        for fit, judge in self.folds[1:]:
+        for fit, judge in self.further:
             self._judge(self.original, None, judge)
             for family in dict.fromkeys(trial.family for trial in best):
                 mine = {trial.rank: trial for trial in best if trial.family is family}
