@@ -644,6 +644,18 @@ def test_a_frame_of_other_columns_is_refused_in_a_data_set_and_behind_a_pipeline
                 judge(eraser, *where)
 
 
+def test_an_estimator_fitted_on_a_column_of_vectors_takes_a_frame_of_features():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(400, 3)), np.arange(400) % 2
+    column, wide = pd.DataFrame({"emb": list(X)}), pd.DataFrame(X, columns=list("abc"))
+    estimator = LEACE().fit(column[:200], z[:200])
+    bounds = [
+        certify(estimator, rows[200:], z[200:], attackers=["logistic"], budget="quick").upper_bound
+        for rows in (column, wide)
+    ]
+    assert bounds[0] == bounds[1]
+
+
 @pytest.mark.filterwarnings("ignore:Got rows that look grouped")
 def test_rows_of_few_values_that_decide_the_label_are_no_copies():
     rng = np.random.default_rng(0)
