@@ -323,6 +323,9 @@ def test_few_rows_are_divided_often_and_finalists_are_judged_on_every_part(rows,
         parts = len(search.first) + (trial.rounds == 3 or trial is search.original) * FURTHER
         assert len(trial.utilities) == len(trial.errors) == parts
         assert {len(leaks) for leaks in trial.leaks.values()} == {parts}
+    for trial in search.trials:  # three parts are of different rows: more of them are no more rows
+        error = search._candidate(trial).error
+        assert error == pytest.approx(np.mean(trial.errors) / 3**0.5, rel=0.02)
 
 
 @pytest.mark.parametrize("value", [float("nan"), [1.0, 2.0], None])

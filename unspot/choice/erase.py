@@ -50,7 +50,7 @@ FURTHER = 6
 #: Rows of a class of the task, at least: smaller ones are merged.
 FEWEST = 60
 #: Standard errors by which a candidate must be within a bound, and within which two are as good.
-CAREFUL, TIED = 1.64, 0.25
+CAREFUL, TIED = 1.64, 0.18
 #: Leak or utility by which another candidate is worth a line.
 NOTCH = 0.005
 #: Share of the nearest half that is kept, below which little but the task is left; 0.5 is random.
@@ -132,7 +132,7 @@ class Rule:
         return 1.0, (one.gone + leak) ** 2 * one.kept
 
     def choose(self, candidates: Sequence[Candidate]) -> Candidate:
-        """Choose the simplest of those as good as the best, to a quarter of the standard error.
+        """Choose the simplest of those as good as the best, to a fifth of a standard error.
 
         If one of them leaks no more and keeps clearly more, that; outside of a bound the most
         useful. A whole standard error would give away points of leak where rows are few.
@@ -466,7 +466,8 @@ class _Search:
             share = MAX_ROWS / len(rows)
             rows = rows.take(_parts(rows, (share, 1 - share), seed)[0])
         folds = _folds(rows, seed)
-        n_first = max(1, len(folds) - FURTHER)
+        # Parts of different rows: a second division judges the same rows again.
+        n_first, self.independent = max(1, len(folds) - FURTHER), len(rows) / len(folds[0][1])
         self.first, self.further, fit = folds[:n_first], folds[n_first:], folds[0][0]
         self.third = THIRD * min(n_first, 3)
         goal = Goal.read(fit.concept, fit.given, fit.task)
@@ -553,7 +554,7 @@ class _Search:
     def _candidate(self, trial: _Trial) -> Candidate:
         before, usual = self.original.advantage, float(np.mean(self.original.utilities))
         utility, nothing = float(np.mean(trial.utilities)), self.nothing
-        error = float(np.mean(trial.errors) / len(trial.errors) ** 0.5)
+        error = float(np.mean(trial.errors) / min(len(trial.errors), self.independent) ** 0.5)
         gone = float(np.clip(1 - trial.advantage / max(before, 1e-9), 0, 1))
         most = 1.0 if self.utility is None else np.inf  # a search improves; a task only by chance
         kept = float(np.clip((utility - nothing) / max(usual - nothing, 1e-9), 0, most))
