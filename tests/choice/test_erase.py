@@ -91,7 +91,7 @@ def test_a_bound_that_none_reaches_is_not_held():
 
 
 def test_of_two_about_as_good_the_simpler_one_is_chosen():
-    slightly_better = made("elaborate", 0.059, 0.852)
+    slightly_better = made("elaborate", 0.0595, 0.851)
     assert Rule().choose((*EVERY, slightly_better)).name == "middle"
     much_better = made("elaborate", 0.02, 0.87)
     assert Rule().choose((*EVERY, much_better)).name == "elaborate"
